@@ -1,0 +1,30 @@
+# How the project's own targets are made: warnings are errors, sanitizers by preset.
+
+function(lsmfs_own_target target)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Werror)
+  if(LSMFS_SANITIZE)
+    target_compile_options(${target} PUBLIC -fsanitize=${LSMFS_SANITIZE} -fno-omit-frame-pointer)
+    target_link_options(${target} PUBLIC -fsanitize=${LSMFS_SANITIZE})
+  endif()
+endfunction()
+
+# lsmfs_layer(name SOURCES a.cc b.cc USES lower layers and libraries)
+# One layer as a static library lsmfs_<name>. Its own headers are in src/<name>, its public one
+# in include/lsmfs/<name>.h.
+function(lsmfs_layer name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;USES;PRIVATE_USES" ${ARGN})
+  add_library(lsmfs_${name} STATIC ${ARG_SOURCES})
+  target_include_directories(lsmfs_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(lsmfs_${name} PUBLIC ${ARG_USES} PRIVATE ${ARG_PRIVATE_USES})
+  lsmfs_own_target(lsmfs_${name})
+endfunction()
+
+# lsmfs_test(name SOURCES a_test.cc USES layers): one googletest program, each case a ctest of its own.
+function(lsmfs_test name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;USES" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/test)
+  target_link_libraries(${name} PRIVATE ${ARG_USES} GTest::gtest_main)
+  lsmfs_own_target(${name})
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 600)
+endfunction()

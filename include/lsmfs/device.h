@@ -1,0 +1,92 @@
+// device: read, write, flush and discard of one block device or image file.
+//
+// The only place that knows how to open a raw device and what it demands of alignment: every
+// offset, length and buffer address is a multiple of kDeviceBlock. What it is not: it has no
+// cache, no format, no retries. Decorators (tracing, faults) implement the same interface.
+//
+// Threads: read, write, flush and discard may be called from any thread at the same time; two
+// calls on overlapping ranges are the caller's to order.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lsmfs/base.h"
+
+namespace lsmfs {
+
+inline constexpr std::uint64_t kDeviceBlock = 4096;
+
+// Memory whose address suits O_DIRECT. Contents start as zeros. Movable, not copyable.
+class AlignedBuffer {
+ public:
+  AlignedBuffer() = default;
+  explicit AlignedBuffer(std::size_t size);  // size is rounded up to kDeviceBlock
+  MutableBytes bytes() { return {data_.get(), size_}; }
+  Bytes bytes() const { return {data_.get(), size_}; }
+  std::byte* data() { return data_.get(); }
+  const std::byte* data() const { return data_.get(); }
+  std::size_t size() const { return size_; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* p) const;
+  };
+  std::unique_ptr<std::byte, Free> data_;
+  std::size_t size_ = 0;
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  // Fills all of `to` or fails (EIO; ENXIO past the end). Short reads are errors.
+  virtual Result<void> read(ByteOffset from, MutableBytes to) = 0;
+  // Writes all of `data` or fails. Volatile until the next flush() that succeeds.
+  virtual Result<void> write(ByteOffset to, Bytes data) = 0;
+  // Makes all writes that returned before the call durable. After a failure nothing may be
+  // assumed of any write since the last success; the caller must not retry.
+  virtual Result<void> flush() = 0;
+  // The contents of the range become undefined. Advice: a device without discard returns success.
+  virtual Result<void> discard(ByteOffset from, ByteCount length) = 0;
+
+  virtual ByteCount size() const = 0;  // rounded down to kDeviceBlock
+  virtual bool writable() const = 0;
+  virtual bool is_block_device() const = 0;
+  virtual const std::string& path() const = 0;
+};
+
+enum class Access { read_only, read_write };
+// exclusive: nobody else may use it now: O_EXCL on a block device (EBUSY when mounted or claimed),
+//   and a lock (flock) on either kind; for mkfs, and for offline commands that write.
+// locked: only the lock; for mount, where the kernel takes the claim on a block device itself.
+// shared: neither; for reading facts of a device that may be in use.
+enum class Sharing { exclusive, locked, shared };
+
+// Opens with O_DIRECT (falls back to buffered I/O where the file system below refuses it, as
+// tmpfs does; flush() is then fdatasync as well). Errors: ENOENT, EACCES, EPERM, EROFS, EBUSY
+// (in use), ENOTBLK (neither a block device nor a regular file).
+Result<std::unique_ptr<Device>> open_device(const std::string& path, Access access, Sharing sharing);
+
+// Creates (or grows; never shrinks, never truncates) a sparse image file of `size` bytes.
+Result<void> create_image(const std::string& path, ByteCount size);
+
+// A device in memory, for tests: zeros at first.
+std::unique_ptr<Device> memory_device(ByteCount size);
+
+// ---- decorators ---------------------------------------------------------------------------
+
+struct DeviceEvent {
+  enum class Kind { read, write, flush, discard } kind;
+  ByteOffset offset;
+  ByteCount length;
+};
+
+// Calls `observe` before each request (data is empty unless it is a write); when it returns an
+// error, the request fails with it and never reaches `inner`. One hook serves tracing, counting,
+// recording and fault injection. `inner` must outlive the decorator.
+using DeviceHook = std::function<Result<void>(const DeviceEvent&, Bytes data)>;
+std::unique_ptr<Device> hooked_device(Device& inner, DeviceHook observe);
+
+}  // namespace lsmfs

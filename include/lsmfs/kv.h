@@ -1,0 +1,140 @@
+// kv: an ordered key-value store (RocksDB) on a volume: batches, gets and cursors.
+//
+// What it is not: it knows nothing of files, directories or inodes; keys are byte strings in plain
+// byte order. No RocksDB type leaves this layer.
+//
+// Promises
+//   1. commit() is atomic, and commits become visible in the order in which they return.
+//   2. After a crash the store holds exactly the commits up to some point, none of them in part,
+//      and all of those before the last successful sync().
+//   3. After a failed device write or flush every commit and sync fails; gets and cursors go on.
+//   4. RocksDB never sees a full device as long as callers stop writing when room() says so.
+//
+// Threads: everything of Store may be called from any thread. A Batch or a Cursor belongs to one
+// thread at a time.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lsmfs/base.h"
+#include "lsmfs/volume.h"
+
+namespace lsmfs {
+
+enum class Family : std::uint8_t {
+  names,   // small rows, looked up one by one and listed
+  blocks,  // file data, read in long scans
+};
+
+// no: answer from memory or fail with EAGAIN, having changed nothing; never wait for the device
+// or for a stalled writer. yes: wait as long as it takes.
+enum class Wait : std::uint8_t { no, yes };
+
+// Changes that happen together or not at all, in this order.
+class Batch {
+ public:
+  Batch();
+  ~Batch();
+  Batch(Batch&&) noexcept;
+  Batch& operator=(Batch&&) noexcept;
+
+  void put(Family family, std::string_view key, std::string_view value);
+  // Blind changes of a value that need no read of it. A key without a row counts as an empty value.
+  // patch: overwrites value[offset, offset + bytes.size()), growing it with zeros where needed.
+  //   offset + bytes.size() is at most 64 KiB.
+  void patch(Family family, std::string_view key, std::uint32_t offset, std::string_view bytes);
+  // cut: drops what lies past the first `length` bytes; never grows a value.
+  void cut(Family family, std::string_view key, std::uint32_t length);
+  void erase(Family family, std::string_view key);
+  // Erases all keys in [from, to). For thousands of keys at once: each range costs every later
+  // reader a little, so few rows are better erased one by one.
+  void erase_range(Family family, std::string_view from, std::string_view to);
+
+  bool empty() const;
+  std::size_t bytes() const;  // encoded size
+  void clear();
+
+ private:
+  friend class RocksStore;
+  struct Rep;
+  std::unique_ptr<Rep> rep_;
+};
+
+// Walks keys in ascending order within [lower, upper) as they were when the cursor was made.
+class Cursor {
+ public:
+  virtual ~Cursor() = default;
+  virtual void seek(std::string_view key) = 0;  // to the first row at or after key
+  virtual void next() = 0;                      // must hold: valid()
+  virtual bool valid() const = 0;
+  virtual std::string_view key() const = 0;     // until the next seek or next
+  virtual std::string_view value() const = 0;
+  // Why valid() is false: the end (success), EAGAIN (Wait::no), or a read error.
+  virtual Result<void> status() const = 0;
+};
+
+struct CursorOptions {
+  std::string lower, upper;  // upper "" means no bound
+  Wait wait = Wait::yes;
+  ByteCount readahead{0};    // how much to read from the device at a time; 0: one table block
+  bool fill_cache = true;    // false for long scans, whose rows are not read again soon
+};
+
+struct StoreOptions {
+  ByteCount cache{256 * MiB};  // memory for table blocks, index and filters, write buffers
+  bool read_only = false;      // replays the log in memory only and writes nothing
+  std::function<void(std::string_view)> notice = [](std::string_view) {};  // warnings, one line each
+};
+
+struct StoreStats {
+  struct Level {
+    int level = 0;
+    std::uint64_t files = 0;
+    ByteCount bytes;
+  };
+  std::vector<Level> levels;        // both families together, the empty ones left out
+  std::uint64_t raw_bytes = 0;      // keys and values in the tables before compression
+  std::uint64_t table_bytes = 0;    // the tables as stored
+  std::uint64_t memtable_bytes = 0; // written, not yet in tables
+  std::uint64_t cache_bytes = 0;    // in the block cache now
+};
+
+class Store {
+ public:
+  // Makes the store if the volume holds none. `volume` must outlive it.
+  // Errors: EUCLEAN (damaged), EIO, ENOMEM, ENOSPC.
+  static Result<std::unique_ptr<Store>> open(Volume& volume, const StoreOptions& options);
+
+  virtual ~Store() = default;  // like a crash: what was not synced may be lost
+
+  virtual Result<std::optional<std::string>> get(Family family, std::string_view key, Wait wait) = 0;
+  virtual std::unique_ptr<Cursor> cursor(Family family, const CursorOptions& options) = 0;
+  // EAGAIN only with Wait::no. The batch may be cleared and used again.
+  virtual Result<void> commit(Batch& batch, Wait wait) = 0;
+  // All commits that returned before the call are durable when this returns. Callers at the same
+  // time share one device flush.
+  virtual Result<void> sync() = 0;
+  // Writes what is in memory to tables and waits for it (before unmounting: a fast next mount).
+  virtual Result<void> flush() = 0;
+  // Rewrites [from, to) of a family so that erased rows give back their space.
+  virtual Result<void> compact(Family family, std::string_view from, std::string_view to) = 0;
+  // Waits for what runs in the background, syncs, and closes; only the destructor may follow.
+  virtual Result<void> close() = 0;
+
+  // Bytes of new data that commit() may still take before the reserve for compaction and erasing
+  // is touched; 0 when full. Cheap: called for each write.
+  virtual ByteCount room() const = 0;
+  // Bytes of the device that hold nothing and the most it could hold, the reserve taken off both.
+  struct Space {
+    ByteCount total, free;
+  };
+  virtual Space space() const = 0;
+  virtual StoreStats stats() const = 0;
+};
+
+}  // namespace lsmfs

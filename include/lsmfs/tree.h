@@ -1,0 +1,148 @@
+// tree: the file system itself, as operations on inodes over a key-value store.
+//
+// It owns the key grammar, the inode record, directories, file blocks, rename, links and orphans
+// (docs/format.md, docs/design.md). What it is not: it knows no FUSE type, checks no permissions
+// (the kernel does, by default_permissions), and keeps no page cache.
+//
+// Promises
+//   1. Each operation is one atomic commit: after a crash the tree is what it was between two
+//      operations, in the order in which they returned.
+//   2. With Wait::no an operation answers from memory or fails with EAGAIN having changed nothing.
+//   3. Inode numbers are never 0, never reused; the root's is kRootIno.
+//   4. An inode stays usable by its number while its lookup count is over 0, also when it has no
+//      name any more; forget() lowers the count. What has neither name nor lookups is erased.
+//
+// Errors are errno values as ext4 would give them. Threads: all of Tree, from any thread.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "lsmfs/base.h"
+#include "lsmfs/kv.h"
+
+namespace lsmfs {
+
+inline constexpr Ino kRootIno{1};
+inline constexpr std::size_t kNameMax = 255;                      // bytes
+inline constexpr std::size_t kSymlinkMax = 4095;                  // bytes
+inline constexpr std::uint64_t kFileSizeMax = std::uint64_t{1} << 60;  // bytes
+inline constexpr std::uint32_t kLinkMax = 65000;                  // as ext4
+inline constexpr std::uint32_t kBlockSize = 4096;                 // bytes of file data in a row
+
+struct Time {
+  std::int64_t seconds = 0;   // since 1970, may be negative
+  std::uint32_t nanoseconds = 0;  // below 10^9
+  static Time now();
+  friend auto operator<=>(const Time&, const Time&) = default;
+};
+
+struct Attr {
+  Ino ino;
+  std::uint32_t mode = 0;  // type and permission bits, as st_mode
+  std::uint32_t nlink = 0;
+  std::uint32_t uid = 0, gid = 0;
+  std::uint64_t rdev = 0;
+  std::uint64_t size = 0;     // bytes
+  std::uint64_t blocks = 0;   // 512-byte units with data, as st_blocks
+  Time atime, mtime, ctime, btime;
+};
+
+// What to change; what is not set stays. ctime becomes now unless set.
+struct AttrChange {
+  std::optional<std::uint32_t> mode;  // permission bits only
+  std::optional<std::uint32_t> uid, gid;
+  std::optional<std::uint64_t> size;
+  std::optional<Time> atime, mtime, ctime;
+};
+
+struct NewInode {
+  std::uint32_t mode = 0;  // type and permission bits, umask applied
+  std::uint32_t uid = 0, gid = 0;  // gid and S_ISGID of a set-group-id directory are applied by the tree
+  std::uint64_t rdev = 0;          // character and block devices
+  std::string_view symlink;        // symbolic links: the target, 1 to kSymlinkMax bytes
+};
+
+// A name in a directory, as readdir gives it. `attr` is whole only when attributes were asked for;
+// otherwise only its ino and the type bits of its mode are set.
+struct DirEntry {
+  std::string_view name;
+  Attr attr;
+  std::uint64_t next_cookie = 0;  // where to go on after this entry
+};
+
+struct SpaceInfo {
+  ByteCount total, free;
+  std::uint64_t files = 0;       // inodes in use
+  std::uint64_t files_free = 0;  // an estimate by the free space
+};
+
+struct TreeCounts {  // inodes that have a name
+  std::uint64_t regular = 0, directories = 0, symlinks = 0, others = 0;
+};
+
+enum class AtimePolicy : std::uint8_t { relatime, noatime, strictatime };
+
+struct TreeOptions {
+  bool read_only = false;
+  AtimePolicy atime = AtimePolicy::relatime;
+  // Calls sync() this often while there is something to sync; 0: never by itself.
+  std::uint32_t sync_interval_ms = 5000;
+  std::function<void(std::string_view)> notice = [](std::string_view) {};
+};
+
+class Tree {
+ public:
+  // Writes the root directory (mode 0755, owner 0) into an empty store.
+  static Result<void> format(Store& store);
+  // Opens the tree and sweeps orphans left by a crash. `store` must outlive it.
+  // Errors: EUCLEAN (no root, damaged state), EIO.
+  static Result<std::unique_ptr<Tree>> open(Store& store, const TreeOptions& options);
+  virtual ~Tree() = default;
+  // Writes everything, erases what is orphaned, stops the tree's threads. Then only the destructor.
+  virtual Result<void> close() = 0;
+
+  // ---- inodes. Functions that give an Attr of a named inode to a caller who will hold on to it
+  // (lookup, make, link, readdir with `plus`) raise its lookup count by one.
+  virtual Result<std::optional<Attr>> lookup(Ino dir, std::string_view name, Wait wait) = 0;  // nullopt: no such name
+  virtual void forget(Ino ino, std::uint64_t lookups) = 0;
+  virtual Result<Attr> getattr(Ino ino, Wait wait) = 0;
+  virtual Result<Attr> setattr(Ino ino, const AttrChange& change, Wait wait) = 0;
+  virtual Result<std::string> readlink(Ino ino, Wait wait) = 0;
+
+  // ---- names. ENOENT when the directory has been removed, ENAMETOOLONG, EEXIST, ENOTDIR, ...
+  // make: any kind by the type bits of mode: file, directory, symlink, device, fifo, socket.
+  virtual Result<Attr> make(Ino dir, std::string_view name, const NewInode& inode, Wait wait) = 0;
+  virtual Result<Attr> link(Ino ino, Ino dir, std::string_view name, Wait wait) = 0;
+  virtual Result<void> unlink(Ino dir, std::string_view name, Wait wait) = 0;  // EISDIR
+  virtual Result<void> rmdir(Ino dir, std::string_view name, Wait wait) = 0;   // ENOTDIR, ENOTEMPTY
+  // flags: 0, RENAME_NOREPLACE or RENAME_EXCHANGE of rename(2); others are EINVAL.
+  virtual Result<void> rename(Ino from_dir, std::string_view from, Ino to_dir, std::string_view to,
+                              unsigned flags, Wait wait) = 0;
+
+  // Calls `visit` for each entry from `cookie` on (0: the start), names in ascending byte order
+  // with "." and ".." first, until it returns false: that entry is not counted as given.
+  // With `plus` the lookup count of each accepted entry but "." and ".." is raised.
+  // An entry that exists throughout a walk is given exactly once, whatever else changes.
+  using DirVisitor = std::function<bool(const DirEntry&)>;
+  virtual Result<void> readdir(Ino dir, std::uint64_t cookie, bool plus, const DirVisitor& visit, Wait wait) = 0;
+
+  // ---- data
+  // Fills `to` from `offset`; gives the number of bytes, less than asked only at the end of file.
+  virtual Result<std::size_t> read(Ino ino, ByteOffset offset, MutableBytes to, Wait wait) = 0;
+  // All of data or nothing. EFBIG, ENOSPC.
+  virtual Result<void> write(Ino ino, ByteOffset offset, Bytes data, Wait wait) = 0;
+
+  // All operations that returned before are durable. Waits for the device.
+  virtual Result<void> sync() = 0;
+
+  virtual SpaceInfo space() const = 0;
+  virtual TreeCounts counts() const = 0;
+};
+
+}  // namespace lsmfs

@@ -1,0 +1,138 @@
+// volume: a flat set of named append-only files on one device.
+//
+// It owns the superblock (two copies), the metadata log (two areas, each a snapshot and deltas) and
+// the extent allocator; nothing above it knows a device offset. The format is docs/format.md. What
+// it is not: it has no directories, no in-place overwrite, no cache and no idea what is in a file.
+//
+// Promises
+//   1. A file exists after a crash, with at least the contents of its last sync(), once sync() of
+//      it has returned. Names change (create, rename, remove) in the order of the calls, and every
+//      sync() or commit() makes all name changes before it durable. rename() over an existing name
+//      is atomic.
+//   2. Nothing that was synced is ever overwritten in place, and an extent is given to a new file
+//      only after the removal of its old owner is durable. A removed file stays readable for those
+//      who have it open.
+//   3. After any failed device write or flush every further create, append, sync, rename, remove
+//      and commit fails with that error ("fail-stop"); reads go on.
+//
+// Threads: all functions of Volume may be called from any thread. A FileWriter may be used from
+// several threads (its calls are serialised inside); so may a FileReader.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lsmfs/base.h"
+#include "lsmfs/device.h"
+
+namespace lsmfs {
+
+inline constexpr std::uint32_t kFormatVersion = 1;
+inline constexpr std::size_t kLabelMax = 64;          // bytes
+inline constexpr std::uint64_t kDeviceMin = 128 * MiB;  // the least device or image
+
+enum class FileKind : std::uint8_t {
+  table = 1,  // large, written once; its exact size becomes durable at sync()
+  log = 2,    // appended and synced often; written as self-describing frames, so that a sync()
+              // costs no metadata; its size after a crash is what the frames say
+  small = 3,  // like table, but in the fixed region: CURRENT, IDENTITY, OPTIONS
+};
+
+// Where a table should lie: short-lived ones (flushed level 0) are allocated from one end of the
+// device, long-lived ones (compaction outputs) from the other, so that they do not fragment each other.
+enum class Lifetime : std::uint8_t { brief, lasting };
+
+class FileWriter {
+ public:
+  virtual ~FileWriter() = default;  // closes; errors of that close are lost
+  // Adds bytes at the end. They are buffered: durable only after sync().
+  virtual Result<void> append(Bytes data) = 0;
+  // Contents, size and name are durable when this returns.
+  virtual Result<void> sync() = 0;
+  // Announces how large the file will get, before the first append; the whole is taken as one
+  // extent where possible. close() gives back what was not used.
+  virtual Result<void> reserve(ByteCount expected) = 0;
+  virtual void set_lifetime(Lifetime lifetime) = 0;
+  // Shortens the file; growing is EINVAL. Only what RocksDB does to its last log needs it.
+  virtual Result<void> truncate(ByteCount size) = 0;
+  virtual Result<void> close() = 0;
+  virtual ByteCount size() const = 0;  // with what is still buffered
+};
+
+class FileReader {
+ public:
+  virtual ~FileReader() = default;
+  // Reads up to to.size() bytes at `from`, any alignment; gives the number of bytes, less than
+  // asked only at the end. Without a copy when offset, length and address are aligned to
+  // kDeviceBlock (the bytes between the file's end and the next block are then undefined).
+  virtual Result<std::size_t> read(ByteOffset from, MutableBytes to) const = 0;
+  virtual ByteCount size() const = 0;
+};
+
+struct FormatOptions {
+  std::string label;  // at most kLabelMax bytes of UTF-8 without control characters
+  Uuid uuid = Uuid::random();
+};
+
+struct VolumeInfo {
+  std::uint32_t version = 0;
+  Uuid uuid;
+  std::string label;
+  std::int64_t created_ns = 0;  // since 1970
+  ByteCount device_size;        // at mkfs; the device may not be smaller now
+};
+
+struct VolumeUsage {
+  ByteCount table_total, table_free;  // the region of the tables, in whole granules
+  ByteCount largest_free;             // the longest free run in it
+  ByteCount fixed_total, fixed_free;  // the fixed region of logs, manifest and options
+  std::uint64_t files = 0;
+};
+
+struct VolumeOptions {
+  // Receives one line for each thing a person should know: that the second superblock is used, ...
+  std::function<void(std::string_view)> notice = [](std::string_view) {};
+};
+
+// Reads and checks the superblocks only. Errors, each with a context that says what to do:
+//   EMEDIUMTYPE no lsmfs here; EPROTONOSUPPORT a newer format version; EUCLEAN both copies damaged;
+//   ENOSPC the device is smaller than the volume; EIO.
+// `notice` is told when the first copy is damaged and the second is used.
+Result<VolumeInfo> read_volume_info(Device& device, const VolumeOptions& options = {});
+
+class Volume {
+ public:
+  // Makes an empty volume. Destroys all that is on the device, old signatures of other file
+  // systems included (both ends of the device). Errors: ENOSPC (smaller than kDeviceMin), EINVAL (label), EIO.
+  static Result<void> format(Device& device, const FormatOptions& options);
+
+  // `device` must outlive the volume. On a device that is not writable nothing is written and all
+  // changes fail with EROFS. Errors: those of read_volume_info; EUCLEAN when no metadata log area
+  // is sound.
+  static Result<std::unique_ptr<Volume>> open(Device& device, const VolumeOptions& options = {});
+
+  virtual ~Volume() = default;  // does not sync
+
+  // Names: 1 to 255 bytes. create() replaces an existing file of that name.
+  virtual Result<std::unique_ptr<FileWriter>> create(std::string_view name, FileKind kind) = 0;
+  virtual Result<std::unique_ptr<FileWriter>> reopen(std::string_view name) = 0;  // to append; ENOENT
+  virtual Result<std::unique_ptr<FileReader>> open_reader(std::string_view name) = 0;  // ENOENT
+  virtual Result<void> rename(std::string_view from, std::string_view to) = 0;         // ENOENT
+  virtual Result<void> remove(std::string_view name) = 0;                              // ENOENT
+  virtual Result<ByteCount> size_of(std::string_view name) = 0;                        // ENOENT
+  virtual bool exists(std::string_view name) const = 0;
+  virtual std::vector<std::string> list() const = 0;
+  // Makes all name changes so far durable (what fsync of a directory does elsewhere).
+  virtual Result<void> commit() = 0;
+
+  virtual bool writable() const = 0;
+  // The error that stopped the volume (promise 3), if one did.
+  virtual std::optional<Error> failure() const = 0;
+  virtual VolumeInfo info() const = 0;
+  virtual VolumeUsage usage() const = 0;
+};
+
+}  // namespace lsmfs
