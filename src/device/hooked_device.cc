@@ -1,1 +1,42 @@
-// (in preparation)
+#include "lsmfs/device.h"
+
+namespace lsmfs {
+namespace {
+
+class HookedDevice final : public Device {
+ public:
+  HookedDevice(Device& inner, DeviceHook observe) : inner_(inner), observe_(std::move(observe)) {}
+
+  Result<void> read(ByteOffset from, MutableBytes to) override {
+    LSMFS_TRY(observe_({DeviceEvent::Kind::read, from, ByteCount{to.size()}}, {}));
+    return inner_.read(from, to);
+  }
+  Result<void> write(ByteOffset to, Bytes data) override {
+    LSMFS_TRY(observe_({DeviceEvent::Kind::write, to, ByteCount{data.size()}}, data));
+    return inner_.write(to, data);
+  }
+  Result<void> flush() override {
+    LSMFS_TRY(observe_({DeviceEvent::Kind::flush, ByteOffset{}, ByteCount{}}, {}));
+    return inner_.flush();
+  }
+  Result<void> discard(ByteOffset from, ByteCount length) override {
+    LSMFS_TRY(observe_({DeviceEvent::Kind::discard, from, length}, {}));
+    return inner_.discard(from, length);
+  }
+  ByteCount size() const override { return inner_.size(); }
+  bool writable() const override { return inner_.writable(); }
+  bool is_block_device() const override { return inner_.is_block_device(); }
+  const std::string& path() const override { return inner_.path(); }
+
+ private:
+  Device& inner_;
+  DeviceHook observe_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> hooked_device(Device& inner, DeviceHook observe) {
+  return std::make_unique<HookedDevice>(inner, std::move(observe));
+}
+
+}  // namespace lsmfs

@@ -1,1 +1,73 @@
-// (in preparation)
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <shared_mutex>
+
+#include "device/requests.h"
+#include "lsmfs/device.h"
+
+namespace lsmfs {
+namespace {
+
+class MemoryDevice final : public Device {
+ public:
+  // calloc leaves large blocks untouched until they are used, so that a big device costs little.
+  explicit MemoryDevice(std::uint64_t size) : size_(round_down(size, kDeviceBlock)), data_(std::calloc(size_ + 1, 1)) {
+    if (!data_) throw std::bad_alloc();
+  }
+
+  Result<void> read(ByteOffset from, MutableBytes to) override {
+    LSMFS_TRY(check_request(*this, "read", from, to.size(), to.data()));
+    std::shared_lock lock(mutex_);
+    if (!to.empty()) std::memcpy(to.data(), at(from), to.size());
+    return {};
+  }
+
+  Result<void> write(ByteOffset to, Bytes data) override {
+    LSMFS_TRY(check_request(*this, "write", to, data.size(), data.data()));
+    std::unique_lock lock(mutex_);
+    if (!data.empty()) std::memcpy(at(to), data.data(), data.size());
+    return {};
+  }
+
+  Result<void> flush() override { return {}; }
+
+  // Neither the old bytes nor zeros: whoever reads a discarded range relies on what nobody promised.
+  Result<void> discard(ByteOffset from, ByteCount length) override {
+    LSMFS_TRY(check_request(*this, "discard", from, length.v, nullptr));
+    std::unique_lock lock(mutex_);
+    for (std::uint64_t i = 0; i < length.v; i += kDeviceBlock) {
+      std::byte* block = at(ByteOffset{from.v + i});
+      if (!is_zero(block)) std::memset(block, 0xd1, kDeviceBlock);
+    }
+    return {};
+  }
+
+  ByteCount size() const override { return ByteCount{size_}; }
+  bool writable() const override { return true; }
+  bool is_block_device() const override { return false; }
+  const std::string& path() const override { return path_; }
+
+ private:
+  struct Free {
+    void operator()(void* p) const { std::free(p); }
+  };
+
+  std::byte* at(ByteOffset o) { return static_cast<std::byte*>(data_.get()) + o.v; }
+  // Blocks that were never written stay untouched memory.
+  static bool is_zero(const std::byte* block) {
+    return block[0] == std::byte{0} && std::memcmp(block, block + 1, kDeviceBlock - 1) == 0;
+  }
+
+  const std::uint64_t size_;
+  std::unique_ptr<void, Free> data_;
+  std::shared_mutex mutex_;
+  std::string path_ = "memory";
+};
+
+}  // namespace
+
+std::unique_ptr<Device> memory_device(ByteCount size) { return std::make_unique<MemoryDevice>(size.v); }
+
+}  // namespace lsmfs
