@@ -1,1 +1,64 @@
-// (in preparation)
+#include "tree/keys.h"
+
+#include <bit>
+
+namespace lsmfs::keys {
+
+std::string child_home(std::string_view parent_home, std::string_view name, Ino ino) {
+  std::string home;
+  home.reserve(parent_home.size() + name.size() + 10);
+  home.append(parent_home).append(name).push_back('\0');
+  const int length = (std::bit_width(ino.v) + 7) / 8;
+  home.push_back(static_cast<char>(length));
+  for (int i = length - 1; i >= 0; --i) home.push_back(static_cast<char>(ino.v >> (8 * i)));
+  return home;
+}
+
+std::string entry(std::string_view dir_home, std::string_view name) {
+  std::string key;
+  key.reserve(dir_home.size() + 1 + name.size());
+  key.append(dir_home).push_back('\0');
+  key.append(name);
+  return key;
+}
+
+std::string linked(Ino ino) {
+  std::string key(kLinkedPrefix);
+  put_be64(key, ino.v);
+  return key;
+}
+
+std::string orphan(Ino ino) {
+  std::string key(kOrphanPrefix);
+  put_be64(key, ino.v);
+  return key;
+}
+
+std::string entries_begin(std::string_view dir_home) {
+  std::string key(dir_home);
+  key.append("\0\x01", 2);
+  return key;
+}
+
+std::string entries_end(std::string_view dir_home) {
+  std::string key(dir_home);
+  key.push_back('\x01');
+  return key;
+}
+
+std::string prefix_end(std::string_view prefix) {
+  std::string key(prefix);
+  while (static_cast<std::uint8_t>(key.back()) == 0xff) key.pop_back();
+  ++key.back();
+  return key;
+}
+
+std::string block(std::string_view home, BlockIndex index) {
+  std::string key;
+  key.reserve(home.size() + 8);
+  key.append(home);
+  put_be64(key, index.v);
+  return key;
+}
+
+}  // namespace lsmfs::keys

@@ -1,0 +1,89 @@
+// readdir: one scan over a directory's range of family names.
+#include <fmt/format.h>
+
+#include "tree/lsm_tree.h"
+
+namespace lsmfs {
+namespace {
+
+// How far a directory is read from the device at a time when it is not in memory.
+constexpr ByteCount kWalkReadahead{256 * KiB};
+constexpr std::uint64_t kDots = 2;  // the cookies 1 and 2 follow "." and ".."
+
+}  // namespace
+
+Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const DirVisitor& visit, Wait wait) {
+  if (cookie == DirCookies::kEnd) return {};
+  LSMFS_ASSIGN(const Lock lock, acquire(wait));
+  LSMFS_ASSIGN(Inode * dir, find(ino));
+  if (!dir->record.is_directory()) return make_error(ENOTDIR, "");
+  if (dir->removed()) return {};  // nothing is left in it, not even the dots
+  if (!dir->cookies) dir->cookies = std::make_unique<DirCookies>();
+  DirCookies& cookies = *dir->cookies;
+
+  // The entry that is next is fetched before the one at hand is given: the last one says so in its
+  // cookie. And a walk that must wait says so before it has given anything.
+  const std::string home = dir->home();
+  const std::string begin = keys::entries_begin(home), end = keys::entries_end(home);
+  std::unique_ptr<Cursor> cursor;
+  DirCookies::Position position = cookies.resume(cookie < DirCookies::kLeast ? 0 : cookie);
+  if (dir->record.size > 0) {
+    if (cookie == 0) names_ahead_.note(begin, end);
+    cursor = store_.cursor(Family::names, {.lower = begin, .upper = end, .wait = wait,
+                                           .readahead = wait == Wait::yes ? kWalkReadahead : ByteCount{0}});
+    cursor->seek(position.after.empty() ? begin : keys::entry(home, position.after) + '\0');
+    for (; cursor->valid() && position.skip > 0; --position.skip) cursor->next();
+    LSMFS_TRY(cursor->status());
+  }
+
+  for (std::uint64_t dot = cookie; dot < kDots; ++dot) {
+    const Ino target_ino = dot == 0 ? ino : dir->parent;
+    DirEntry entry;
+    entry.name = dot == 0 ? "." : "..";
+    if (const Inode* target = inodes_.find(target_ino)) entry.attr = target->record.attr();
+    entry.attr.ino = target_ino;
+    entry.attr.mode |= S_IFDIR;
+    entry.next_cookie = dot + 1 == kDots && !(cursor && cursor->valid()) ? DirCookies::kEnd : dot + 1;
+    if (!visit(entry)) return {};
+  }
+
+  std::string name, row;
+  bool given = cookie < kDots;
+  while (cursor && cursor->valid()) {
+    name = keys::entry_name(home, cursor->key());
+    row = cursor->value();
+    cursor->next();
+    const auto more = cursor->status();
+    if (!more && !(more.error().code == EAGAIN && given)) return more;
+    // When only the next row is missing in memory, this entry is not known to be the last.
+    const bool last = more.has_value() && !cursor->valid();
+
+    DirEntry entry;
+    entry.name = name;
+    Inode* inode = nullptr;
+    if (plus) {
+      auto adopted = adopt(*dir, name, row, wait);
+      if (!adopted && adopted.error().code == EAGAIN && given) return {};
+      LSMFS_ASSIGN(inode, std::move(adopted));
+      entry.attr = inode->record.attr();
+    } else {
+      const auto decoded = decode_entry(row);
+      if (!decoded) return make_error(EUCLEAN, fmt::format("the row of an entry in directory {} is damaged", ino.v));
+      const auto* link = std::get_if<Link>(&*decoded);
+      entry.attr.ino = link ? link->ino : std::get<Record>(*decoded).ino;
+      entry.attr.mode = link ? link->type : std::get<Record>(*decoded).mode & S_IFMT;
+    }
+    entry.next_cookie = last ? DirCookies::kEnd : DirCookies::cookie_after(position);
+    const bool accepted = visit(entry);
+    if (inode) {
+      if (accepted) ++inode->lookups;
+      drop_if_unused(lock, inode);
+    }
+    if (!accepted) return {};
+    cookies.advance(position, name);
+    given = true;
+  }
+  return {};
+}
+
+}  // namespace lsmfs

@@ -1,0 +1,241 @@
+// File data: rows of up to kBlockSize bytes in family blocks. A row may be shorter than what the
+// file holds there; what is missing, like a row that does not exist, reads as zeros. No row holds
+// bytes past the end of its file: truncation cuts the last one.
+#include <algorithm>
+
+#include "tree/lsm_tree.h"
+
+namespace lsmfs {
+namespace {
+
+// Up to this many rows are erased one by one, more by one range (which costs every later reader).
+constexpr std::uint64_t kPointEraseMax = 1024;
+constexpr std::int64_t kRelatimeSeconds = 24 * 3600;
+
+std::uint64_t block_count(std::uint64_t size) { return div_up(size, kBlockSize); }
+
+// The index in a block's key. Must hold: the key starts with a home of home_size bytes.
+std::optional<std::uint64_t> index_in(std::string_view key, std::size_t home_size) {
+  if (key.size() != home_size + 8) return std::nullopt;
+  Reader reader(key.substr(home_size));
+  return reader.be64();
+}
+
+}  // namespace
+
+// Erases rows [from, to). `dense`: most of them exist.
+Result<void> LsmTree::erase_blocks(Batch& batch, const std::string& home, BlockIndex from, BlockIndex to,
+                                   bool dense) const {
+  if (from >= to) return {};
+  if (to.v - from.v > kPointEraseMax) {
+    batch.erase_range(Family::blocks, keys::block(home, from), keys::block(home, to));
+    return {};
+  }
+  if (dense) {
+    for (std::uint64_t i = from.v; i < to.v; ++i) batch.erase(Family::blocks, keys::block(home, BlockIndex{i}));
+    return {};
+  }
+  auto cursor = store_.cursor(Family::blocks, {.lower = keys::block(home, from), .upper = keys::block(home, to)});
+  for (cursor->seek(keys::block(home, from)); cursor->valid(); cursor->next()) batch.erase(Family::blocks, cursor->key());
+  return cursor->status();
+}
+
+Result<std::uint64_t> LsmTree::count_blocks(const std::string& home, BlockIndex from, BlockIndex to, Wait wait) const {
+  if (from >= to) return std::uint64_t{0};
+  const std::string lower = keys::block(home, from);
+  auto cursor = store_.cursor(Family::blocks, {.lower = lower, .upper = keys::block(home, to), .wait = wait, .fill_cache = false});
+  std::uint64_t n = 0;
+  for (cursor->seek(lower); cursor->valid(); cursor->next()) ++n;
+  LSMFS_TRY(cursor->status());
+  return n;
+}
+
+Result<void> LsmTree::resize(Batch& batch, const Inode& inode, Record& record, std::uint64_t size, Wait wait) const {
+  const std::uint64_t old_blocks = block_count(record.size), new_blocks = block_count(size);
+  if (size < record.size && record.blocks > 0) {
+    const std::string home = inode.home();
+    const bool dense = record.blocks == old_blocks;
+    if (dense || size == 0) {
+      record.blocks = std::min(record.blocks, new_blocks);
+    } else {
+      LSMFS_ASSIGN(const std::uint64_t gone, count_blocks(home, BlockIndex{new_blocks}, BlockIndex{old_blocks}, wait));
+      record.blocks -= std::min(gone, record.blocks);
+      record.blocks = std::min(record.blocks, new_blocks);
+    }
+    LSMFS_TRY(erase_blocks(batch, home, BlockIndex{new_blocks}, BlockIndex{old_blocks}, dense));
+    if (size % kBlockSize != 0) {
+      // A cut of a row that does not exist would make an empty one: only where there is one for sure.
+      const BlockIndex last{new_blocks - 1};
+      LSMFS_ASSIGN(const std::uint64_t exists, dense ? Result<std::uint64_t>(1) : count_blocks(home, last, BlockIndex{last.v + 1}, wait));
+      if (exists) batch.cut(Family::blocks, keys::block(home, last), static_cast<std::uint32_t>(size % kBlockSize));
+    }
+  }
+  record.size = size;
+  return {};
+}
+
+Result<void> LsmTree::move_blocks(Batch& batch, const std::string& from, const std::string& to, Wait wait) const {
+  const std::string lower = keys::block(from, BlockIndex{0});
+  auto cursor = store_.cursor(Family::blocks, {.lower = lower, .upper = keys::blocks_end(from), .wait = wait});
+  for (cursor->seek(lower); cursor->valid(); cursor->next()) {
+    const auto index = index_in(cursor->key(), from.size());
+    if (!index) return make_error(EUCLEAN, "a row of file data has a malformed key");
+    batch.put(Family::blocks, keys::block(to, BlockIndex{*index}), cursor->value());
+    batch.erase(Family::blocks, cursor->key());
+  }
+  return cursor->status();
+}
+
+Result<void> LsmTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait) {
+  LSMFS_ASSIGN(const Lock lock, acquire_for_change(wait));
+  LSMFS_ASSIGN(Inode * inode, find(ino));
+  if (inode->record.is_directory()) return make_error(EISDIR, "");
+  if (!inode->record.is_regular()) return make_error(EINVAL, "");
+  if (data.empty()) return {};
+  if (offset.v > kFileSizeMax || data.size() > kFileSizeMax - offset.v) return make_error(EFBIG, "");
+  LSMFS_TRY(need_room(data.size() + 2 * kBlockSize));
+
+  Record record = inode->record;
+  const std::uint64_t end = offset.v + data.size();
+  const std::uint64_t first = offset.v / kBlockSize, last = (end - 1) / kBlockSize;
+  const std::uint64_t old_blocks = block_count(record.size);
+  const std::string home = inode->home();
+
+  // Rows that are new add to the file's blocks. In a file without holes those are the ones past its
+  // end; only in a sparse file does it take a look.
+  std::uint64_t existing = 0;
+  if (first < old_blocks) {
+    const std::uint64_t until = std::min(last + 1, old_blocks);
+    if (record.blocks == old_blocks) {
+      existing = until - first;
+    } else {
+      LSMFS_ASSIGN(existing, count_blocks(home, BlockIndex{first}, BlockIndex{until}, wait));
+    }
+  }
+  record.blocks += last - first + 1 - existing;
+
+  Batch batch;
+  std::string padded;
+  for (std::uint64_t index = first; index <= last; ++index) {
+    const std::uint64_t start = index * kBlockSize;
+    const std::uint64_t from = std::max(offset.v, start), to = std::min(end, start + kBlockSize);
+    const std::string_view bytes = as_text(data.subspan(from - offset.v, to - from));
+    const std::string key = keys::block(home, BlockIndex{index});
+    const bool no_row = index >= old_blocks;
+    // The row's bytes before the write end here at the latest.
+    const std::uint64_t old_end = no_row ? start : std::min(record.size, start + kBlockSize);
+    if (from == start && to >= old_end) {
+      batch.put(Family::blocks, key, bytes);
+    } else if (no_row) {
+      padded.assign(from - start, '\0');
+      padded.append(bytes);
+      batch.put(Family::blocks, key, padded);
+    } else {
+      batch.patch(Family::blocks, key, static_cast<std::uint32_t>(from - start), bytes);
+    }
+  }
+  record.size = std::max(record.size, end);
+  record.mtime = record.ctime = Time::now();
+  save(batch, *inode, record);
+  LSMFS_TRY(commit(lock, batch, wait, true));
+  inode->record = std::move(record);
+  inode->has_row = true;
+  return {};
+}
+
+void LsmTree::note_access_time(Inode& inode) {
+  if (options_.read_only || options_.atime == AtimePolicy::noatime) return;
+  Record& record = inode.record;
+  const Time now = Time::now();
+  if (options_.atime == AtimePolicy::relatime && record.atime > record.mtime && record.atime > record.ctime &&
+      now.seconds - record.atime.seconds < kRelatimeSeconds) {
+    return;
+  }
+  record.atime = now;
+  if (inode.atime_dirty) return;
+  inode.atime_dirty = true;
+  lazy_times_.push_back(inode.ino());
+}
+
+Result<std::size_t> LsmTree::read(Ino ino, ByteOffset offset, MutableBytes to, Wait wait) {
+  for (;;) {
+    std::string home;
+    std::uint64_t size = 0, blocks = 0, epoch = 0;
+    const std::uint64_t moves = moves_;
+    {
+      LSMFS_ASSIGN(const Lock lock, acquire(wait));
+      LSMFS_ASSIGN(Inode * inode, find(ino));
+      if (inode->record.is_directory()) return make_error(EISDIR, "");
+      if (!inode->record.is_regular()) return make_error(EINVAL, "");
+      home = inode->home();
+      size = inode->record.size;
+      blocks = inode->record.blocks;
+      epoch = blocks_epoch_;
+    }
+    if (offset.v >= size) return std::size_t{0};
+    const std::size_t n = std::min<std::uint64_t>(to.size(), size - offset.v);
+    if (n > 0 && blocks == 0) {
+      std::fill_n(to.data(), n, std::byte{0});
+    } else if (n > 0) {
+      LSMFS_TRY(read_blocks(home, offset, to.first(n), epoch, wait));
+    }
+    // A rename that moved the blocks meanwhile left nothing under the home that was read.
+    if (moves_ != moves) continue;
+    Lock lock(mutex_);
+    if (Inode* inode = inodes_.find(ino)) note_access_time(*inode);
+    return n;
+  }
+}
+
+// Fills `to` from the rows under `home`, zeros where there are none. `epoch` is that of the tree when
+// the home was looked up: a parked cursor of the same epoch shows the same rows.
+Result<std::size_t> LsmTree::read_blocks(const std::string& home, ByteOffset offset, MutableBytes to,
+                                         std::uint64_t epoch, Wait wait) {
+  const std::uint64_t end = offset.v + to.size();
+  const std::string begin_key = keys::block(home, BlockIndex{offset.v / kBlockSize});
+  const std::string end_key = keys::block(home, BlockIndex{(end - 1) / kBlockSize + 1});
+  blocks_ahead_.note(begin_key, end_key);
+  if (wait == Wait::yes) blocks_ahead_.wait_for(end_key);
+
+  std::unique_ptr<Cursor> cursor;
+  if (wait == Wait::no) {
+    std::lock_guard lock(parked_mutex_);
+    if (parked_.cursor && parked_.epoch == epoch) cursor = std::move(parked_.cursor);
+  }
+  const bool parkable = wait == Wait::no;
+  if (cursor && cursor->valid() && cursor->key() < begin_key) cursor->next();
+  if (!cursor) {
+    cursor = store_.cursor(Family::blocks, {.lower = {}, .upper = parkable ? std::string() : end_key, .wait = wait});
+    cursor->seek(begin_key);
+  } else if (!cursor->valid() || cursor->key() != begin_key) {
+    cursor->seek(begin_key);
+  }
+
+  std::uint64_t filled = offset.v;  // bytes of the file before this are in `to` already
+  auto zero_until = [&](std::uint64_t position) {
+    if (position > filled) std::fill_n(to.data() + (filled - offset.v), position - filled, std::byte{0});
+    filled = std::max(filled, position);
+  };
+  for (; cursor->valid() && cursor->key() < end_key; cursor->next()) {
+    const auto index = index_in(cursor->key(), home.size());
+    const std::string_view value = cursor->value();
+    if (!index || value.size() > kBlockSize) return make_error(EUCLEAN, "a row of file data is damaged");
+    const std::uint64_t start = *index * kBlockSize;
+    const std::uint64_t from = std::max(start, offset.v), until = std::min(start + value.size(), end);
+    zero_until(from);
+    if (from < until) {
+      std::memcpy(to.data() + (from - offset.v), value.data() + (from - start), until - from);
+      filled = until;
+    }
+    if (start + kBlockSize >= end) break;  // stay on this row: the next read may begin with the one after it
+  }
+  LSMFS_TRY(cursor->status());
+  zero_until(end);
+  if (parkable) {
+    std::lock_guard lock(parked_mutex_);
+    parked_ = {std::move(cursor), epoch, std::chrono::steady_clock::now()};
+  }
+  return to.size();
+}
+
+}  // namespace lsmfs

@@ -1,0 +1,148 @@
+// Lookup, forget and attributes; loading and saving of records.
+#include <fmt/format.h>
+
+#include "tree/lsm_tree.h"
+
+namespace lsmfs {
+namespace {
+
+Error damaged(std::string_view what, Ino ino) {
+  return make_error(EUCLEAN, fmt::format("{} of inode {} is damaged", what, ino.v));
+}
+
+}  // namespace
+
+Result<Inode*> LsmTree::find(Ino ino) const {
+  if (Inode* inode = inodes_.find(ino)) return inode;
+  return make_error(ESTALE, fmt::format("inode {} is not in use", ino.v));
+}
+
+Result<Inode*> LsmTree::find_directory(Ino ino) const {
+  LSMFS_ASSIGN(Inode * inode, find(ino));
+  if (!inode->record.is_directory()) return make_error(ENOTDIR, "");
+  if (inode->removed()) return make_error(ENOENT, "");
+  return inode;
+}
+
+// Puts the inode of an entry's row into the table, unless it is there: then what is in memory counts.
+Result<Inode*> LsmTree::adopt(Inode& dir, std::string_view name, std::string_view value, Wait wait) {
+  auto row = decode_entry(value);
+  if (!row) return make_error(EUCLEAN, fmt::format("the row of an entry in directory {} is damaged", dir.ino().v));
+  const bool is_link = std::holds_alternative<Link>(*row);
+  const Ino ino = is_link ? std::get<Link>(*row).ino : std::get<Record>(*row).ino;
+  if (Inode* inode = inodes_.find(ino)) {
+    inode->parent = dir.ino();
+    return inode;
+  }
+  auto inode = std::make_unique<Inode>();
+  if (is_link) {
+    LSMFS_ASSIGN(const auto linked, store_.get(Family::names, keys::linked(ino), wait));
+    if (!linked) return damaged("the record", ino);
+    auto record = decode_record(*linked);
+    if (!record || record->ino != ino || record->home.empty()) return damaged("the record", ino);
+    inode->record = std::move(*record);
+    inode->place = Inode::Place::linked;
+  } else {
+    inode->record = std::get<Record>(std::move(*row));
+    inode->dir_home = dir.home();
+    inode->name = name;
+  }
+  inode->parent = dir.ino();
+  return &inodes_.insert(std::move(inode));
+}
+
+Result<Inode*> LsmTree::load(Inode& dir, std::string_view name, Wait wait) {
+  if (name.size() > kNameMax) return make_error(ENAMETOOLONG, "");
+  if (name.empty() || name.find('\0') != name.npos || name.find('/') != name.npos) return make_error(EINVAL, "");
+  if (dir.record.size == 0) return nullptr;
+  const std::string key = keys::entry(dir.home(), name);
+  names_ahead_.note(key, key + '\x01');
+  LSMFS_ASSIGN(const auto value, store_.get(Family::names, key, wait));
+  if (!value) return nullptr;
+  return adopt(dir, name, *value, wait);
+}
+
+void LsmTree::drop_if_unused(const Lock& lock, Inode* inode) {
+  if (!inode || inode->lookups > 0 || inode->ino() == kRootIno) return;
+  if (inode->removed()) {
+    if (inode->has_row) doomed_.push_back({inode->ino(), inode->home(), inode->record.size});
+  } else if (inode->atime_dirty && !failure_) {
+    // Later loads come from the row, which must not miss it. Nobody waits for the outcome: a
+    // failure stops the tree, and it is only an access time.
+    Batch batch;
+    save(batch, *inode, inode->record);
+    (void)commit(lock, batch, Wait::yes, false);
+  }
+  inodes_.erase(inode->ino());
+}
+
+void LsmTree::save(Batch& batch, const Inode& inode, const Record& record) const {
+  if (inode.removed()) {
+    // Without a name it needs a row only so that its blocks are found and erased after a crash.
+    if (!inode.has_row && record.blocks == 0) return;
+    Record with_home = record;
+    if (with_home.home.empty()) with_home.home = inode.home();
+    batch.put(Family::names, keys::orphan(record.ino), encode(with_home));
+    return;
+  }
+  batch.put(Family::names, inode.row_key(), encode(record));
+}
+
+Result<std::optional<Attr>> LsmTree::lookup(Ino dir_ino, std::string_view name, Wait wait) {
+  LSMFS_ASSIGN(const Lock lock, acquire(wait));
+  LSMFS_ASSIGN(Inode * dir, find_directory(dir_ino));
+  LSMFS_ASSIGN(Inode * inode, load(*dir, name, wait));
+  if (!inode) return std::optional<Attr>{};
+  ++inode->lookups;
+  return std::optional<Attr>(inode->record.attr());
+}
+
+void LsmTree::forget(Ino ino, std::uint64_t lookups) {
+  const Lock lock(mutex_);
+  Inode* inode = inodes_.find(ino);
+  if (!inode) return;
+  inode->lookups -= std::min(lookups, inode->lookups);
+  drop_if_unused(lock, inode);
+}
+
+Result<Attr> LsmTree::getattr(Ino ino, Wait wait) {
+  LSMFS_ASSIGN(const Lock lock, acquire(wait));
+  LSMFS_ASSIGN(const Inode* inode, find(ino));
+  return inode->record.attr();
+}
+
+Result<Attr> LsmTree::setattr(Ino ino, const AttrChange& change, Wait wait) {
+  LSMFS_ASSIGN(const Lock lock, acquire_for_change(wait));
+  LSMFS_ASSIGN(Inode * inode, find(ino));
+  Record record = inode->record;
+  Batch batch;
+  const Time now = Time::now();
+  if (change.size) {
+    if (record.is_directory()) return make_error(EISDIR, "");
+    if (!record.is_regular()) return make_error(EINVAL, "");
+    if (*change.size > kFileSizeMax) return make_error(EFBIG, "");
+    LSMFS_TRY(resize(batch, *inode, record, *change.size, wait));
+    record.mtime = now;
+  }
+  if (change.mode) record.mode = (record.mode & S_IFMT) | (*change.mode & 07777);
+  if (change.uid) record.uid = *change.uid;
+  if (change.gid) record.gid = *change.gid;
+  if (change.atime) record.atime = *change.atime;
+  if (change.mtime) record.mtime = *change.mtime;
+  record.ctime = change.ctime ? *change.ctime : now;
+  save(batch, *inode, record);
+  if (!batch.empty()) LSMFS_TRY(commit(lock, batch, wait, change.size.has_value()));
+  if (inode->removed() && record.blocks > 0) inode->has_row = true;
+  inode->record = std::move(record);
+  inode->atime_dirty = false;
+  return inode->record.attr();
+}
+
+Result<std::string> LsmTree::readlink(Ino ino, Wait wait) {
+  LSMFS_ASSIGN(const Lock lock, acquire(wait));
+  LSMFS_ASSIGN(const Inode* inode, find(ino));
+  if (!S_ISLNK(inode->record.mode)) return make_error(EINVAL, "");
+  return inode->record.symlink;
+}
+
+}  // namespace lsmfs

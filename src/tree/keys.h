@@ -1,0 +1,45 @@
+// The key grammar: where the rows of an inode lie in the two families. docs/format.md, "Keys".
+//
+//   home(root)  = ""
+//   home(child) = home(parent) name 0x00 length-byte big-endian-ino
+//
+// A name holds neither 0x00 nor '/', so a home needs no escaping, plain byte order is the order of
+// path components, and '/' at the start of a key is free for rows that belong to no directory.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "lsmfs/base.h"
+
+namespace lsmfs::keys {
+
+// Where the children of a directory or the blocks of a file lie. Unique for ever: it ends in an ino.
+std::string child_home(std::string_view parent_home, std::string_view name, Ino ino);
+
+// ---- family names
+inline constexpr std::string_view kRoot{"\0", 1};  // the root's own record: an entry without a name
+inline constexpr std::string_view kState = "/s";   // the tree's counters
+inline constexpr std::string_view kLinkedPrefix = "/i";
+inline constexpr std::string_view kOrphanPrefix = "/o";
+
+std::string entry(std::string_view dir_home, std::string_view name);
+std::string linked(Ino ino);  // the record of an inode with several names
+std::string orphan(Ino ino);  // the record of an inode without a name
+
+// The range [first, last) of a directory's entries. Rows that start home 0x00 0x00 are extended
+// attributes and come before it.
+std::string entries_begin(std::string_view dir_home);
+std::string entries_end(std::string_view dir_home);
+// The name in an entry's key. Must hold: the key lies in the range above.
+inline std::string_view entry_name(std::string_view dir_home, std::string_view key) {
+  return key.substr(dir_home.size() + 1);
+}
+// The first key after all those that start with `prefix`. Must hold: prefix is not all 0xff.
+std::string prefix_end(std::string_view prefix);
+
+// ---- family blocks
+std::string block(std::string_view home, BlockIndex index);
+inline std::string blocks_end(std::string_view home) { return block(home, BlockIndex{~std::uint64_t{0}}); }
+
+}  // namespace lsmfs::keys

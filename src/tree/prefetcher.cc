@@ -1,0 +1,136 @@
+#include "tree/prefetcher.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace lsmfs {
+namespace {
+
+constexpr std::size_t kMarkBytes = 64 * KiB;  // how fine the progress of walker and reader is known
+constexpr unsigned kBeyondMax = 32;
+constexpr auto kIdle = std::chrono::milliseconds(500);  // after this without an access the walk ends
+constexpr auto kWaitMax = std::chrono::milliseconds(200);
+
+}  // namespace
+
+Prefetcher::Prefetcher(Store& store, const PrefetcherOptions& options)
+    : store_(store), options_(options), thread_([this] { run(); }) {}
+
+Prefetcher::~Prefetcher() {
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  work_.notify_all();
+  progress_.notify_all();
+  thread_.join();
+}
+
+void Prefetcher::note(std::string_view begin, std::string_view end) {
+  std::lock_guard lock(mutex_);
+  const bool inside = mode_ == Mode::walking && begin >= begin_ && begin < reached_;
+  // A reader just ahead of the walk is about to be overtaken; one that stays ahead is somewhere else.
+  const bool overtaken = mode_ == Mode::walking && begin >= reached_ && beyond_ < kBeyondMax;
+  beyond_ = inside ? 0 : beyond_ + 1;
+  if (inside || overtaken) {
+    bool moved = false;
+    while (!marks_.empty() && marks_.front().key <= end) {
+      consumed_ = marks_.front().bytes;
+      marks_.pop_front();
+      moved = true;
+    }
+    if (moved) {
+      if (window_ < options_.last_window) window_ *= 2;
+      work_.notify_one();
+    }
+  } else if (mode_ != Mode::probing && !last_end_.empty() && begin >= last_end_) {
+    // Perhaps the next step of a walk. Whether rows lie between is for the thread to find out: the
+    // request that reports this access must not wait for it.
+    probe_from_ = last_end_;
+    probe_to_.assign(begin);
+    mode_ = Mode::probing;
+    ++generation_;
+    work_.notify_one();
+  }
+  last_end_.assign(end);
+}
+
+void Prefetcher::wait_for(std::string_view end) {
+  std::unique_lock lock(mutex_);
+  const std::uint64_t generation = generation_;
+  progress_.wait_for(lock, kWaitMax, [&] {
+    const bool coming = mode_ == Mode::walking && generation_ == generation && reached_ < end && !ahead_enough();
+    return stop_ || !coming;
+  });
+}
+
+void Prefetcher::run() {
+  std::unique_lock lock(mutex_);
+  while (!stop_) {
+    work_.wait(lock, [this] { return stop_ || mode_ != Mode::idle; });
+    if (stop_) break;
+    if (mode_ == Mode::probing) probe(lock);
+    if (mode_ == Mode::walking) walk(lock);
+  }
+}
+
+void Prefetcher::probe(std::unique_lock<std::mutex>& lock) {
+  const std::string from = std::move(probe_from_), to = std::move(probe_to_);
+  lock.unlock();
+  auto cursor = store_.cursor(options_.family, {.lower = from, .upper = {}, .wait = Wait::yes});
+  cursor->seek(from);
+  unsigned gap = 0;
+  while (cursor->valid() && cursor->key() < to && gap < options_.tolerated_gap) {
+    cursor->next();
+    ++gap;
+  }
+  const bool near = cursor->valid() && cursor->key() >= to;
+  cursor.reset();
+  lock.lock();
+  if (!near) {
+    mode_ = Mode::idle;
+    return;
+  }
+  mode_ = Mode::walking;
+  // The reader has gone on meanwhile, hardly ever backwards.
+  begin_ = to;
+  reached_ = std::max(to, last_end_);
+  marks_.clear();
+  walked_ = consumed_ = 0;
+  beyond_ = 0;
+  window_ = options_.first_window;
+}
+
+void Prefetcher::walk(std::unique_lock<std::mutex>& lock) {
+  const std::uint64_t generation = generation_;
+  std::string from = reached_;
+  auto current = [&] { return !stop_ && mode_ == Mode::walking && generation_ == generation; };
+  lock.unlock();
+  auto cursor = store_.cursor(options_.family, {.lower = from, .upper = {}, .wait = Wait::yes,
+                                                .readahead = options_.device_read, .fill_cache = true});
+  cursor->seek(from);
+  lock.lock();
+  while (current() && cursor->valid()) {
+    if (ahead_enough()) {
+      const bool more = work_.wait_for(lock, kIdle, [&] { return !current() || !ahead_enough(); });
+      if (!more) break;  // the reader has stopped
+      continue;
+    }
+    lock.unlock();
+    std::size_t bytes = 0;
+    while (cursor->valid() && bytes < kMarkBytes) {
+      bytes += cursor->key().size() + cursor->value().size();
+      cursor->next();
+    }
+    lock.lock();
+    if (!current()) break;
+    walked_ += bytes;
+    if (cursor->valid()) reached_.assign(cursor->key());
+    marks_.push_back({reached_, walked_});
+    progress_.notify_all();
+  }
+  if (mode_ == Mode::walking && generation_ == generation) mode_ = Mode::idle;
+  progress_.notify_all();
+}
+
+}  // namespace lsmfs

@@ -1,0 +1,71 @@
+// Prefetcher: runs ahead of somebody who walks one family in key order, so that the rows are in
+// the store's block cache before they are asked for.
+//
+// Accesses are reported with note(). When an access is found to lie where the one before it ended,
+// give or take a few rows, a thread walks on from there with large device reads, at most a bounded
+// number of bytes ahead. The cache holds immutable table blocks, so running ahead can never show
+// old data. What it is not: it answers nothing; without it everything works, only slower.
+//
+// Thread-safe. One walk at a time: a second walker takes the place of the first.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "lsmfs/kv.h"
+
+namespace lsmfs {
+
+struct PrefetcherOptions {
+  Family family = Family::blocks;
+  std::size_t first_window{256 * KiB};  // bytes of rows ahead at the start of a walk ...
+  std::size_t last_window{16 * MiB};    // ... doubled up to this as the walk goes on
+  ByteCount device_read{1 * MiB};
+  unsigned tolerated_gap = 64;           // rows that a walker may pass over between two accesses
+};
+
+class Prefetcher {
+ public:
+  Prefetcher(Store& store, const PrefetcherOptions& options);
+  ~Prefetcher();  // stops and joins the thread
+
+  // Rows in [begin, end) are being read.
+  void note(std::string_view begin, std::string_view end);
+  // When the rows before `end` are about to be walked over, waits until they have been. For a
+  // reader who found them missing in the cache and would otherwise read them a second time.
+  void wait_for(std::string_view end);
+
+ private:
+  enum class Mode { idle, probing, walking };
+  struct Mark {
+    std::string key;      // the walk has passed all rows up to this key ...
+    std::uint64_t bytes;  // ... which are this many bytes from its start
+  };
+
+  void run();
+  void probe(std::unique_lock<std::mutex>& lock);
+  void walk(std::unique_lock<std::mutex>& lock);
+  bool ahead_enough() const { return walked_ - consumed_ >= window_; }
+
+  Store& store_;
+  const PrefetcherOptions options_;
+  std::mutex mutex_;
+  std::condition_variable work_, progress_;
+  bool stop_ = false;
+  Mode mode_ = Mode::idle;
+  std::string last_end_;               // where the latest access ended
+  std::string probe_from_, probe_to_;  // is there little between these two?
+  std::string begin_, reached_;        // the walk covers [begin_, reached_)
+  std::deque<Mark> marks_;
+  std::uint64_t walked_ = 0, consumed_ = 0;  // bytes of rows since the walk's start
+  std::size_t window_ = 0;
+  unsigned beyond_ = 0;                // accesses in a row that lay outside of the walk
+  std::uint64_t generation_ = 0;       // counts walks, so that a step knows that it is of an old one
+  std::thread thread_;
+};
+
+}  // namespace lsmfs

@@ -1,0 +1,166 @@
+#include "tree/record.h"
+
+#include <limits>
+
+namespace lsmfs {
+namespace {
+
+enum RowKind : std::uint8_t { kRecordRow = 1, kLinkRow = 2, kStateRow = 3 };
+enum RecordFlag : std::uint8_t { kHasHome = 1, kKnownFlags = kHasHome };
+constexpr std::size_t kHomeMax = 64 * KiB;
+
+// Relative to mtime, since the times of one inode are mostly close to each other.
+void put_time(std::string& out, const Time& time, std::int64_t base) {
+  // Wraps around for absurd distances, as the reader does.
+  put_zigzag(out, static_cast<std::int64_t>(static_cast<std::uint64_t>(time.seconds) - static_cast<std::uint64_t>(base)));
+  put_varint(out, time.nanoseconds);
+}
+
+Time get_time(Reader& in, std::int64_t base) {
+  Time time;
+  time.seconds = static_cast<std::int64_t>(static_cast<std::uint64_t>(in.zigzag()) + static_cast<std::uint64_t>(base));
+  const std::uint64_t nanoseconds = in.varint();
+  if (nanoseconds >= 1'000'000'000) in.fail();
+  time.nanoseconds = static_cast<std::uint32_t>(nanoseconds);
+  return time;
+}
+
+std::uint32_t get_u32(Reader& in) {
+  const std::uint64_t v = in.varint();
+  if (v > std::numeric_limits<std::uint32_t>::max()) in.fail();
+  return static_cast<std::uint32_t>(v);
+}
+
+bool known_type(std::uint32_t mode) {
+  switch (mode & S_IFMT) {
+    case S_IFREG: case S_IFDIR: case S_IFLNK: case S_IFCHR: case S_IFBLK: case S_IFIFO: case S_IFSOCK:
+      return (mode & ~(S_IFMT | 07777u)) == 0;
+    default:
+      return false;
+  }
+}
+
+std::optional<Record> read_record(Reader& in) {
+  Record r;
+  const std::uint8_t flags = in.u8();
+  r.ino = Ino{in.varint()};
+  r.mode = get_u32(in);
+  r.nlink = get_u32(in);
+  r.uid = get_u32(in);
+  r.gid = get_u32(in);
+  r.size = in.varint();
+  r.mtime = get_time(in, 0);
+  r.ctime = get_time(in, r.mtime.seconds);
+  r.atime = get_time(in, r.mtime.seconds);
+  r.btime = get_time(in, r.mtime.seconds);
+  if (S_ISREG(r.mode)) r.blocks = in.varint();
+  if (S_ISCHR(r.mode) || S_ISBLK(r.mode)) r.rdev = in.varint();
+  if (S_ISLNK(r.mode)) r.symlink = in.string();
+  if (flags & kHasHome) r.home = in.string();
+  if (!in.ok() || !in.at_end() || (flags & ~kKnownFlags) || r.ino.v == 0 || !known_type(r.mode)) return std::nullopt;
+  if (S_ISREG(r.mode) && (r.size > kFileSizeMax || r.blocks > div_up(r.size, kBlockSize))) return std::nullopt;
+  if (S_ISLNK(r.mode) && (r.symlink.empty() || r.symlink.size() > kSymlinkMax || r.size != r.symlink.size())) return std::nullopt;
+  if (((flags & kHasHome) != 0) == r.home.empty() || r.home.size() > kHomeMax) return std::nullopt;
+  return r;
+}
+
+}  // namespace
+
+Attr Record::attr() const {
+  Attr a;
+  a.ino = ino;
+  a.mode = mode;
+  a.nlink = nlink;
+  a.uid = uid;
+  a.gid = gid;
+  a.rdev = rdev;
+  a.size = is_directory() ? kBlockSize : size;
+  a.blocks = blocks * (kBlockSize / 512);
+  a.atime = atime;
+  a.mtime = mtime;
+  a.ctime = ctime;
+  a.btime = btime;
+  return a;
+}
+
+std::string encode(const Record& r) {
+  std::string out;
+  out.reserve(64 + r.symlink.size() + r.home.size());
+  put_u8(out, kRecordRow);
+  put_u8(out, r.home.empty() ? 0 : kHasHome);
+  put_varint(out, r.ino.v);
+  put_varint(out, r.mode);
+  put_varint(out, r.nlink);
+  put_varint(out, r.uid);
+  put_varint(out, r.gid);
+  put_varint(out, r.size);
+  put_time(out, r.mtime, 0);
+  put_time(out, r.ctime, r.mtime.seconds);
+  put_time(out, r.atime, r.mtime.seconds);
+  put_time(out, r.btime, r.mtime.seconds);
+  if (S_ISREG(r.mode)) put_varint(out, r.blocks);
+  if (S_ISCHR(r.mode) || S_ISBLK(r.mode)) put_varint(out, r.rdev);
+  if (S_ISLNK(r.mode)) put_string(out, r.symlink);
+  if (!r.home.empty()) put_string(out, r.home);
+  return out;
+}
+
+std::string encode(const Link& link) {
+  std::string out;
+  put_u8(out, kLinkRow);
+  put_varint(out, link.ino.v);
+  put_varint(out, link.type);
+  return out;
+}
+
+std::string encode(const State& state) {
+  std::string out;
+  put_u8(out, kStateRow);
+  put_varint(out, state.next_ino.v);
+  put_varint(out, state.counts.regular);
+  put_varint(out, state.counts.directories);
+  put_varint(out, state.counts.symlinks);
+  put_varint(out, state.counts.others);
+  return out;
+}
+
+std::optional<EntryRow> decode_entry(std::string_view value) {
+  Reader in(value);
+  switch (in.u8()) {
+    case kRecordRow: {
+      auto record = read_record(in);
+      if (!record) return std::nullopt;
+      return std::move(*record);
+    }
+    case kLinkRow: {
+      Link link;
+      link.ino = Ino{in.varint()};
+      link.type = get_u32(in);
+      if (!in.ok() || !in.at_end() || link.ino.v == 0 || !known_type(link.type) || (link.type & 07777)) return std::nullopt;
+      return link;
+    }
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<Record> decode_record(std::string_view value) {
+  auto row = decode_entry(value);
+  if (!row || !std::holds_alternative<Record>(*row)) return std::nullopt;
+  return std::get<Record>(std::move(*row));
+}
+
+std::optional<State> decode_state(std::string_view value) {
+  Reader in(value);
+  if (in.u8() != kStateRow) return std::nullopt;
+  State s;
+  s.next_ino = Ino{in.varint()};
+  s.counts.regular = in.varint();
+  s.counts.directories = in.varint();
+  s.counts.symlinks = in.varint();
+  s.counts.others = in.varint();
+  if (!in.ok() || !in.at_end() || s.next_ino.v < 2) return std::nullopt;
+  return s;
+}
+
+}  // namespace lsmfs

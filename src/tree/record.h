@@ -1,0 +1,56 @@
+// The values of the rows of family names: inode records, link rows and the tree's state.
+// docs/format.md, "Rows", gives every byte. Decoding takes untrusted bytes: nullopt when damaged.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "lsmfs/tree.h"
+
+namespace lsmfs {
+
+// All that is known of an inode but its data. As stored; sizes in bytes, blocks in rows of kBlockSize.
+struct Record {
+  Ino ino;
+  std::uint32_t mode = 0;
+  std::uint32_t nlink = 0;  // directories: 2 + subdirectories
+  std::uint32_t uid = 0, gid = 0;
+  std::uint64_t size = 0;   // files: bytes; directories: entries; symbolic links: bytes of the target
+  std::uint64_t blocks = 0; // files: rows in family blocks
+  std::uint64_t rdev = 0;
+  Time atime, mtime, ctime, btime;
+  std::string symlink;
+  std::string home;         // explicit home; empty: derived from the name
+
+  bool is_directory() const { return S_ISDIR(mode); }
+  bool is_regular() const { return S_ISREG(mode); }
+  Attr attr() const;
+  friend bool operator==(const Record&, const Record&) = default;
+};
+
+// A name of an inode that has (or had) several: its record is in the row keys::linked(ino).
+struct Link {
+  Ino ino;
+  std::uint32_t type = 0;  // type bits of the mode, for listings
+  friend bool operator==(const Link&, const Link&) = default;
+};
+
+struct State {
+  Ino next_ino{2};
+  TreeCounts counts;
+};
+
+using EntryRow = std::variant<Record, Link>;
+
+std::string encode(const Record& record);
+std::string encode(const Link& link);
+std::string encode(const State& state);
+std::optional<EntryRow> decode_entry(std::string_view value);
+std::optional<Record> decode_record(std::string_view value);
+std::optional<State> decode_state(std::string_view value);
+
+}  // namespace lsmfs
