@@ -1,0 +1,131 @@
+#include "tree/harness.h"
+
+namespace lsmfs::test {
+namespace {
+
+template <class T>
+T must(Result<T> result, const char* what) {
+  if (!result.has_value()) {
+    ADD_FAILURE() << what << ": " << result.error().message();
+    std::abort();
+  }
+  return std::move(*result);
+}
+
+void must(const Result<void>& result, const char* what) {
+  if (!result.has_value()) {
+    ADD_FAILURE() << what << ": " << result.error().message();
+    std::abort();
+  }
+}
+
+}  // namespace
+
+Harness::Harness(ByteCount size, TreeOptions tree_options) : options(std::move(tree_options)), device_(memory_device(size)) {
+  must(Volume::format(*device_, {.label = "test"}), "format");
+  volume_ = must(Volume::open(*device_), "volume");
+  store_ = must(Store::open(*volume_, {.cache = ByteCount{32 * MiB}}), "store");
+  must(Tree::format(*store_), "tree format");
+  tree_ = must(Tree::open(*store_, options), "tree");
+}
+
+Harness::~Harness() {
+  tree_.reset();
+  store_.reset();
+  volume_.reset();
+}
+
+void Harness::unmount() {
+  must(tree_->close(), "close of the tree");
+  tree_.reset();
+  must(store_->close(), "close of the store");
+  store_.reset();
+  volume_.reset();
+}
+
+void Harness::mount() {
+  volume_ = must(Volume::open(*device_), "volume");
+  store_ = must(Store::open(*volume_, {.cache = ByteCount{32 * MiB}}), "store");
+  tree_ = must(Tree::open(*store_, options), "tree");
+}
+
+void Harness::crash() {
+  tree_.reset();
+  store_.reset();
+  volume_.reset();
+  mount();
+}
+
+Ino Harness::make(Ino dir, std::string_view name, std::uint32_t mode, std::string_view symlink) {
+  return must(both_ways([&](Wait w) { return tree_->make(dir, name, {.mode = mode, .symlink = symlink}, w); }), "make").ino;
+}
+
+Ino Harness::create(Ino dir, std::string_view name, std::string_view data) {
+  const Ino ino = make(dir, name, S_IFREG | 0644);
+  if (!data.empty()) write(ino, 0, data);
+  return ino;
+}
+
+void Harness::write(Ino ino, std::uint64_t offset, std::string_view data) {
+  must(both_ways([&](Wait w) { return tree_->write(ino, ByteOffset{offset}, as_bytes(data), w); }), "write");
+}
+
+std::string Harness::read(Ino ino, std::uint64_t offset, std::size_t length) {
+  std::string out(std::min<std::uint64_t>(length, attr(ino).size), '?');
+  MutableBytes to{reinterpret_cast<std::byte*>(out.data()), out.size()};
+  out.resize(must(both_ways([&](Wait w) { return tree_->read(ino, ByteOffset{offset}, to, w); }), "read"));
+  return out;
+}
+
+Ino Harness::walk(std::string_view path) {
+  Ino at = kRootIno;
+  while (!path.empty()) {
+    const auto slash = path.find('/');
+    const auto name = path.substr(0, slash);
+    path = slash == path.npos ? std::string_view() : path.substr(slash + 1);
+    if (name.empty()) continue;
+    const auto found = must(both_ways([&](Wait w) { return tree_->lookup(at, name, w); }), "lookup");
+    if (!found) return Ino{};
+    at = found->ino;
+  }
+  return at;
+}
+
+std::string Harness::read_path(std::string_view path) {
+  const Ino ino = walk(path);
+  return ino.v == 0 ? "(no such file)" : read(ino);
+}
+
+Attr Harness::attr(Ino ino) {
+  return must(both_ways([&](Wait w) { return tree_->getattr(ino, w); }), "getattr");
+}
+
+std::vector<std::string> Harness::list(Ino dir, std::size_t at_a_time) {
+  std::vector<std::string> names;
+  std::uint64_t cookie = 0;
+  for (;;) {
+    std::size_t given = 0;
+    must(both_ways([&](Wait w) {
+           return tree_->readdir(dir, cookie, false,
+                                 [&](const DirEntry& e) {
+                                   if (given == at_a_time) return false;
+                                   ++given;
+                                   cookie = e.next_cookie;
+                                   if (e.name != "." && e.name != "..") names.emplace_back(e.name);
+                                   return true;
+                                 },
+                                 w);
+         }),
+         "readdir");
+    if (given == 0) return names;
+  }
+}
+
+std::uint64_t Harness::rows(Family family, std::string_view prefix) {
+  auto cursor = store_->cursor(family, {.lower = std::string(prefix), .upper = {}});
+  std::uint64_t n = 0;
+  for (cursor->seek(prefix); cursor->valid() && cursor->key().starts_with(prefix); cursor->next()) ++n;
+  return n;
+}
+
+}  // namespace lsmfs::test

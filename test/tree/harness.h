@@ -1,0 +1,61 @@
+// A tree on a volume in memory, with remounts and crashes.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lsmfs/tree.h"
+
+namespace lsmfs::test {
+
+// Calls f(Wait::no), as the request loop does, and f(Wait::yes) when that would have to wait.
+template <class F>
+auto both_ways(F&& f) {
+  auto result = f(Wait::no);
+  if (!result.has_value() && result.error().code == EAGAIN) return f(Wait::yes);
+  return result;
+}
+
+class Harness {
+ public:
+  explicit Harness(ByteCount size = ByteCount{kDeviceMin}, TreeOptions options = {.sync_interval_ms = 0});
+  ~Harness();
+
+  void unmount();      // closes tree, store and volume in order
+  void mount();
+  void remount() { unmount(); mount(); }
+  void crash();        // drops everything that was not synced and mounts again
+
+  Tree& tree() { return *tree_; }
+  Store& store() { return *store_; }
+  TreeOptions options;
+
+  // Shorthands that fail the test when the operation fails.
+  Ino make(Ino dir, std::string_view name, std::uint32_t mode, std::string_view symlink = {});
+  Ino mkdir(Ino dir, std::string_view name) { return make(dir, name, S_IFDIR | 0755); }
+  Ino create(Ino dir, std::string_view name, std::string_view data = {});
+  void write(Ino ino, std::uint64_t offset, std::string_view data);
+  std::string read(Ino ino, std::uint64_t offset = 0, std::size_t length = 64 * MiB);
+  std::string read_path(std::string_view path);
+  Ino walk(std::string_view path);       // 0 when it does not exist; the lookups are not given back
+  Attr attr(Ino ino);
+  std::vector<std::string> list(Ino dir, std::size_t at_a_time = 1000);  // without the dots
+  std::uint64_t rows(Family family, std::string_view prefix = {});
+
+ private:
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Volume> volume_;
+  std::unique_ptr<Store> store_;
+  std::unique_ptr<Tree> tree_;
+};
+
+// The errno of an operation, 0 when it succeeded.
+template <class T>
+int code(const Result<T>& result) {
+  return result.has_value() ? 0 : result.error().code;
+}
+
+}  // namespace lsmfs::test

@@ -1,0 +1,197 @@
+#include "tree/model.h"
+
+#include <fmt/format.h>
+#include <stdio.h>
+
+#include <functional>
+
+#include "tree/harness.h"
+
+namespace lsmfs::test {
+namespace {
+
+bool contains(const NodePtr& top, const NodePtr& node) {
+  if (top == node) return true;
+  for (auto& [name, child] : top->entries) {
+    if (child->is_directory() && contains(child, node)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Model::Model() : root(std::make_shared<Node>()) {
+  root->ino = kRootIno;
+  root->mode = S_IFDIR | 0755;
+  root->nlink = 2;
+}
+
+int Model::make(const NodePtr& dir, const std::string& name, std::uint32_t mode, const std::string& target, NodePtr& made) {
+  if (dir->nlink == 0) return ENOENT;
+  if (dir->entries.contains(name)) return EEXIST;
+  made = std::make_shared<Node>();
+  made->mode = mode;
+  made->nlink = S_ISDIR(mode) ? 2 : 1;
+  made->data = target;
+  dir->entries[name] = made;
+  if (S_ISDIR(mode)) ++dir->nlink;
+  return 0;
+}
+
+int Model::link(const NodePtr& node, const NodePtr& dir, const std::string& name) {
+  if (dir->nlink == 0) return ENOENT;
+  if (dir->entries.contains(name)) return EEXIST;
+  if (node->is_directory()) return EPERM;
+  if (node->nlink == 0) return ENOENT;
+  ++node->nlink;
+  dir->entries[name] = node;
+  return 0;
+}
+
+int Model::unlink(const NodePtr& dir, const std::string& name) {
+  if (dir->nlink == 0) return ENOENT;
+  auto it = dir->entries.find(name);
+  if (it == dir->entries.end()) return ENOENT;
+  if (it->second->is_directory()) return EISDIR;
+  --it->second->nlink;
+  dir->entries.erase(it);
+  return 0;
+}
+
+int Model::rmdir(const NodePtr& dir, const std::string& name) {
+  if (dir->nlink == 0) return ENOENT;
+  auto it = dir->entries.find(name);
+  if (it == dir->entries.end()) return ENOENT;
+  if (!it->second->is_directory()) return ENOTDIR;
+  if (!it->second->entries.empty()) return ENOTEMPTY;
+  it->second->nlink = 0;
+  --dir->nlink;
+  dir->entries.erase(it);
+  return 0;
+}
+
+int Model::rename(const NodePtr& from_dir, const std::string& from, const NodePtr& to_dir, const std::string& to,
+                  unsigned flags) {
+  if (from_dir->nlink == 0 || to_dir->nlink == 0) return ENOENT;
+  auto source = from_dir->entries.find(from);
+  if (source == from_dir->entries.end()) return ENOENT;
+  auto target = to_dir->entries.find(to);
+  const bool exists = target != to_dir->entries.end();
+  if ((flags & RENAME_EXCHANGE) && !exists) return ENOENT;
+  if ((flags & RENAME_NOREPLACE) && exists) return EEXIST;
+  NodePtr node = source->second;
+  if (exists && target->second == node) return 0;
+  if (node->is_directory() && contains(node, to_dir)) return EINVAL;
+  if (flags & RENAME_EXCHANGE) {
+    NodePtr other = target->second;
+    if (other->is_directory() && contains(other, from_dir)) return EINVAL;
+    source->second = other;
+    target->second = node;
+    from_dir->nlink += other->is_directory() - node->is_directory();
+    to_dir->nlink += node->is_directory() - other->is_directory();
+    return 0;
+  }
+  if (exists) {
+    NodePtr other = target->second;
+    if (other->is_directory()) {
+      if (!node->is_directory()) return EISDIR;
+      if (!other->entries.empty()) return ENOTEMPTY;
+      other->nlink = 0;
+      --to_dir->nlink;
+    } else {
+      if (node->is_directory()) return ENOTDIR;
+      --other->nlink;
+    }
+  }
+  from_dir->entries.erase(source);
+  to_dir->entries[to] = node;
+  if (node->is_directory()) {
+    --from_dir->nlink;
+    ++to_dir->nlink;
+  }
+  return 0;
+}
+
+int Model::write(const NodePtr& node, std::uint64_t offset, const std::string& data) {
+  if (!S_ISREG(node->mode)) return node->is_directory() ? EISDIR : EINVAL;
+  if (data.empty()) return 0;
+  if (node->data.size() < offset + data.size()) node->data.resize(offset + data.size());
+  node->data.replace(offset, data.size(), data);
+  return 0;
+}
+
+int Model::truncate(const NodePtr& node, std::uint64_t size) {
+  if (!S_ISREG(node->mode)) return node->is_directory() ? EISDIR : EINVAL;
+  node->data.resize(size);
+  return 0;
+}
+
+std::string Model::line(const std::string& path, const Attr& a, const std::string& contents) {
+  return fmt::format("{} ino={} mode={:o} nlink={} uid={} gid={} rdev={} size={} mtime={}.{} ctime={}.{} data={:x}\n", path,
+                     a.ino.v, a.mode, a.nlink, a.uid, a.gid, a.rdev, S_ISDIR(a.mode) ? 0 : a.size, a.mtime.seconds,
+                     a.mtime.nanoseconds, a.ctime.seconds, a.ctime.nanoseconds, checksum(contents));
+}
+
+std::string Model::dump() const {
+  std::string out;
+  std::function<void(const std::string&, const Node&)> visit = [&](const std::string& path, const Node& n) {
+    Attr a;
+    a.ino = n.ino;
+    a.mode = n.mode;
+    a.nlink = n.nlink;
+    a.uid = n.uid;
+    a.gid = n.gid;
+    a.rdev = n.rdev;
+    a.size = n.data.size();
+    a.mtime = n.mtime;
+    a.ctime = n.ctime;
+    out += line(path, a, n.data);
+    for (auto& [name, child] : n.entries) visit(path + "/" + name, *child);
+  };
+  visit("", *root);
+  return out;
+}
+
+std::string dump(Tree& tree) {
+  std::string out;
+  std::function<void(const std::string&, const Attr&)> visit = [&](const std::string& path, const Attr& a) {
+    std::string contents;
+    if (S_ISREG(a.mode)) {
+      contents.assign(a.size, '?');
+      MutableBytes to{reinterpret_cast<std::byte*>(contents.data()), contents.size()};
+      auto n = both_ways([&](Wait w) { return tree.read(a.ino, ByteOffset{0}, to, w); });
+      if (!n) contents = n.error().message();
+      else if (*n != a.size) contents = "short read";
+      if (a.blocks > div_up(a.size, kBlockSize) * 8) contents = "more blocks than the size allows";
+    } else if (S_ISLNK(a.mode)) {
+      auto target = both_ways([&](Wait w) { return tree.readlink(a.ino, w); });
+      contents = target ? *target : target.error().message();
+    }
+    out += Model::line(path, a, contents);
+    if (!S_ISDIR(a.mode)) return;
+    std::vector<std::pair<std::string, Attr>> children;
+    std::uint64_t cookie = 0;
+    for (bool more = true; more;) {
+      more = false;
+      auto listed = both_ways([&](Wait w) {
+        return tree.readdir(a.ino, cookie, true, [&](const DirEntry& e) {
+          more = true;
+          cookie = e.next_cookie;
+          if (e.name != "." && e.name != "..") children.emplace_back(e.name, e.attr);
+          return true;
+        }, w);
+      });
+      if (!listed) out += listed.error().message() + "\n";
+    }
+    for (auto& [name, attr] : children) {
+      visit(path + "/" + name, attr);
+      tree.forget(attr.ino, 1);
+    }
+  };
+  auto root = both_ways([&](Wait w) { return tree.getattr(kRootIno, w); });
+  if (!root) return root.error().message();
+  visit("", *root);
+  return out;
+}
+
+}  // namespace lsmfs::test

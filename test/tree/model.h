@@ -1,0 +1,47 @@
+// A plain file system in memory, written as simply as possible: what the tree is compared with.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "lsmfs/tree.h"
+
+namespace lsmfs::test {
+
+struct Node {
+  Ino ino;  // as the tree numbered it
+  std::uint32_t mode = 0, nlink = 0, uid = 0, gid = 0;
+  std::uint64_t rdev = 0;
+  std::string data;    // a file's contents, a symbolic link's target
+  Time mtime, ctime;   // taken over from the tree after each operation: what must survive
+  std::map<std::string, std::shared_ptr<Node>> entries;
+  bool is_directory() const { return S_ISDIR(mode); }
+};
+using NodePtr = std::shared_ptr<Node>;
+
+// Each operation gives 0 or the errno that rename(2), unlink(2) ... give on ext4.
+class Model {
+ public:
+  Model();
+  NodePtr root;
+
+  int make(const NodePtr& dir, const std::string& name, std::uint32_t mode, const std::string& target, NodePtr& made);
+  int link(const NodePtr& node, const NodePtr& dir, const std::string& name);
+  int unlink(const NodePtr& dir, const std::string& name);
+  int rmdir(const NodePtr& dir, const std::string& name);
+  int rename(const NodePtr& from_dir, const std::string& from, const NodePtr& to_dir, const std::string& to, unsigned flags);
+  int write(const NodePtr& node, std::uint64_t offset, const std::string& data);
+  int truncate(const NodePtr& node, std::uint64_t size);
+
+  // All that a user can see of the tree, one line for each name in order.
+  std::string dump() const;
+  static std::string line(const std::string& path, const Attr& attr, const std::string& contents);
+};
+
+// The same text from a real tree. Raises and gives back lookups; `blocks` are checked for sanity.
+std::string dump(Tree& tree);
+
+}  // namespace lsmfs::test

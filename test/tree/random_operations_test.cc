@@ -1,0 +1,287 @@
+// Random operations on the tree and on a plain model side by side: every errno, every listing and
+// every byte must agree, through remounts and crashes.
+#include <gtest/gtest.h>
+#include <stdio.h>
+
+#include <cstdlib>
+#include <random>
+
+#include "tree/harness.h"
+#include "tree/model.h"
+
+namespace lsmfs::test {
+namespace {
+
+class Driver {
+ public:
+  Driver(std::uint64_t seed, int steps) : random_(seed), steps_(steps) { known_ = {model_.root}; copy_times(model_.root); }
+
+  void run() {
+    for (int i = 0; i < steps_ && !::testing::Test::HasFailure(); ++i) {
+      step();
+      record();
+      if (i % 97 == 96) compare("during the run");
+    }
+    remount();
+    // Whatever is not in the tree any more must have left nothing behind.
+    compare("at the end");
+  }
+
+ private:
+  std::uint64_t below(std::uint64_t n) { return std::uniform_int_distribution<std::uint64_t>(0, n - 1)(random_); }
+  bool chance(int percent) { return below(100) < static_cast<std::uint64_t>(percent); }
+
+  NodePtr pick(bool directory) {
+    std::vector<NodePtr> fit;
+    for (auto& n : known_) if (n->is_directory() == directory) fit.push_back(n);
+    return fit.empty() ? nullptr : fit[below(fit.size())];
+  }
+  // Few names, so that they meet; some that sort next to each other in awkward ways.
+  std::string name() {
+    static const char* names[] = {"a", "b", "c", "a.c", "a\x01", "b\xff", "aa", "-", "A", "a b", "z", "\x01"};
+    return chance(95) ? names[below(std::size(names))] : std::string(200 + below(56), 'n');
+  }
+  std::string bytes(std::size_t n) {
+    std::string s(n, '\0');
+    if (chance(80)) for (auto& c : s) c = static_cast<char>(random_());
+    return s;
+  }
+  std::uint64_t position(const NodePtr& node) {
+    switch (below(4)) {
+      case 0: return node->data.size();
+      case 1: return below(node->data.size() + 1);
+      case 2: return below(40) * kBlockSize;
+      default: return below(200'000);
+    }
+  }
+
+  // After each success the tree's own clock decides the times; what counts is that they persist.
+  void copy_times(const NodePtr& node) {
+    const Attr a = harness_.attr(node->ino);
+    node->mtime = a.mtime;
+    node->ctime = a.ctime;
+  }
+  template <class F>
+  void both(const char* what, int expected, F&& call, std::vector<NodePtr> touched) {
+    const auto got = both_ways(call);
+    ASSERT_EQ(code(got), expected) << what;
+    if (expected != 0) return;
+    for (auto& node : touched) if (node) copy_times(node);
+    ++changes_;
+  }
+
+  NodePtr at(const NodePtr& dir, const std::string& n) {
+    auto it = dir->entries.find(n);
+    return it == dir->entries.end() ? nullptr : it->second;
+  }
+
+  void step() {
+    Tree& tree = harness_.tree();
+    const NodePtr dir = pick(true);
+    const std::string n = name();
+    switch (below(20)) {
+      case 0: case 1: case 2: case 3: {
+        static const std::uint32_t kinds[] = {S_IFREG, S_IFREG, S_IFREG, S_IFDIR, S_IFDIR, S_IFLNK, S_IFIFO, S_IFCHR, S_IFSOCK};
+        const std::uint32_t mode = kinds[below(std::size(kinds))] | (0600 + static_cast<std::uint32_t>(below(64)));
+        const std::string target = S_ISLNK(mode) ? "target " + std::to_string(below(1000)) : "";
+        NodePtr made;
+        const int expected = model_.make(dir, n, mode, target, made);
+        const std::uint64_t rdev = S_ISCHR(mode) ? 0x103 : 0;
+        Ino ino;
+        const auto got = both_ways([&](Wait w) {
+          return tree.make(dir->ino, n, {.mode = mode, .uid = 7, .gid = 8, .rdev = rdev, .symlink = target}, w);
+        });
+        ASSERT_EQ(code(got), expected) << "make";
+        if (expected) return;
+        made->ino = got->ino;
+        made->uid = 7;
+        made->gid = 8;
+        made->rdev = rdev;
+        known_.push_back(made);
+        copy_times(made);
+        copy_times(dir);
+        ++changes_;
+        return;
+      }
+      case 4: case 5: case 6: case 7: case 8: {
+        const NodePtr node = pick(false);
+        if (!node) return;
+        const std::uint64_t offset = position(node);
+        const std::string data = bytes(chance(70) ? below(6000) : below(100'000));
+        both("write", model_.write(node, offset, data),
+             [&](Wait w) { return tree.write(node->ino, ByteOffset{offset}, as_bytes(data), w); }, {node});
+        return;
+      }
+      case 9: {
+        const NodePtr node = pick(chance(5));
+        if (!node) return;
+        const std::uint64_t size = chance(30) ? 0 : position(node);
+        both("truncate", model_.truncate(node, size),
+             [&](Wait w) { return tree.setattr(node->ino, {.size = size}, w); }, {node});
+        return;
+      }
+      case 10: {
+        const NodePtr node = pick(chance(30));
+        if (!node) return;
+        AttrChange change;
+        if (chance(50)) change.mode = node->mode = (node->mode & S_IFMT) | static_cast<std::uint32_t>(below(07777));
+        if (change.mode) change.mode = *change.mode & 07777;
+        if (chance(50)) change.uid = node->uid = static_cast<std::uint32_t>(random_());
+        if (chance(50)) change.mtime = Time{static_cast<std::int64_t>(below(1ull << 35)) - (1ll << 33), static_cast<std::uint32_t>(below(1'000'000'000))};
+        both("setattr", 0, [&](Wait w) { return tree.setattr(node->ino, change, w); }, {node});
+        return;
+      }
+      case 11: {
+        const NodePtr node = pick(chance(5));
+        if (!node) return;
+        both("link", model_.link(node, dir, n), [&](Wait w) { return tree.link(node->ino, dir->ino, n, w); }, {node, dir});
+        return;
+      }
+      case 12: case 13: {
+        const NodePtr victim = at(dir, n);
+        both("unlink", model_.unlink(dir, n), [&](Wait w) { return tree.unlink(dir->ino, n, w); }, {dir, victim});
+        return;
+      }
+      case 14: {
+        const NodePtr victim = at(dir, n);
+        both("rmdir", model_.rmdir(dir, n), [&](Wait w) { return tree.rmdir(dir->ino, n, w); }, {dir, victim});
+        return;
+      }
+      case 15: case 16: case 17: {
+        const NodePtr to_dir = chance(40) ? dir : pick(true);
+        const std::string to = name();
+        const unsigned flags = chance(70) ? 0 : chance(50) ? RENAME_EXCHANGE : RENAME_NOREPLACE;
+        const NodePtr source = at(dir, n), target = at(to_dir, to);
+        both("rename", model_.rename(dir, n, to_dir, to, flags),
+             [&](Wait w) { return tree.rename(dir->ino, n, to_dir->ino, to, flags, w); }, {dir, to_dir, source, target});
+        return;
+      }
+      case 18: {
+        const NodePtr node = pick(false);
+        if (!node || !S_ISREG(node->mode)) return;
+        check_read(node);
+        return;
+      }
+      default:
+        if (chance(10)) {
+          chance(50) ? remount() : crash();
+        } else if (chance(20)) {
+          ASSERT_TRUE(harness_.tree().sync());
+          synced();
+        } else if (chance(20)) {
+          ASSERT_TRUE(harness_.store().flush());
+        } else {
+          forget_one();
+        }
+    }
+  }
+
+  void check_read(const NodePtr& node) {
+    const std::uint64_t offset = position(node);
+    std::string got(below(30'000), '?');
+    MutableBytes to{reinterpret_cast<std::byte*>(got.data()), got.size()};
+    const auto n = both_ways([&](Wait w) { return harness_.tree().read(node->ino, ByteOffset{offset}, to, w); });
+    ASSERT_TRUE(n) << n.error().message();
+    const std::string expected = offset < node->data.size() ? node->data.substr(offset, got.size()) : "";
+    got.resize(*n);
+    ASSERT_EQ(got, expected) << "read at " << offset << " of inode " << node->ino.v;
+  }
+
+  // Gives back the lookup of an inode that has no name, which must erase it for good.
+  void forget_one() {
+    for (std::size_t i = 0; i < known_.size(); ++i) {
+      if (known_[i]->nlink > 0) continue;
+      harness_.tree().forget(known_[i]->ino, 1000);
+      ASSERT_EQ(code(harness_.tree().getattr(known_[i]->ino, Wait::yes)), ESTALE);
+      known_.erase(known_.begin() + static_cast<std::ptrdiff_t>(i));
+      return;
+    }
+  }
+
+  // A fresh tree knows no inode: drop those without a name and look up all the others again.
+  void look_up_again() {
+    known_ = {model_.root};
+    std::function<void(const NodePtr&)> visit = [&](const NodePtr& dir) {
+      for (auto& [n, child] : dir->entries) {
+        const auto found = both_ways([&](Wait w) { return harness_.tree().lookup(dir->ino, n, w); });
+        ASSERT_TRUE(found && *found) << n;
+        ASSERT_EQ((*found)->ino, child->ino);
+        if (std::find(known_.begin(), known_.end(), child) == known_.end()) known_.push_back(child);
+        if (child->is_directory()) visit(child);
+      }
+    };
+    visit(model_.root);
+  }
+
+  void remount() {
+    harness_.remount();
+    compare("after a remount");
+    if (::testing::Test::HasFailure()) return;
+    look_up_again();
+    synced();
+  }
+
+  // The tree must be what it was after one of the operations since the last sync. Then it, not the
+  // model, is the truth: the model goes back to that moment.
+  void crash() {
+    record();
+    harness_.crash();
+    const std::string now = dump(harness_.tree());
+    auto it = std::find_if(history_.rbegin(), history_.rend(), [&](const Moment& m) { return m.dump == now; });
+    ASSERT_TRUE(it != history_.rend()) << "after a crash the tree is at no moment since the last sync:\n"
+                                       << now << "the last moment was:\n" << history_.back().dump;
+    model_.root = it->root;
+    look_up_again();
+    synced();
+  }
+
+  struct Moment {
+    std::string dump;
+    NodePtr root;  // a copy of the model as it was
+  };
+
+  static NodePtr copy(const NodePtr& node, std::map<Node*, NodePtr>& copies) {
+    if (auto it = copies.find(node.get()); it != copies.end()) return it->second;
+    NodePtr c = copies[node.get()] = std::make_shared<Node>(*node);
+    for (auto& [n, child] : c->entries) child = copy(child, copies);
+    return c;
+  }
+
+  void record() {
+    if (changes_ == recorded_) return;
+    recorded_ = changes_;
+    std::map<Node*, NodePtr> copies;
+    history_.push_back({model_.dump(), copy(model_.root, copies)});
+  }
+  void synced() {
+    history_.clear();
+    recorded_ = ++changes_;
+    std::map<Node*, NodePtr> copies;
+    history_.push_back({model_.dump(), copy(model_.root, copies)});
+  }
+
+  void compare(const char* when) { ASSERT_EQ(dump(harness_.tree()), model_.dump()) << when; }
+
+  std::mt19937_64 random_;
+  int steps_;
+  Harness harness_;
+  Model model_;
+  std::vector<NodePtr> known_;  // those whose number may be used: with a lookup held
+  std::uint64_t changes_ = 1, recorded_ = 0;
+  std::vector<Moment> history_;
+};
+
+TEST(RandomOperations, AgreeWithAPlainModelThroughRemountsAndCrashes) {
+  const char* given = std::getenv("LSMFS_SEED");
+  const int rounds = given ? 1 : 6;
+  for (int i = 0; i < rounds && !HasFailure(); ++i) {
+    const std::uint64_t seed = given ? std::strtoull(given, nullptr, 0) : std::random_device{}();
+    std::printf("seed %llu (run again with LSMFS_SEED=%llu)\n", static_cast<unsigned long long>(seed),
+                static_cast<unsigned long long>(seed));
+    SCOPED_TRACE("LSMFS_SEED=" + std::to_string(seed));
+    Driver(seed, 700).run();
+  }
+}
+
+}  // namespace
+}  // namespace lsmfs::test

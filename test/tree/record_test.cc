@@ -1,0 +1,91 @@
+#include "tree/record.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace lsmfs {
+namespace {
+
+Record sample() {
+  Record r;
+  r.ino = Ino{300};
+  r.mode = S_IFREG | 04755;
+  r.nlink = 3;
+  r.uid = 1000;
+  r.gid = 0xffff'fffe;
+  r.size = 5'000'000'000;
+  r.blocks = 7;
+  r.mtime = {-5, 999'999'999};
+  r.ctime = {15'000'000'000, 1};
+  r.atime = {std::numeric_limits<std::int64_t>::min(), 0};
+  r.btime = {std::numeric_limits<std::int64_t>::max(), 5};
+  r.home = "somewhere";
+  return r;
+}
+
+TEST(Record, ReadsBackEveryFieldOfEveryKind) {
+  for (std::uint32_t type : {S_IFREG, S_IFDIR, S_IFLNK, S_IFCHR, S_IFBLK, S_IFIFO, S_IFSOCK}) {
+    Record r = sample();
+    r.mode = type | 0644;
+    if (type != S_IFREG) r.blocks = 0;
+    if (type == S_IFCHR || type == S_IFBLK) r.rdev = 0x8'0000'0001;
+    if (type == S_IFLNK) {
+      r.symlink = "../target";
+      r.size = r.symlink.size();
+    }
+    for (const char* home : {"", "home"}) {
+      r.home = home;
+      const auto back = decode_record(encode(r));
+      ASSERT_TRUE(back) << type;
+      EXPECT_EQ(*back, r);
+    }
+  }
+  const Link link{Ino{77}, S_IFREG};
+  const auto row = decode_entry(encode(link));
+  ASSERT_TRUE(row && std::holds_alternative<Link>(*row));
+  EXPECT_EQ(std::get<Link>(*row), link);
+  State state;
+  state.next_ino = Ino{1'000'000};
+  state.counts = {1, 2, 3, 4};
+  const auto state_back = decode_state(encode(state));
+  ASSERT_TRUE(state_back);
+  EXPECT_EQ(state_back->next_ino, state.next_ino);
+  EXPECT_EQ(state_back->counts.others, 4u);
+}
+
+TEST(Record, RefusesEveryTruncationAndEverythingAppended) {
+  const std::string whole = encode(sample());
+  for (std::size_t n = 0; n < whole.size(); ++n) EXPECT_FALSE(decode_entry(std::string_view(whole).substr(0, n))) << n;
+  EXPECT_FALSE(decode_entry(whole + '\0'));
+}
+
+TEST(Record, RefusesImpossibleValues) {
+  auto refused = [](auto change) {
+    Record r = sample();
+    change(r);
+    return !decode_record(encode(r)).has_value();
+  };
+  EXPECT_TRUE(refused([](Record& r) { r.ino = Ino{0}; }));
+  EXPECT_TRUE(refused([](Record& r) { r.mode = 0644; }));
+  EXPECT_TRUE(refused([](Record& r) { r.mode |= 1u << 20; }));
+  EXPECT_TRUE(refused([](Record& r) { r.size = kFileSizeMax + 1; }));
+  EXPECT_TRUE(refused([](Record& r) { r.blocks = r.size / kBlockSize + 2; }));
+  EXPECT_TRUE(refused([](Record& r) { r.mtime.nanoseconds = 1'000'000'000; }));
+  EXPECT_TRUE(refused([](Record& r) { r.mode = S_IFLNK | 0777; r.blocks = 0; }));
+}
+
+TEST(Record, SurvivesRandomBytes) {
+  std::mt19937_64 random(1);
+  std::string whole = encode(sample());
+  for (int i = 0; i < 200'000; ++i) {
+    std::string bytes = whole;
+    for (int n = 0; n < 3; ++n) bytes[random() % bytes.size()] = static_cast<char>(random());
+    if (auto r = decode_record(bytes)) {
+      EXPECT_TRUE(decode_record(encode(*r)));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lsmfs

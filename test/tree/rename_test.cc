@@ -1,0 +1,94 @@
+#include <gtest/gtest.h>
+#include <stdio.h>
+
+#include <fmt/format.h>
+
+#include "tree/harness.h"
+
+namespace lsmfs::test {
+namespace {
+
+TEST(Rename, OfADirectoryMovesOneRecordAndKeepsAllBelow) {
+  Harness h;
+  const Ino d = h.mkdir(kRootIno, "d");
+  for (int i = 0; i < 500; ++i) h.create(d, fmt::format("f{}", i), fmt::format("contents {}", i));
+  const Ino e = h.mkdir(kRootIno, "e");
+  const std::uint64_t before = h.rows(Family::names);
+  ASSERT_TRUE(h.tree().rename(kRootIno, "d", e, "moved", 0, Wait::yes));
+  EXPECT_EQ(h.rows(Family::names), before);
+  EXPECT_EQ(h.walk("d"), Ino{});
+  EXPECT_EQ(h.read_path("e/moved/f17"), "contents 17");
+  h.remount();
+  EXPECT_EQ(h.list(h.walk("e/moved")).size(), 500u);
+  EXPECT_EQ(h.read_path("e/moved/f499"), "contents 499");
+  // A new directory of the old name shares nothing with the moved one.
+  const Ino again = h.mkdir(kRootIno, "d");
+  EXPECT_TRUE(h.list(again).empty());
+  h.create(again, "f17", "other");
+  h.remount();
+  EXPECT_EQ(h.read_path("e/moved/f17"), "contents 17");
+  EXPECT_EQ(h.read_path("d/f17"), "other");
+}
+
+TEST(Rename, ASmallFileTakesItsBlocksAlongAndALargeOneLeavesThem) {
+  Harness h;
+  h.create(kRootIno, "small", std::string(100'000, 's'));
+  h.create(kRootIno, "large", std::string(1'000'000, 'l'));
+  ASSERT_TRUE(h.tree().rename(kRootIno, "small", kRootIno, "z-small", 0, Wait::yes));
+  ASSERT_TRUE(h.tree().rename(kRootIno, "large", kRootIno, "z-large", 0, Wait::yes));
+  EXPECT_EQ(h.rows(Family::blocks, "small"), 0u);
+  EXPECT_EQ(h.rows(Family::blocks, "z-small"), 25u);
+  EXPECT_EQ(h.rows(Family::blocks, "large"), 245u);
+  h.remount();
+  EXPECT_EQ(h.read_path("z-small"), std::string(100'000, 's'));
+  EXPECT_EQ(h.read_path("z-large"), std::string(1'000'000, 'l'));
+}
+
+TEST(Rename, OverAFileErasesItOnceItIsForgotten) {
+  Harness h;
+  const Ino old = h.create(kRootIno, "b", "old");
+  h.create(kRootIno, "a", "new");
+  ASSERT_TRUE(h.tree().rename(kRootIno, "a", kRootIno, "b", 0, Wait::yes));
+  EXPECT_EQ(h.read(old), "old");  // still open somewhere
+  EXPECT_EQ(h.read_path("b"), "new");
+  h.tree().forget(old, 1);
+  h.remount();
+  EXPECT_EQ(h.rows(Family::blocks), 1u);
+}
+
+TEST(Rename, ExchangeSwapsAFileAndADirectory) {
+  Harness h;
+  const Ino d = h.mkdir(kRootIno, "d");
+  h.create(d, "inside", "1");
+  h.create(kRootIno, "f", "2");
+  ASSERT_TRUE(h.tree().rename(kRootIno, "d", kRootIno, "f", RENAME_EXCHANGE, Wait::yes));
+  h.remount();
+  EXPECT_EQ(h.read_path("f/inside"), "1");
+  EXPECT_EQ(h.read_path("d"), "2");
+}
+
+TEST(Rename, ADirectoryIntoItselfIsRefused) {
+  Harness h;
+  const Ino d = h.mkdir(kRootIno, "d");
+  const Ino e = h.mkdir(d, "e");
+  EXPECT_EQ(code(h.tree().rename(kRootIno, "d", e, "x", 0, Wait::yes)), EINVAL);
+  EXPECT_EQ(code(h.tree().rename(kRootIno, "d", d, "x", 0, Wait::yes)), EINVAL);
+}
+
+TEST(Rename, BackAndForthEndsWhereItBegan) {
+  Harness h;
+  const Ino d = h.mkdir(kRootIno, "d");
+  h.create(d, "f", std::string(1'000'000, 'x'));
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(h.tree().rename(kRootIno, "d", kRootIno, "e", 0, Wait::yes));
+    ASSERT_TRUE(h.tree().rename(d, "f", kRootIno, "g", 0, Wait::yes));
+    ASSERT_TRUE(h.tree().rename(kRootIno, "e", kRootIno, "d", 0, Wait::yes));
+    ASSERT_TRUE(h.tree().rename(kRootIno, "g", d, "f", 0, Wait::yes));
+  }
+  h.remount();
+  EXPECT_EQ(h.read_path("d/f"), std::string(1'000'000, 'x'));
+  EXPECT_EQ(h.rows(Family::blocks), 245u);
+}
+
+}  // namespace
+}  // namespace lsmfs::test
