@@ -24,7 +24,10 @@ struct MountOptions {
   std::string mount_point; // absolute path of a directory
   bool block_device = false;  // mount as fuseblk, so that umount(8) waits until all is on disk
   bool read_only = false;
-  std::vector<std::string> kernel_options;  // nosuid, nodev, noexec, ...: passed on as they are
+  bool writeback = false;  // let the kernel gather writes; what programs wrote reaches the tree later
+  // nosuid, nodev, noexec, allow_other, ...: passed on as they are. When root mounts, suid, dev and
+  // allow_other are the default, as for other file systems.
+  std::vector<std::string> kernel_options;
   IdleLatency latency = IdleLatency::automatic;  // hold CPUs out of deep idle while requests are in flight
   unsigned workers = 8;
   std::function<void(std::string_view)> notice = [](std::string_view) {};
@@ -42,6 +45,21 @@ class Mount {
   // request; umount(8) of a fuseblk mount returns only after it.
   virtual Result<void> serve(std::function<void()> on_ready, std::function<void()> on_destroy) = 0;
 };
+
+// One line of the mount table of this process.
+struct MountEntry {
+  std::string device;  // "major:minor" of what stat(2) says in it
+  std::string mount_point;
+  std::string type;    // "fuse.lsmfs" and "fuseblk.lsmfs" are ours
+  std::string source;
+  bool is_lsmfs() const { return type == "fuse.lsmfs" || type == "fuseblk.lsmfs"; }
+};
+// In the order of mounting: of several on one mount point the last is the visible one.
+Result<std::vector<MountEntry>> mount_table();
+
+// Unmounts what is mounted last on `mount_point` (as it is written in the mount table), with
+// fusermount3 when not root. Errors: EBUSY (in use), EPERM, EINVAL (nothing is mounted there).
+Result<void> unmount(const std::string& mount_point, bool lazy);
 
 // Asks the daemon that serves `path` (any file or directory in a mount) for its facts, as JSON.
 // Errors: ENOTTY (not an lsmfs), errors of open(2).

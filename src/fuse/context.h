@@ -1,0 +1,65 @@
+// What every handler needs, and the way each request takes: first at once from memory, and if that
+// would wait, again on a worker.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "fuse/libfuse.h"
+#include "fuse/replies.h"
+#include "fuse/workers.h"
+#include "lsmfs/tree.h"
+
+namespace lsmfs {
+
+struct Context {
+  Tree& tree;
+  Workers& workers;
+  std::function<std::string()> info_json;
+  bool writeback = false;
+  // Runs `on_destroy` of Mount::serve, once.
+  std::function<void()> destroy = [] {};
+  ErrorLog errors;
+};
+
+inline Context& context_of(fuse_req_t req) { return *static_cast<Context*>(fuse_req_userdata(req)); }
+
+// Copies of what points into the request, which is gone when a worker comes to it.
+inline std::string owned(std::string_view text) { return std::string(text); }
+inline std::vector<std::byte> owned(Bytes bytes) { return {bytes.begin(), bytes.end()}; }
+
+// Answers with the result of a call; false when it has to be made again with Wait::yes.
+template <class Reply>
+bool answer(fuse_req_t req, Result<Reply> result, Wait wait) {
+  if (result) {
+    send(req, context_of(req).tree, *result);
+    return true;
+  }
+  if (wait == Wait::no && result.error().code == EAGAIN) return false;
+  context_of(req).errors.note(result.error());
+  fuse_reply_err(req, reply_code(result.error()));
+  return true;
+}
+
+// Runs `call(wait, arguments...)`, which gives a Result of one of the replies in replies.h. The
+// arguments are names and data that lie in the request; all else is captured by value in `call`.
+template <class Call, class... Arguments>
+void serve(fuse_req_t req, Call call, Arguments... arguments) {
+  if (answer(req, call(Wait::no, arguments...), Wait::no)) return;
+  context_of(req).workers.submit([req, call, copies = std::make_tuple(owned(arguments)...)] {
+    std::apply([&](const auto&... copy) { answer(req, call(Wait::yes, copy...), Wait::yes); }, copies);
+  });
+}
+
+// For calls that always wait for the device.
+template <class Call>
+void serve_waiting(fuse_req_t req, Call call) {
+  context_of(req).workers.submit([req, call] { answer(req, call(), Wait::yes); });
+}
+
+}  // namespace lsmfs

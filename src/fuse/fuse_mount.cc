@@ -1,0 +1,172 @@
+#include "fuse/fuse_mount.h"
+
+#include <fmt/format.h>
+#include <linux/fuse.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+
+#include "fuse/handlers.h"
+#include "fuse/kernel_mount.h"
+#include "fuse/stop_signals.h"
+
+namespace lsmfs {
+namespace {
+
+constexpr unsigned kReadAheadKib = 1024;
+constexpr auto kInterruptEvery = std::chrono::milliseconds(10);
+
+// libfuse allocates the memory at the first use.
+struct RequestBuffer : fuse_buf {
+  RequestBuffer() : fuse_buf{} {}
+  ~RequestBuffer() { free(mem); }
+  RequestBuffer(const RequestBuffer&) = delete;
+  RequestBuffer& operator=(const RequestBuffer&) = delete;
+};
+
+const fuse_in_header& header_of(const fuse_buf& buffer) { return *static_cast<const fuse_in_header*>(buffer.mem); }
+
+}  // namespace
+
+// Waits in a thread of its own for a signal that says stop, and unmounts; that ends the loop.
+class FuseMount::Watch {
+ public:
+  explicit Watch(FuseMount& mount) : mount_(mount), thread_([this] { run(); }) {}
+  ~Watch() {
+    const std::uint64_t one = 1;
+    if (write(done_, &one, sizeof one) < 0) std::abort();  // an eventfd takes its first write
+    thread_.join();
+    close(done_);
+  }
+
+ private:
+  void run() {
+    std::array<pollfd, 2> wait{{{signals_.descriptor(), POLLIN, 0}, {done_, POLLIN, 0}}};
+    while (poll(wait.data(), wait.size(), -1) < 0) {
+    }
+    if (wait[0].revents == 0 || mount_.loop_done_) return;
+    mount_.options_.notice("stopping on a signal");
+    const std::string& where = mount_.options_.mount_point;
+    if (mount_.still_mounted()) {
+      if (unmount(where, false)) return;  // the kernel then ends the session
+      if (unmount(where, true)) mount_.options_.notice(where + " was in use: files open there cannot be used any more");
+    }
+    mount_.stop_ = true;
+    while (!mount_.loop_done_) {
+      loop_.interrupt();
+      std::this_thread::sleep_for(kInterruptEvery);
+    }
+  }
+
+  FuseMount& mount_;
+  StopSignals signals_;
+  Interruptible loop_;
+  int done_ = eventfd(0, EFD_CLOEXEC);
+  std::thread thread_;
+};
+
+FuseMount::FuseMount(Tree& tree, const MountOptions& options, std::function<std::string()> info_json)
+    : options_(options),
+      workers_(options.workers),
+      context_{tree, workers_, std::move(info_json), options.writeback, [] {}, ErrorLog(options.notice)} {}
+
+FuseMount::~FuseMount() {
+  // The descriptor first: unmounting waits for answers as long as somebody could give them.
+  session_.reset();
+  if (still_mounted()) (void)unmount(options_.mount_point, true);
+}
+
+bool FuseMount::still_mounted() const {
+  // Somebody may have unmounted, and what is there now is not ours.
+  const auto entry = device_.empty() ? std::nullopt : mounted_at(options_.mount_point);
+  return entry && entry->device == device_;
+}
+
+Result<void> FuseMount::begin() {
+  LSMFS_ASSIGN(latency_, LatencyHold::start(options_.latency));
+  char name[] = "lsmfs";
+  char* argv[] = {name, nullptr};
+  fuse_args args = FUSE_ARGS_INIT(1, argv);
+  session_.reset(fuse_session_new(&args, &handlers(), sizeof(fuse_lowlevel_ops), &context_));
+  fuse_opt_free_args(&args);
+  if (!session_) return make_error(ENOMEM, "libfuse session");
+
+  LSMFS_ASSIGN(const int fd, kernel_mount(options_));
+  const auto entry = mounted_at(options_.mount_point);
+  if (entry) device_ = entry->device;
+  if (fuse_session_mount(session_.get(), fmt::format("/dev/fd/{}", fd).c_str()) != 0) {
+    close(fd);
+    return make_error(EIO, "libfuse does not take /dev/fuse");
+  }
+  // The first request is INIT. Its buffer is not used again: what is negotiated decides how large
+  // one has to be.
+  RequestBuffer buffer;
+  const int got = fuse_session_receive_buf(session_.get(), &buffer);
+  if (got > 0) process(buffer);
+  if (got <= 0 || fuse_session_exited(session_.get())) return make_error(EPROTO, "the kernel's FUSE and libfuse");
+  if (entry) set_read_ahead(*entry, kReadAheadKib);
+  return {};
+}
+
+Result<void> FuseMount::serve(std::function<void()> on_ready, std::function<void()> on_destroy) {
+  bool destroyed = false;
+  context_.destroy = [&] {
+    if (std::exchange(destroyed, true)) return;
+    workers_.drain();
+    on_destroy();
+  };
+  Result<void> result;
+  {
+    Watch watch(*this);
+    on_ready();
+    result = loop();
+    loop_done_ = true;
+    // On a mount that is not a fuseblk the kernel sends no DESTROY.
+    context_.destroy();
+    session_.reset();
+  }
+  context_.destroy = [] {};
+  if (still_mounted()) (void)unmount(options_.mount_point, true);
+  return result;
+}
+
+Result<void> FuseMount::loop() {
+  RequestBuffer buffer;
+  while (!stop_ && !fuse_session_exited(session_.get())) {
+    const int got = fuse_session_receive_buf(session_.get(), &buffer);
+    if (got == -EINTR || got == -EAGAIN) continue;
+    if (got < 0) return make_error(-got, "reading /dev/fuse");
+    if (got == 0) break;  // unmounted
+    latency_->request();
+    process(buffer);
+  }
+  return {};
+}
+
+void FuseMount::process(fuse_buf& buffer) {
+  const fuse_in_header& header = header_of(buffer);
+  counts_[std::min<std::size_t>(header.opcode, kKinds - 1)].fetch_add(1, std::memory_order_relaxed);
+  if (header.opcode == FUSE_SYNCFS) {
+    sync_file_system(header.unique);  // libfuse does not know it
+  } else {
+    fuse_session_process_buf(session_.get(), &buffer);
+  }
+}
+
+void FuseMount::sync_file_system(std::uint64_t unique) {
+  workers_.submit([this, unique] {
+    const auto synced = context_.tree.sync();
+    fuse_out_header reply{};
+    reply.len = sizeof reply;
+    reply.error = synced ? 0 : -reply_code(synced.error());
+    reply.unique = unique;
+    if (write(fuse_session_fd(session_.get()), &reply, sizeof reply) < 0 && errno != ENOENT && errno != ENODEV) {
+      options_.notice(make_error(errno, "reply to sync").message());
+    }
+  });
+}
+
+}  // namespace lsmfs

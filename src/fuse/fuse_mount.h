@@ -1,0 +1,54 @@
+// The implementation of Mount: one session with the kernel and the loop that serves it.
+//
+// Threads: serve() and the destructor belong to the thread that called start().
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "fuse/context.h"
+#include "fuse/idle_latency.h"
+#include "fuse/libfuse.h"
+#include "fuse/workers.h"
+#include "lsmfs/fuse.h"
+
+namespace lsmfs {
+
+class FuseMount : public Mount {
+ public:
+  FuseMount(Tree& tree, const MountOptions& options, std::function<std::string()> info_json);
+  ~FuseMount() override;  // unmounts what is still mounted
+
+  Result<void> begin();  // once, before serve()
+  Result<void> serve(std::function<void()> on_ready, std::function<void()> on_destroy) override;
+
+  // How many requests of a kind (FUSE_* opcodes of linux/fuse.h) have come.
+  std::uint64_t requests(unsigned opcode) const { return counts_[std::min<std::size_t>(opcode, kKinds - 1)]; }
+
+ private:
+  struct CloseSession {
+    void operator()(fuse_session* session) const { fuse_session_destroy(session); }
+  };
+  class Watch;
+
+  static constexpr std::size_t kKinds = 64;
+
+  Result<void> loop();
+  void process(fuse_buf& buffer);
+  void sync_file_system(std::uint64_t unique);
+  bool still_mounted() const;
+
+  MountOptions options_;
+  Workers workers_;
+  Context context_;
+  std::unique_ptr<LatencyHold> latency_;
+  std::unique_ptr<fuse_session, CloseSession> session_;
+  std::string device_;  // "major:minor" of the mount
+  std::atomic<bool> stop_{false}, loop_done_{false};
+  std::array<std::atomic<std::uint64_t>, kKinds> counts_{};
+};
+
+}  // namespace lsmfs

@@ -1,0 +1,292 @@
+#include "fuse/handlers.h"
+
+#include <sys/stat.h>
+
+#include "fuse/context.h"
+#include "fuse/facts_ioctl.h"
+
+// What is not in the table: flush, release, releasedir, access, locks (the kernel keeps them by
+// itself), fallocate, lseek, copy_file_range (the kernel has fallbacks).
+
+namespace lsmfs {
+namespace {
+
+// Bytes in one READ or WRITE.
+constexpr unsigned kTransferMax = 1 * MiB;
+// Reads ahead that the kernel may have under way. Its default of 12 is less than one reader of a
+// large file asks for.
+constexpr unsigned kBackgroundMax = 64;
+
+// ---- connection
+
+void init(void* user_data, fuse_conn_info* conn) {
+  const auto& context = *static_cast<Context*>(user_data);
+  const auto want = [&](unsigned capability, bool on) {
+    conn->want = on ? conn->want | (conn->capable & capability) : conn->want & ~capability;
+  };
+  want(FUSE_CAP_ATOMIC_O_TRUNC, false);  // with no OPEN it would truncate nothing; SETATTR comes instead
+  want(FUSE_CAP_HANDLE_KILLPRIV, false);  // the kernel clears set-user-id bits by SETATTR
+  want(FUSE_CAP_AUTO_INVAL_DATA, false);  // all changes come through this kernel
+  want(FUSE_CAP_EXPLICIT_INVAL_DATA, false);
+  // Pipes cost more than a copy for replies of this size, and reads could not be told apart from writes.
+  want(FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE, false);
+  want(FUSE_CAP_READDIRPLUS, true);
+  want(FUSE_CAP_READDIRPLUS_AUTO, false);  // auto gives attributes for the first buffer only
+  want(FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_ASYNC_READ | FUSE_CAP_ASYNC_DIO, true);
+  want(FUSE_CAP_CACHE_SYMLINKS, true);
+  want(FUSE_CAP_IOCTL_DIR, true);
+  want(FUSE_CAP_NO_OPEN_SUPPORT | FUSE_CAP_NO_OPENDIR_SUPPORT, true);
+  want(FUSE_CAP_WRITEBACK_CACHE, context.writeback);
+  conn->max_write = kTransferMax;
+  conn->max_background = kBackgroundMax;
+  conn->congestion_threshold = kBackgroundMax * 3 / 4;
+}
+
+void destroy(void* user_data) { static_cast<Context*>(user_data)->destroy(); }
+
+// ---- inodes
+
+Result<Entry> entry_of(Result<Attr> made) {
+  if (!made) return std::move(made.error());
+  return Entry{*made};
+}
+
+void lookup(fuse_req_t req, fuse_ino_t dir, const char* name) {
+  auto& tree = context_of(req).tree;
+  serve(req, [&tree, dir](Wait wait, std::string_view n) -> Result<Entry> {
+    LSMFS_ASSIGN(auto found, tree.lookup(Ino{dir}, n, wait));
+    return Entry{found};
+  }, std::string_view(name));
+}
+
+void forget(fuse_req_t req, fuse_ino_t ino, std::uint64_t lookups) {
+  context_of(req).tree.forget(Ino{ino}, lookups);
+  fuse_reply_none(req);
+}
+
+void forget_multi(fuse_req_t req, std::size_t count, fuse_forget_data* forgets) {
+  auto& tree = context_of(req).tree;
+  for (std::size_t i = 0; i < count; ++i) tree.forget(Ino{forgets[i].ino}, forgets[i].nlookup);
+  fuse_reply_none(req);
+}
+
+void getattr(fuse_req_t req, fuse_ino_t ino, fuse_file_info*) {
+  auto& tree = context_of(req).tree;
+  serve(req, [&tree, ino](Wait wait) -> Result<Attributes> {
+    LSMFS_ASSIGN(auto attr, tree.getattr(Ino{ino}, wait));
+    return Attributes{attr};
+  });
+}
+
+void setattr(fuse_req_t req, fuse_ino_t ino, struct stat* values, int to_set, fuse_file_info*) {
+  auto& tree = context_of(req).tree;
+  serve(req, [&tree, ino, change = to_change(*values, to_set)](Wait wait) -> Result<Attributes> {
+    LSMFS_ASSIGN(auto attr, tree.setattr(Ino{ino}, change, wait));
+    return Attributes{attr};
+  });
+}
+
+void readlink(fuse_req_t req, fuse_ino_t ino) {
+  auto& tree = context_of(req).tree;
+  serve(req, [&tree, ino](Wait wait) -> Result<Target> {
+    LSMFS_ASSIGN(auto path, tree.readlink(Ino{ino}, wait));
+    return Target{std::move(path)};
+  });
+}
+
+// ---- names
+
+NewInode new_inode(fuse_req_t req, mode_t mode, dev_t rdev = 0) {
+  const fuse_ctx* caller = fuse_req_ctx(req);
+  NewInode inode;
+  inode.mode = mode;
+  inode.uid = caller->uid;
+  inode.gid = caller->gid;
+  inode.rdev = rdev;
+  return inode;
+}
+
+void make(fuse_req_t req, fuse_ino_t dir, const char* name, const NewInode& inode) {
+  auto& tree = context_of(req).tree;
+  serve(req, [&tree, dir, inode](Wait wait, std::string_view n) {
+    return entry_of(tree.make(Ino{dir}, n, inode, wait));
+  }, std::string_view(name));
+}
+
+void mknod(fuse_req_t req, fuse_ino_t dir, const char* name, mode_t mode, dev_t rdev) {
+  make(req, dir, name, new_inode(req, mode, rdev));
+}
+
+void mkdir(fuse_req_t req, fuse_ino_t dir, const char* name, mode_t mode) {
+  make(req, dir, name, new_inode(req, S_IFDIR | (mode & 07777)));
+}
+
+void create(fuse_req_t req, fuse_ino_t dir, const char* name, mode_t mode, fuse_file_info*) {
+  auto& tree = context_of(req).tree;
+  serve(req, [&tree, dir, inode = new_inode(req, S_IFREG | (mode & 07777))](
+                 Wait wait, std::string_view n) -> Result<Created> {
+    LSMFS_ASSIGN(auto attr, tree.make(Ino{dir}, n, inode, wait));
+    return Created{attr};
+  }, std::string_view(name));
+}
+
+void symlink(fuse_req_t req, const char* target, fuse_ino_t dir, const char* name) {
+  auto& tree = context_of(req).tree;
+  serve(req, [&tree, dir, inode = new_inode(req, S_IFLNK | 0777)](Wait wait, std::string_view n, std::string_view t) {
+    NewInode link = inode;
+    link.symlink = t;
+    return entry_of(tree.make(Ino{dir}, n, link, wait));
+  }, std::string_view(name), std::string_view(target));
+}
+
+void link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t dir, const char* name) {
+  auto& tree = context_of(req).tree;
+  serve(req, [&tree, ino, dir](Wait wait, std::string_view n) {
+    return entry_of(tree.link(Ino{ino}, Ino{dir}, n, wait));
+  }, std::string_view(name));
+}
+
+void unlink(fuse_req_t req, fuse_ino_t dir, const char* name) {
+  auto& tree = context_of(req).tree;
+  serve(req, [&tree, dir](Wait wait, std::string_view n) -> Result<Done> {
+    LSMFS_TRY(tree.unlink(Ino{dir}, n, wait));
+    return Done{};
+  }, std::string_view(name));
+}
+
+void rmdir(fuse_req_t req, fuse_ino_t dir, const char* name) {
+  auto& tree = context_of(req).tree;
+  serve(req, [&tree, dir](Wait wait, std::string_view n) -> Result<Done> {
+    LSMFS_TRY(tree.rmdir(Ino{dir}, n, wait));
+    return Done{};
+  }, std::string_view(name));
+}
+
+void rename(fuse_req_t req, fuse_ino_t from_dir, const char* from, fuse_ino_t to_dir, const char* to, unsigned flags) {
+  auto& tree = context_of(req).tree;
+  serve(req, [&tree, from_dir, to_dir, flags](Wait wait, std::string_view f, std::string_view t) -> Result<Done> {
+    LSMFS_TRY(tree.rename(Ino{from_dir}, f, Ino{to_dir}, t, flags, wait));
+    return Done{};
+  }, std::string_view(from), std::string_view(to));
+}
+
+// ---- directories and data
+
+// The kernel takes it as: this daemon never needs to hear of opens, and keeps what it has cached.
+void open(fuse_req_t req, fuse_ino_t, fuse_file_info*) { fuse_reply_err(req, ENOSYS); }
+
+void list(fuse_req_t req, fuse_ino_t dir, std::size_t size, off_t cookie, bool plus) {
+  auto& tree = context_of(req).tree;
+  serve(req, [&tree, req, dir, size, cookie = static_cast<std::uint64_t>(cookie), plus](
+                 Wait wait) -> Result<DirectoryReply> {
+    DirectoryReply reply(req, scratch(size), plus);
+    if (cookie == kEndCookie) return reply;
+    bool full = false;
+    LSMFS_TRY(tree.readdir(Ino{dir}, cookie, plus, [&](const DirEntry& entry) {
+      full = !reply.add(entry);
+      return !full;
+    }, wait));
+    if (!full) reply.mark_end();
+    return reply;
+  });
+}
+
+void readdir(fuse_req_t req, fuse_ino_t dir, std::size_t size, off_t cookie, fuse_file_info*) {
+  list(req, dir, size, cookie, false);
+}
+
+void readdirplus(fuse_req_t req, fuse_ino_t dir, std::size_t size, off_t cookie, fuse_file_info*) {
+  list(req, dir, size, cookie, true);
+}
+
+void read(fuse_req_t req, fuse_ino_t ino, std::size_t size, off_t offset, fuse_file_info*) {
+  auto& tree = context_of(req).tree;
+  serve(req, [&tree, ino, size, from = ByteOffset{static_cast<std::uint64_t>(offset)}](Wait wait) -> Result<Data> {
+    const MutableBytes to = scratch(size);
+    LSMFS_ASSIGN(const std::size_t got, tree.read(Ino{ino}, from, to, wait));
+    return Data{to.first(got)};
+  });
+}
+
+void write(fuse_req_t req, fuse_ino_t ino, const char* data, std::size_t size, off_t offset, fuse_file_info*) {
+  auto& tree = context_of(req).tree;
+  serve(req, [&tree, ino, to = ByteOffset{static_cast<std::uint64_t>(offset)}](
+                 Wait wait, Bytes bytes) -> Result<Written> {
+    LSMFS_TRY(tree.write(Ino{ino}, to, bytes, wait));
+    return Written{bytes.size()};
+  }, as_bytes({data, size}));
+}
+
+void fsync(fuse_req_t req, fuse_ino_t, int, fuse_file_info*) {
+  auto& tree = context_of(req).tree;
+  serve_waiting(req, [&tree]() -> Result<Done> {
+    LSMFS_TRY(tree.sync());
+    return Done{};
+  });
+}
+
+// ---- the rest
+
+void statfs(fuse_req_t req, fuse_ino_t) {
+  auto& tree = context_of(req).tree;
+  serve(req, [&tree](Wait) -> Result<SpaceInfo> { return tree.space(); });
+}
+
+void ioctl(fuse_req_t req, fuse_ino_t, unsigned command, void*, fuse_file_info*, unsigned, const void*, std::size_t,
+           std::size_t) {
+  if (command != kFactsIoctl) {
+    fuse_reply_err(req, ENOTTY);
+    return;
+  }
+  serve_waiting(req, [&context = context_of(req)]() -> Result<Facts> { return Facts{context.info_json()}; });
+}
+
+// Without extended attributes the kernel need not ask for any, as it would before every write.
+void setxattr(fuse_req_t req, fuse_ino_t, const char*, const char*, std::size_t, int) { fuse_reply_err(req, ENOSYS); }
+void getxattr(fuse_req_t req, fuse_ino_t, const char*, std::size_t) { fuse_reply_err(req, ENOSYS); }
+void listxattr(fuse_req_t req, fuse_ino_t, std::size_t) { fuse_reply_err(req, ENOSYS); }
+void removexattr(fuse_req_t req, fuse_ino_t, const char*) { fuse_reply_err(req, ENOSYS); }
+
+fuse_lowlevel_ops make_table() {
+  fuse_lowlevel_ops ops{};
+  ops.init = init;
+  ops.destroy = destroy;
+  ops.lookup = lookup;
+  ops.forget = forget;
+  ops.forget_multi = forget_multi;
+  ops.getattr = getattr;
+  ops.setattr = setattr;
+  ops.readlink = readlink;
+  ops.mknod = mknod;
+  ops.mkdir = mkdir;
+  ops.create = create;
+  ops.symlink = symlink;
+  ops.link = link;
+  ops.unlink = unlink;
+  ops.rmdir = rmdir;
+  ops.rename = rename;
+  ops.open = open;
+  ops.opendir = open;
+  ops.readdir = readdir;
+  ops.readdirplus = readdirplus;
+  ops.read = read;
+  ops.write = write;
+  ops.fsync = fsync;
+  ops.fsyncdir = fsync;
+  ops.statfs = statfs;
+  ops.ioctl = ioctl;
+  ops.setxattr = setxattr;
+  ops.getxattr = getxattr;
+  ops.listxattr = listxattr;
+  ops.removexattr = removexattr;
+  return ops;
+}
+
+}  // namespace
+
+const fuse_lowlevel_ops& handlers() {
+  static const fuse_lowlevel_ops table = make_table();
+  return table;
+}
+
+}  // namespace lsmfs

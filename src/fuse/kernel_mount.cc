@@ -1,0 +1,123 @@
+#include "fuse/kernel_mount.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+#include "fuse/fusermount.h"
+
+namespace lsmfs {
+namespace {
+
+struct Flag {
+  std::string_view name;
+  unsigned long set, clear;
+};
+
+constexpr std::array kFlags{
+    Flag{"ro", MS_RDONLY, 0},         Flag{"rw", 0, MS_RDONLY},           Flag{"nosuid", MS_NOSUID, 0},
+    Flag{"suid", 0, MS_NOSUID},       Flag{"nodev", MS_NODEV, 0},         Flag{"dev", 0, MS_NODEV},
+    Flag{"noexec", MS_NOEXEC, 0},     Flag{"exec", 0, MS_NOEXEC},         Flag{"sync", MS_SYNCHRONOUS, 0},
+    Flag{"async", 0, MS_SYNCHRONOUS}, Flag{"dirsync", MS_DIRSYNC, 0},     Flag{"noatime", MS_NOATIME, 0},
+    Flag{"atime", 0, MS_NOATIME},     Flag{"nodiratime", MS_NODIRATIME, 0}, Flag{"diratime", 0, MS_NODIRATIME},
+};
+
+// What stands at `path`, checked before anything is changed, so that the error is about it.
+Result<mode_t> directory_mode(const std::string& path) {
+  struct stat facts {};
+  if (stat(path.c_str(), &facts) != 0) return make_error(errno, path);
+  if (!S_ISDIR(facts.st_mode)) return make_error(ENOTDIR, path);
+  return facts.st_mode;
+}
+
+Result<int> mount_as_root(const MountOptions& options, mode_t root_mode) {
+  const int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+  if (fd < 0) {
+    if (errno == EACCES || errno == EPERM) return make_error(EPERM, "/dev/fuse");
+    return make_error(ENODEV, "/dev/fuse");
+  }
+  unsigned long flags = options.read_only ? MS_RDONLY : 0;
+  std::string data = fmt::format("fd={},rootmode={:o},user_id={},group_id={},default_permissions,allow_other", fd,
+                                 root_mode & S_IFMT, getuid(), getgid());
+  if (options.block_device) data += ",blksize=4096";
+  for (const auto& option : options.kernel_options) {
+    const auto* flag = std::find_if(kFlags.begin(), kFlags.end(), [&](const Flag& f) { return f.name == option; });
+    if (flag != kFlags.end()) {
+      flags = (flags & ~flag->clear) | flag->set;
+    } else if (option != "allow_other" && option != "default_permissions") {
+      data += "," + option;
+    }
+  }
+  const char* type = options.block_device ? "fuseblk.lsmfs" : "fuse.lsmfs";
+  if (mount(options.source.c_str(), options.mount_point.c_str(), type, flags, data.c_str()) != 0) {
+    const int code = errno == EACCES ? EPERM : errno;
+    close(fd);
+    return make_error(code, "mount " + options.mount_point);
+  }
+  return fd;
+}
+
+// Commas separate fusermount3's options; it takes a backslash before one that does not.
+std::string escape_commas(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == ',' || c == '\\') out.push_back('\\');
+    out.push_back(c);
+  }
+  return out;
+}
+
+Result<int> mount_as_user(const MountOptions& options) {
+  // fusermount3 says the same less clearly.
+  if (access("/dev/fuse", F_OK) != 0) return make_error(ENODEV, "/dev/fuse");
+  std::string list = fmt::format("fsname={},subtype=lsmfs,default_permissions", escape_commas(options.source));
+  if (options.read_only) list += ",ro";
+  for (const auto& option : options.kernel_options) {
+    if (option != "default_permissions") list += "," + escape_commas(option);
+  }
+  return fusermount_mount(options.mount_point, list);
+}
+
+}  // namespace
+
+Result<int> kernel_mount(const MountOptions& options) {
+  LSMFS_ASSIGN(const mode_t mode, directory_mode(options.mount_point));
+  return geteuid() == 0 ? mount_as_root(options, mode) : mount_as_user(options);
+}
+
+Result<void> unmount(const std::string& mount_point, bool lazy) {
+  if (geteuid() != 0) return fusermount_unmount(mount_point, lazy);
+  if (umount2(mount_point.c_str(), UMOUNT_NOFOLLOW | (lazy ? MNT_DETACH : 0)) == 0) return {};
+  return make_error(errno, mount_point);
+}
+
+std::optional<MountEntry> mounted_at(const std::string& mount_point) {
+  const auto table = mount_table();
+  if (!table) return std::nullopt;
+  const auto found = std::find_if(table->rbegin(), table->rend(),
+                                  [&](const MountEntry& entry) { return entry.mount_point == mount_point; });
+  if (found == table->rend()) return std::nullopt;
+  return *found;
+}
+
+void set_read_ahead(const MountEntry& entry, unsigned kib) {
+  const std::string value = std::to_string(kib);
+  for (const char* suffix : {"", "-fuseblk"}) {
+    const std::string path = fmt::format("/sys/class/bdi/{}{}/read_ahead_kb", entry.device, suffix);
+    // A fuseblk mount has the device's number, and the entry without a suffix is the device's own.
+    if ((entry.type == "fuseblk.lsmfs") != (*suffix != 0)) continue;
+    const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    if (fd < 0) continue;
+    if (write(fd, value.data(), value.size()) < 0) {
+      // stays as it is
+    }
+    close(fd);
+  }
+}
+
+}  // namespace lsmfs

@@ -1,0 +1,22 @@
+// Attaches /dev/fuse to a mount point: mount(2) as root, fusermount3 otherwise.
+//
+// libfuse could do it, but it prints its errors instead of returning them.
+#pragma once
+
+#include <string>
+
+#include "lsmfs/fuse.h"
+
+namespace lsmfs {
+
+// Gives the descriptor of /dev/fuse that serves the new mount. Errors as Mount::start.
+Result<int> kernel_mount(const MountOptions& options);
+
+// The entry of the mount table that is visible at `mount_point`; nullopt: nothing is mounted there.
+std::optional<MountEntry> mounted_at(const std::string& mount_point);
+
+// Sets how far the kernel reads ahead in files of this mount. Only root can, and it is only speed:
+// failing is not told.
+void set_read_ahead(const MountEntry& entry, unsigned kib);
+
+}  // namespace lsmfs

@@ -1,0 +1,75 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lsmfs/fuse.h"
+
+// proc(5): "36 35 98:0 /root /mount/point rw,noatime master:1 - type source options". Blanks,
+// tabs, newlines and backslashes in names are written as \ and three octal digits.
+
+namespace lsmfs {
+namespace {
+
+std::string_view next_word(std::string_view& line) {
+  const auto end = std::min(line.find(' '), line.size());
+  const auto word = line.substr(0, end);
+  line.remove_prefix(std::min(end + 1, line.size()));
+  return word;
+}
+
+std::string unescape(std::string_view word) {
+  const auto octal = [](char c) { return c >= '0' && c <= '7'; };
+  std::string out;
+  for (std::size_t i = 0; i < word.size(); ++i) {
+    if (word[i] == '\\' && i + 3 < word.size() && octal(word[i + 1]) && octal(word[i + 2]) && octal(word[i + 3])) {
+      out.push_back(static_cast<char>((word[i + 1] - '0') * 64 + (word[i + 2] - '0') * 8 + (word[i + 3] - '0')));
+      i += 3;
+    } else {
+      out.push_back(word[i]);
+    }
+  }
+  return out;
+}
+
+Result<std::string> read_whole(const char* path) {
+  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return make_error(errno, path);
+  std::string text;
+  char chunk[16 * KiB];
+  ssize_t got = 0;
+  while ((got = read(fd, chunk, sizeof chunk)) > 0) text.append(chunk, static_cast<std::size_t>(got));
+  const int code = errno;
+  close(fd);
+  if (got < 0) return make_error(code, path);
+  return text;
+}
+
+}  // namespace
+
+Result<std::vector<MountEntry>> mount_table() {
+  LSMFS_ASSIGN(const std::string text, read_whole("/proc/self/mountinfo"));
+  std::vector<MountEntry> entries;
+  for (std::string_view rest = text; !rest.empty();) {
+    const auto end = std::min(rest.find('\n'), rest.size());
+    std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    MountEntry entry;
+    next_word(line);  // id
+    next_word(line);  // parent id
+    entry.device = next_word(line);
+    next_word(line);  // root within the file system
+    entry.mount_point = unescape(next_word(line));
+    while (!line.empty() && next_word(line) != "-") {
+    }
+    entry.type = unescape(next_word(line));
+    entry.source = unescape(next_word(line));
+    if (!entry.mount_point.empty()) entries.push_back(std::move(entry));
+  }
+  return entries;
+}
+
+}  // namespace lsmfs

@@ -1,0 +1,47 @@
+// SIGINT, SIGTERM and SIGHUP as something to poll for.
+//
+// Handlers, not a blocked mask: other layers' threads exist already and would not have it blocked.
+// At most one object at a time. Threads: made and destroyed by one thread.
+#pragma once
+
+#include <csignal>
+#include <array>
+
+#include "lsmfs/base.h"
+
+namespace lsmfs {
+
+class StopSignals {
+ public:
+  StopSignals();
+  ~StopSignals();  // the handlers become what they were
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+
+  // Readable (an eventfd) once one of the signals has come.
+  int descriptor() const { return descriptor_; }
+
+ private:
+  static constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP};
+  int descriptor_;
+  std::array<struct sigaction, kSignals.size()> old_{};
+};
+
+// Lets another thread interrupt the system call that the maker of this object is blocked in, by
+// SIGUSR2. After the object is gone, nothing is interrupted any more.
+class Interruptible {
+ public:
+  Interruptible();
+  ~Interruptible();
+  Interruptible(const Interruptible&) = delete;
+  Interruptible& operator=(const Interruptible&) = delete;
+
+  // From any thread, while the object exists. A call that begins just after is not interrupted.
+  void interrupt();
+
+ private:
+  pthread_t thread_;
+  struct sigaction old_ {};
+};
+
+}  // namespace lsmfs

@@ -1,0 +1,329 @@
+#include "fuse/memory_tree.h"
+
+#include <linux/fs.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdio>
+
+namespace lsmfs::test {
+
+MemoryTree::MemoryTree() {
+  Node root;
+  root.attr.ino = kRootIno;
+  root.attr.mode = S_IFDIR | 0755;
+  root.attr.nlink = 2;
+  root.attr.atime = root.attr.mtime = root.attr.ctime = root.attr.btime = Time::now();
+  root.parent = kRootIno;
+  root.lookups = 1;  // never forgotten
+  nodes_[kRootIno] = std::move(root);
+}
+
+void MemoryTree::set_hook(std::function<Result<void>(const std::string&, Wait)> hook) {
+  std::lock_guard lock(mutex_);
+  hook_ = std::move(hook);
+}
+
+std::uint64_t MemoryTree::calls(const std::string& call) const {
+  std::lock_guard lock(mutex_);
+  const auto found = calls_.find(call);
+  return found == calls_.end() ? 0 : found->second;
+}
+
+std::uint64_t MemoryTree::lookups(Ino ino) const {
+  std::lock_guard lock(mutex_);
+  const auto found = nodes_.find(ino);
+  return found == nodes_.end() ? 0 : found->second.lookups;
+}
+
+std::uint64_t MemoryTree::inodes() const {
+  std::lock_guard lock(mutex_);
+  return nodes_.size();
+}
+
+std::uint64_t MemoryTree::total_lookups() const {
+  std::lock_guard lock(mutex_);
+  std::uint64_t sum = 0;
+  for (const auto& [ino, n] : nodes_) {
+    if (ino != kRootIno) sum += n.lookups;
+  }
+  return sum;
+}
+
+// mutex_ is held by all below, but not while the hook runs.
+Result<void> MemoryTree::enter(const char* call, Wait wait) {
+  ++calls_[call];
+  if (!hook_) return {};
+  auto hook = hook_;
+  mutex_.unlock();
+  auto result = hook(call, wait);
+  mutex_.lock();
+  return result;
+}
+
+Result<MemoryTree::Node*> MemoryTree::node(Ino ino) {
+  const auto found = nodes_.find(ino);
+  if (found == nodes_.end()) return make_error(ENOENT, "no such inode");
+  return &found->second;
+}
+
+Result<MemoryTree::Node*> MemoryTree::directory(Ino ino) {
+  LSMFS_ASSIGN(Node * n, node(ino));
+  if (!S_ISDIR(n->attr.mode)) return make_error(ENOTDIR, "not a directory");
+  if (n->attr.nlink == 0) return make_error(ENOENT, "removed");
+  return n;
+}
+
+Result<Ino> MemoryTree::child(Node& dir, std::string_view name) {
+  const auto found = dir.children.find(name);
+  if (found == dir.children.end()) return make_error(ENOENT, std::string(name));
+  return found->second;
+}
+
+void MemoryTree::changed(Node& dir) { dir.attr.mtime = dir.attr.ctime = Time::now(); }
+
+void MemoryTree::erase_if_unused(Ino ino) {
+  const auto found = nodes_.find(ino);
+  if (found != nodes_.end() && found->second.attr.nlink == 0 && found->second.lookups == 0) nodes_.erase(found);
+}
+
+// Takes one name off an inode.
+void MemoryTree::detach(Ino ino, bool is_directory) {
+  Node& n = nodes_.at(ino);
+  n.attr.nlink = is_directory ? 0 : n.attr.nlink - 1;
+  n.attr.ctime = Time::now();
+  erase_if_unused(ino);
+}
+
+Result<void> MemoryTree::close() { return {}; }
+
+Result<std::optional<Attr>> MemoryTree::lookup(Ino dir, std::string_view name, Wait wait) {
+  std::lock_guard lock(mutex_);
+  LSMFS_TRY(enter("lookup", wait));
+  LSMFS_ASSIGN(Node * d, directory(dir));
+  if (name.size() > kNameMax) return make_error(ENAMETOOLONG, "");
+  const auto found = d->children.find(name);
+  if (found == d->children.end()) return std::optional<Attr>();
+  Node& n = nodes_.at(found->second);
+  ++n.lookups;
+  return std::optional<Attr>(n.attr);
+}
+
+void MemoryTree::forget(Ino ino, std::uint64_t lookups) {
+  std::lock_guard lock(mutex_);
+  ++calls_["forget"];
+  const auto found = nodes_.find(ino);
+  if (found == nodes_.end() || ino == kRootIno) return;
+  if (found->second.lookups < lookups) {
+    // A test that has any of these wrong must fail.
+    std::fprintf(stderr, "forget: %llu of %llu\n", static_cast<unsigned long long>(lookups),
+                 static_cast<unsigned long long>(found->second.lookups));
+    std::abort();
+  }
+  found->second.lookups -= lookups;
+  erase_if_unused(ino);
+}
+
+Result<Attr> MemoryTree::getattr(Ino ino, Wait wait) {
+  std::lock_guard lock(mutex_);
+  LSMFS_TRY(enter("getattr", wait));
+  LSMFS_ASSIGN(Node * n, node(ino));
+  return n->attr;
+}
+
+Result<Attr> MemoryTree::setattr(Ino ino, const AttrChange& change, Wait wait) {
+  std::lock_guard lock(mutex_);
+  LSMFS_TRY(enter("setattr", wait));
+  LSMFS_ASSIGN(Node * n, node(ino));
+  const Time now = Time::now();
+  Attr& attr = n->attr;
+  if (change.mode) attr.mode = (attr.mode & S_IFMT) | *change.mode;
+  if (change.uid) attr.uid = *change.uid;
+  if (change.gid) attr.gid = *change.gid;
+  if (change.size) {
+    n->data.resize(*change.size);
+    attr.size = *change.size;
+    attr.mtime = now;
+  }
+  if (change.atime) attr.atime = *change.atime;
+  if (change.mtime) attr.mtime = *change.mtime;
+  attr.ctime = change.ctime.value_or(now);
+  return attr;
+}
+
+Result<std::string> MemoryTree::readlink(Ino ino, Wait wait) {
+  std::lock_guard lock(mutex_);
+  LSMFS_TRY(enter("readlink", wait));
+  LSMFS_ASSIGN(Node * n, node(ino));
+  return n->data;
+}
+
+Result<Attr> MemoryTree::make(Ino dir, std::string_view name, const NewInode& inode, Wait wait) {
+  std::lock_guard lock(mutex_);
+  LSMFS_TRY(enter("make", wait));
+  LSMFS_ASSIGN(Node * d, directory(dir));
+  if (name.size() > kNameMax) return make_error(ENAMETOOLONG, "");
+  if (d->children.contains(name)) return make_error(EEXIST, "");
+  const Ino ino{next_ino_++};
+  Node n;
+  n.attr.ino = ino;
+  n.attr.mode = inode.mode;
+  n.attr.nlink = S_ISDIR(inode.mode) ? 2 : 1;
+  n.attr.uid = inode.uid;
+  n.attr.gid = inode.gid;
+  n.attr.rdev = inode.rdev;
+  n.attr.atime = n.attr.mtime = n.attr.ctime = n.attr.btime = Time::now();
+  if (S_ISLNK(inode.mode)) {
+    n.data = inode.symlink;
+    n.attr.size = n.data.size();
+  }
+  n.parent = dir;
+  n.lookups = 1;
+  if (S_ISDIR(inode.mode)) ++d->attr.nlink;
+  d->children.emplace(name, ino);
+  changed(*d);
+  return nodes_.emplace(ino, std::move(n)).first->second.attr;
+}
+
+Result<Attr> MemoryTree::link(Ino ino, Ino dir, std::string_view name, Wait wait) {
+  std::lock_guard lock(mutex_);
+  LSMFS_TRY(enter("link", wait));
+  LSMFS_ASSIGN(Node * d, directory(dir));
+  LSMFS_ASSIGN(Node * n, node(ino));
+  if (d->children.contains(name)) return make_error(EEXIST, "");
+  d->children.emplace(name, ino);
+  changed(*d);
+  ++n->attr.nlink;
+  n->attr.ctime = Time::now();
+  ++n->lookups;
+  return n->attr;
+}
+
+Result<void> MemoryTree::unlink(Ino dir, std::string_view name, Wait wait) {
+  std::lock_guard lock(mutex_);
+  LSMFS_TRY(enter("unlink", wait));
+  LSMFS_ASSIGN(Node * d, directory(dir));
+  LSMFS_ASSIGN(const Ino ino, child(*d, name));
+  if (S_ISDIR(nodes_.at(ino).attr.mode)) return make_error(EISDIR, "");
+  d->children.erase(d->children.find(name));
+  changed(*d);
+  detach(ino, false);
+  return {};
+}
+
+Result<void> MemoryTree::rmdir(Ino dir, std::string_view name, Wait wait) {
+  std::lock_guard lock(mutex_);
+  LSMFS_TRY(enter("rmdir", wait));
+  LSMFS_ASSIGN(Node * d, directory(dir));
+  LSMFS_ASSIGN(const Ino ino, child(*d, name));
+  if (!S_ISDIR(nodes_.at(ino).attr.mode)) return make_error(ENOTDIR, "");
+  if (!nodes_.at(ino).children.empty()) return make_error(ENOTEMPTY, "");
+  d->children.erase(d->children.find(name));
+  --d->attr.nlink;
+  changed(*d);
+  detach(ino, true);
+  return {};
+}
+
+Result<void> MemoryTree::rename(Ino from_dir, std::string_view from, Ino to_dir, std::string_view to, unsigned flags,
+                                Wait wait) {
+  std::lock_guard lock(mutex_);
+  LSMFS_TRY(enter("rename", wait));
+  LSMFS_ASSIGN(Node * fd, directory(from_dir));
+  LSMFS_ASSIGN(Node * td, directory(to_dir));
+  LSMFS_ASSIGN(const Ino ino, child(*fd, from));
+  if ((flags & ~(RENAME_NOREPLACE | RENAME_EXCHANGE)) != 0) return make_error(EINVAL, "");
+  const auto target = td->children.find(to);
+  const bool is_dir = S_ISDIR(nodes_.at(ino).attr.mode);
+  if (flags & RENAME_EXCHANGE) {
+    if (target == td->children.end()) return make_error(ENOENT, "");
+    std::swap(fd->children.find(from)->second, target->second);
+    const bool other_dir = S_ISDIR(nodes_.at(fd->children.find(from)->second).attr.mode);
+    fd->attr.nlink = fd->attr.nlink - is_dir + other_dir;
+    td->attr.nlink = td->attr.nlink + is_dir - other_dir;
+    changed(*fd);
+    changed(*td);
+    return {};
+  }
+  if (target != td->children.end()) {
+    if (flags & RENAME_NOREPLACE) return make_error(EEXIST, "");
+    const Ino victim = target->second;
+    if (victim == ino) return {};
+    const bool victim_dir = S_ISDIR(nodes_.at(victim).attr.mode);
+    if (is_dir && !victim_dir) return make_error(ENOTDIR, "");
+    if (!is_dir && victim_dir) return make_error(EISDIR, "");
+    if (victim_dir && !nodes_.at(victim).children.empty()) return make_error(ENOTEMPTY, "");
+    td->children.erase(target);
+    if (victim_dir) --td->attr.nlink;
+    detach(victim, victim_dir);
+  }
+  fd->children.erase(fd->children.find(from));
+  td->children.emplace(to, ino);
+  if (is_dir) {
+    --fd->attr.nlink;
+    ++td->attr.nlink;
+    nodes_.at(ino).parent = to_dir;
+  }
+  nodes_.at(ino).attr.ctime = Time::now();
+  changed(*fd);
+  changed(*td);
+  return {};
+}
+
+Result<void> MemoryTree::readdir(Ino dir, std::uint64_t cookie, bool plus, const DirVisitor& visit, Wait wait) {
+  std::lock_guard lock(mutex_);
+  LSMFS_TRY(enter("readdir", wait));
+  LSMFS_ASSIGN(Node * d, node(dir));
+  if (cookie < 1 && !visit({".", d->attr, 1})) return {};
+  if (cookie < 2 && !visit({"..", nodes_.at(d->parent).attr, 2})) return {};
+  auto at = d->children.begin();
+  if (cookie > 2) {
+    const auto after = d->names_of_cookies.find(cookie);
+    if (after == d->names_of_cookies.end()) return make_error(EINVAL, "cookie");
+    at = d->children.upper_bound(after->second);
+  }
+  for (; at != d->children.end(); ++at) {
+    auto [known, is_new] = d->cookies.try_emplace(at->first, next_cookie_);
+    if (is_new) d->names_of_cookies[next_cookie_++] = at->first;
+    Node& n = nodes_.at(at->second);
+    if (!visit({at->first, n.attr, known->second})) return {};
+    if (plus) ++n.lookups;
+  }
+  return {};
+}
+
+Result<std::size_t> MemoryTree::read(Ino ino, ByteOffset offset, MutableBytes to, Wait wait) {
+  std::lock_guard lock(mutex_);
+  LSMFS_TRY(enter("read", wait));
+  LSMFS_ASSIGN(Node * n, node(ino));
+  if (offset.v >= n->data.size()) return std::size_t{0};
+  const std::size_t size = std::min<std::size_t>(to.size(), n->data.size() - offset.v);
+  std::memcpy(to.data(), n->data.data() + offset.v, size);
+  return size;
+}
+
+Result<void> MemoryTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait) {
+  std::lock_guard lock(mutex_);
+  LSMFS_TRY(enter("write", wait));
+  LSMFS_ASSIGN(Node * n, node(ino));
+  if (n->data.size() < offset.v + data.size()) n->data.resize(offset.v + data.size());
+  std::memcpy(n->data.data() + offset.v, data.data(), data.size());
+  n->attr.size = n->data.size();
+  n->attr.blocks = div_up(n->attr.size, 512);
+  n->attr.mtime = n->attr.ctime = Time::now();
+  return {};
+}
+
+Result<void> MemoryTree::sync() {
+  std::lock_guard lock(mutex_);
+  return enter("sync", Wait::yes);
+}
+
+SpaceInfo MemoryTree::space() const {
+  std::lock_guard lock(mutex_);
+  return {ByteCount{1 * GiB}, ByteCount{512 * MiB}, nodes_.size(), 1000};
+}
+
+TreeCounts MemoryTree::counts() const { return {}; }
+
+}  // namespace lsmfs::test

@@ -1,0 +1,73 @@
+// A Tree in maps, for testing what lies above it without a store.
+//
+// What it is not: durable, fast or sparing. It counts its calls, and can be told to answer Wait::no
+// with EAGAIN, or a kind of call with an error. Threads: all of it, under one mutex.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "lsmfs/tree.h"
+
+namespace lsmfs::test {
+
+class MemoryTree : public Tree {
+ public:
+  MemoryTree();
+
+  // Called with the name of each call before it does anything; an error is its result.
+  void set_hook(std::function<Result<void>(const std::string& call, Wait wait)> hook);
+  std::uint64_t calls(const std::string& call) const;
+  std::uint64_t lookups(Ino ino) const;  // 0 also when there is no such inode
+  std::uint64_t inodes() const;
+  std::uint64_t total_lookups() const;
+
+  Result<void> close() override;
+  Result<std::optional<Attr>> lookup(Ino dir, std::string_view name, Wait wait) override;
+  void forget(Ino ino, std::uint64_t lookups) override;
+  Result<Attr> getattr(Ino ino, Wait wait) override;
+  Result<Attr> setattr(Ino ino, const AttrChange& change, Wait wait) override;
+  Result<std::string> readlink(Ino ino, Wait wait) override;
+  Result<Attr> make(Ino dir, std::string_view name, const NewInode& inode, Wait wait) override;
+  Result<Attr> link(Ino ino, Ino dir, std::string_view name, Wait wait) override;
+  Result<void> unlink(Ino dir, std::string_view name, Wait wait) override;
+  Result<void> rmdir(Ino dir, std::string_view name, Wait wait) override;
+  Result<void> rename(Ino from_dir, std::string_view from, Ino to_dir, std::string_view to, unsigned flags,
+                      Wait wait) override;
+  Result<void> readdir(Ino dir, std::uint64_t cookie, bool plus, const DirVisitor& visit, Wait wait) override;
+  Result<std::size_t> read(Ino ino, ByteOffset offset, MutableBytes to, Wait wait) override;
+  Result<void> write(Ino ino, ByteOffset offset, Bytes data, Wait wait) override;
+  Result<void> sync() override;
+  SpaceInfo space() const override;
+  TreeCounts counts() const override;
+
+ private:
+  struct Node {
+    Attr attr;
+    Ino parent;        // of a directory
+    std::string data;  // contents or target
+    std::map<std::string, Ino, std::less<>> children;
+    std::map<std::string, std::uint64_t, std::less<>> cookies;  // given out for the entry before
+    std::map<std::uint64_t, std::string> names_of_cookies;
+    std::uint64_t lookups = 0;
+  };
+
+  Result<void> enter(const char* call, Wait wait);
+  Result<Node*> node(Ino ino);
+  Result<Node*> directory(Ino ino);
+  Result<Ino> child(Node& dir, std::string_view name);
+  void changed(Node& dir);
+  void detach(Ino ino, bool is_directory);
+  void erase_if_unused(Ino ino);
+
+  mutable std::mutex mutex_;
+  std::map<Ino, Node> nodes_;
+  std::uint64_t next_ino_ = 2;
+  std::uint64_t next_cookie_ = 3;
+  std::function<Result<void>(const std::string&, Wait)> hook_;
+  std::map<std::string, std::uint64_t> calls_;
+};
+
+}  // namespace lsmfs::test

@@ -1,0 +1,385 @@
+// What programs do on a mount, through the kernel.
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+
+#include <set>
+
+#include "fuse/mounted.h"
+
+namespace lsmfs::test {
+namespace {
+
+class Operations : public MountTest {
+ protected:
+  void SetUp() override {
+    MountTest::SetUp();
+    if (!IsSkipped()) mounted_ = std::make_unique<Mounted>(tree_);
+  }
+  std::string path(const std::string& name) const { return mounted_->path(name); }
+  struct stat facts(const std::string& name) const {
+    struct stat out {};
+    EXPECT_EQ(result_of(::lstat(path(name).c_str(), &out)), 0) << name;
+    return out;
+  }
+  std::vector<std::string> names(const std::string& name) const {
+    std::vector<std::string> out;
+    DIR* dir = ::opendir(path(name).c_str());
+    if (dir == nullptr) return out;
+    while (const dirent* entry = ::readdir(dir)) out.emplace_back(entry->d_name);
+    ::closedir(dir);
+    return out;
+  }
+  // Runs `work` as an ordinary user in a process of its own; gives what it returns (0 to 255).
+  int as_user(const std::function<int()>& work) {
+    const pid_t pid = ::fork();
+    if (pid == 0) ::_exit(setgid(65534) == 0 && setuid(65534) == 0 ? work() : 200);
+    int status = 0;
+    ::waitpid(pid, &status, 0);
+    return WEXITSTATUS(status);
+  }
+
+  MemoryTree tree_;
+  std::unique_ptr<Mounted> mounted_;
+};
+
+TEST_F(Operations, AFileGivesBackWhatWasWritten) {
+  std::string data(3 * MiB + 123, 'x');
+  for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<char>(i * 2654435761u >> 13);
+  ASSERT_EQ(write_file(path("f"), data), 0);
+  EXPECT_EQ(read_file(path("f")), data);
+  EXPECT_EQ(facts("f").st_size, static_cast<off_t>(data.size()));
+}
+
+TEST_F(Operations, OpeningWithTruncateEmptiesAFile) {
+  ASSERT_EQ(write_file(path("f"), "long contents"), 0);
+  ASSERT_EQ(write_file(path("f"), "new", O_TRUNC), 0);
+  EXPECT_EQ(read_file(path("f")), "new");
+  ASSERT_EQ(write_file(path("f"), "", O_TRUNC), 0);
+  EXPECT_EQ(facts("f").st_size, 0);
+}
+
+TEST_F(Operations, AppendingWritersDoNotOverwriteEachOther) {
+  const int a = ::open(path("log").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
+  const int b = ::open(path("log").c_str(), O_WRONLY | O_APPEND);
+  ASSERT_GE(a, 0);
+  ASSERT_GE(b, 0);
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(::write(a, "aa", 2), 2);
+    EXPECT_EQ(::write(b, "b", 1), 1);
+  }
+  ::close(a);
+  ::close(b);
+  EXPECT_EQ(read_file(path("log")), "aabaabaabaabaabaabaabaabaabaab");
+}
+
+TEST_F(Operations, AnUnlinkedFileStaysUsableUntilItIsClosed) {
+  const int fd = ::open(path("f").c_str(), O_RDWR | O_CREAT, 0644);
+  ASSERT_GE(fd, 0);
+  ASSERT_EQ(::write(fd, "before", 6), 6);
+  ASSERT_EQ(::unlink(path("f").c_str()), 0);
+  EXPECT_EQ(tree_.inodes(), 2u);
+  ASSERT_EQ(::write(fd, " after", 6), 6);
+  char data[13]{};
+  EXPECT_EQ(::pread(fd, data, 12, 0), 12);
+  EXPECT_STREQ(data, "before after");
+  struct stat out {};
+  ASSERT_EQ(::fstat(fd, &out), 0);
+  EXPECT_EQ(out.st_nlink, 0u);
+  EXPECT_EQ(out.st_size, 12);
+  ::close(fd);
+  ASSERT_EQ(::access(path("f").c_str(), F_OK), -1);
+  // FORGET is not answered, so nothing waits for it.
+  for (int i = 0; i < 200 && tree_.inodes() > 1; ++i) ::usleep(10'000);
+  EXPECT_EQ(tree_.inodes(), 1u);
+}
+
+TEST_F(Operations, AMappingReadsAndWritesTheFile) {
+  ASSERT_EQ(write_file(path("f"), std::string(10'000, 'a')), 0);
+  const int fd = ::open(path("f").c_str(), O_RDWR);
+  ASSERT_GE(fd, 0);
+  auto* memory = static_cast<char*>(::mmap(nullptr, 10'000, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
+  ASSERT_NE(memory, MAP_FAILED);
+  EXPECT_EQ(memory[9'999], 'a');
+  memory[0] = 'm';
+  memory[5'000] = 'm';
+  ASSERT_EQ(::msync(memory, 10'000, MS_SYNC), 0);
+  ::munmap(memory, 10'000);
+  ::close(fd);
+  Attr attr;
+  std::string stored(10'000, 0);
+  ASSERT_EQ(tree_.read(Ino{2}, ByteOffset{0}, {reinterpret_cast<std::byte*>(stored.data()), stored.size()}, Wait::yes)
+                .value(),
+            10'000u);
+  EXPECT_EQ(stored[0], 'm');
+  EXPECT_EQ(stored[5'000], 'm');
+  EXPECT_EQ(stored[5'001], 'a');
+}
+
+TEST_F(Operations, TenThousandNamesAreListedOnceEachAndInOrder) {
+  ASSERT_EQ(::mkdir(path("d").c_str(), 0755), 0);
+  std::vector<std::string> expected{".", ".."};
+  for (int i = 0; i < 10'000; ++i) {
+    char name[64];
+    ::snprintf(name, sizeof name, "name-%05d-with-some-length", i);
+    ASSERT_EQ(::mknod(path(std::string("d/") + name).c_str(), S_IFREG | 0600, 0), 0);
+    expected.emplace_back(name);
+  }
+  EXPECT_EQ(names("d"), expected);
+  EXPECT_EQ(names("d"), expected) << "the second time, from the kernel's cache";
+  mounted_->stop();
+}
+
+TEST_F(Operations, AListingFollowsChanges) {
+  ASSERT_EQ(write_file(path("a"), ""), 0);
+  EXPECT_EQ(names(""), (std::vector<std::string>{".", "..", "a"}));
+  ASSERT_EQ(write_file(path("b"), ""), 0);
+  EXPECT_EQ(names(""), (std::vector<std::string>{".", "..", "a", "b"}));
+  ASSERT_EQ(::rename(path("a").c_str(), path("c").c_str()), 0);
+  EXPECT_EQ(names(""), (std::vector<std::string>{".", "..", "b", "c"}));
+  ASSERT_EQ(::unlink(path("b").c_str()), 0);
+  EXPECT_EQ(names(""), (std::vector<std::string>{".", "..", "c"}));
+  EXPECT_EQ(names("nothing"), std::vector<std::string>{});
+}
+
+TEST_F(Operations, SeekingInADirectoryComesBackToTheSamePlace) {
+  for (int i = 0; i < 1000; ++i) ASSERT_EQ(write_file(path("n" + std::to_string(1000 + i)), ""), 0);
+  DIR* dir = ::opendir(mounted_->root().c_str());
+  ASSERT_NE(dir, nullptr);
+  for (int i = 0; i < 500; ++i) ASSERT_NE(::readdir(dir), nullptr);
+  const long place = ::telldir(dir);
+  const std::string next = ::readdir(dir)->d_name;
+  while (::readdir(dir) != nullptr) {
+  }
+  ::seekdir(dir, place);
+  EXPECT_EQ(::readdir(dir)->d_name, next);
+  ::rewinddir(dir);
+  EXPECT_STREQ(::readdir(dir)->d_name, ".");
+  ::closedir(dir);
+}
+
+TEST_F(Operations, RenameMovesReplacesAndExchanges) {
+  ASSERT_EQ(write_file(path("a"), "A"), 0);
+  ASSERT_EQ(write_file(path("b"), "B"), 0);
+  EXPECT_EQ(result_of(::renameat2(AT_FDCWD, path("a").c_str(), AT_FDCWD, path("b").c_str(), RENAME_NOREPLACE)), EEXIST);
+  EXPECT_EQ(result_of(::renameat2(AT_FDCWD, path("a").c_str(), AT_FDCWD, path("b").c_str(), RENAME_EXCHANGE)), 0);
+  EXPECT_EQ(read_file(path("a")), "B");
+  EXPECT_EQ(read_file(path("b")), "A");
+  ASSERT_EQ(::rename(path("a").c_str(), path("b").c_str()), 0);
+  EXPECT_EQ(read_file(path("b")), "B");
+  EXPECT_EQ(result_of(::access(path("a").c_str(), F_OK)), ENOENT);
+  EXPECT_EQ(tree_.inodes(), 2u);
+}
+
+TEST_F(Operations, EveryKindOfFileCanBeMade) {
+  ASSERT_EQ(::mkdir(path("dir").c_str(), 0750), 0);
+  ASSERT_EQ(::symlink("/some/where", path("link").c_str()), 0);
+  ASSERT_EQ(::mkfifo(path("fifo").c_str(), 0600), 0);
+  ASSERT_EQ(::mknod(path("null").c_str(), S_IFCHR | 0666, makedev(1, 3)), 0);
+  ASSERT_EQ(::mknod(path("socket").c_str(), S_IFSOCK | 0600, 0), 0);
+  EXPECT_EQ(facts("dir").st_mode, S_IFDIR | 0750u);
+  EXPECT_TRUE(S_ISFIFO(facts("fifo").st_mode));
+  EXPECT_TRUE(S_ISSOCK(facts("socket").st_mode));
+  EXPECT_EQ(facts("null").st_rdev, makedev(1, 3));
+  char target[64]{};
+  EXPECT_EQ(::readlink(path("link").c_str(), target, sizeof target), 11);
+  EXPECT_STREQ(target, "/some/where");
+  EXPECT_EQ(write_file(path("null"), "to a device"), 0) << "device files work when root mounts";
+}
+
+TEST_F(Operations, TheUmaskAndTheCallerDecideTheModeAndTheOwner) {
+  ASSERT_EQ(::chmod(mounted_->root().c_str(), 0777), 0);
+  EXPECT_EQ(as_user([&] {
+    ::umask(027);
+    return ::open(path("f").c_str(), O_CREAT | O_WRONLY, 0666) >= 0 ? 0 : 1;
+  }), 0);
+  EXPECT_EQ(facts("f").st_mode, S_IFREG | 0640u);
+  EXPECT_EQ(facts("f").st_uid, 65534u);
+  EXPECT_EQ(facts("f").st_gid, 65534u);
+}
+
+TEST_F(Operations, TheKernelChecksPermissions) {
+  ASSERT_EQ(write_file(path("secret"), "s"), 0);
+  ASSERT_EQ(::chmod(path("secret").c_str(), 0600), 0);
+  EXPECT_EQ(as_user([&] { return result_of(::open(path("secret").c_str(), O_RDONLY)); }), EACCES);
+  EXPECT_EQ(as_user([&] { return result_of(::mkdir(path("d").c_str(), 0755)); }), EACCES);
+  EXPECT_EQ(as_user([&] { return result_of(::chmod(path("secret").c_str(), 0666)); }), EPERM);
+}
+
+TEST_F(Operations, WritingTruncatingAndGivingAwayClearSetUserId) {
+  ASSERT_EQ(write_file(path("f"), "data"), 0);
+  const auto set = [&] { ASSERT_EQ(::chmod(path("f").c_str(), 06777), 0); };
+  const auto bits = [&] { return facts("f").st_mode & 07000; };
+  set();
+  EXPECT_EQ(bits(), 06000u);
+  EXPECT_EQ(as_user([&] { return write_file(path("f"), "x"); }), 0);
+  EXPECT_EQ(bits(), 0u) << "write";
+  set();
+  EXPECT_EQ(as_user([&] { return result_of(::truncate(path("f").c_str(), 1)); }), 0);
+  EXPECT_EQ(bits(), 0u) << "truncate";
+  set();
+  EXPECT_EQ(as_user([&] { return write_file(path("f"), "x", O_TRUNC); }), 0);
+  EXPECT_EQ(bits(), 0u) << "open with truncate";
+  set();
+  ASSERT_EQ(::chown(path("f").c_str(), 1, 1), 0);
+  EXPECT_EQ(bits(), 0u) << "chown";
+}
+
+TEST_F(Operations, TimesCanBeSetToTheNanosecondAndToNow) {
+  ASSERT_EQ(write_file(path("f"), "x"), 0);
+  const timespec old_times[2]{{-5, 123'456'789}, {1'000'000'000, 1}};
+  ASSERT_EQ(::utimensat(AT_FDCWD, path("f").c_str(), old_times, 0), 0);
+  EXPECT_EQ(facts("f").st_atim.tv_sec, -5);
+  EXPECT_EQ(facts("f").st_atim.tv_nsec, 123'456'789);
+  EXPECT_EQ(facts("f").st_mtim.tv_sec, 1'000'000'000);
+  EXPECT_EQ(facts("f").st_mtim.tv_nsec, 1);
+  const timespec now_and_omit[2]{{0, UTIME_OMIT}, {0, UTIME_NOW}};
+  const Time before = Time::now();
+  ASSERT_EQ(::utimensat(AT_FDCWD, path("f").c_str(), now_and_omit, 0), 0);
+  EXPECT_EQ(facts("f").st_atim.tv_sec, -5);
+  EXPECT_GE(facts("f").st_mtim.tv_sec, before.seconds);
+}
+
+TEST_F(Operations, CountsOfLinksAreRightAfterEveryChange) {
+  ASSERT_EQ(write_file(path("a"), "x"), 0);
+  EXPECT_EQ(facts("a").st_nlink, 1u);
+  ASSERT_EQ(::link(path("a").c_str(), path("b").c_str()), 0);
+  EXPECT_EQ(facts("a").st_nlink, 2u);
+  EXPECT_EQ(facts("b").st_nlink, 2u);
+  const auto before = facts("b");
+  ::usleep(1000);
+  ASSERT_EQ(::unlink(path("a").c_str()), 0);
+  EXPECT_EQ(facts("b").st_nlink, 1u);
+  EXPECT_GT(std::make_pair(facts("b").st_ctim.tv_sec, facts("b").st_ctim.tv_nsec),
+            std::make_pair(before.st_ctim.tv_sec, before.st_ctim.tv_nsec));
+  ASSERT_EQ(::link(path("b").c_str(), path("c").c_str()), 0);
+  ASSERT_EQ(write_file(path("d"), ""), 0);
+  ASSERT_EQ(::rename(path("d").c_str(), path("c").c_str()), 0);
+  EXPECT_EQ(facts("b").st_nlink, 1u) << "the other name was replaced";
+
+  EXPECT_EQ(facts("").st_nlink, 2u);
+  ASSERT_EQ(::mkdir(path("x").c_str(), 0755), 0);
+  ASSERT_EQ(::mkdir(path("y").c_str(), 0755), 0);
+  EXPECT_EQ(facts("").st_nlink, 4u);
+  EXPECT_EQ(facts("y").st_nlink, 2u);
+  ASSERT_EQ(::rename(path("x").c_str(), path("y/x").c_str()), 0);
+  EXPECT_EQ(facts("").st_nlink, 3u);
+  EXPECT_EQ(facts("y").st_nlink, 3u);
+  ASSERT_EQ(::rmdir(path("y/x").c_str()), 0);
+  EXPECT_EQ(facts("y").st_nlink, 2u);
+}
+
+TEST_F(Operations, TimesOfADirectoryFollowItsChanges) {
+  struct stat before = facts("");
+  const auto changes = [&](const char* what, const std::function<int()>& change) {
+    ::usleep(1000);
+    EXPECT_EQ(change(), 0) << what;
+    const struct stat after = facts("");
+    EXPECT_TRUE(std::make_pair(after.st_mtim.tv_sec, after.st_mtim.tv_nsec) >
+                std::make_pair(before.st_mtim.tv_sec, before.st_mtim.tv_nsec)) << what;
+    before = after;
+  };
+  changes("create", [&] { return write_file(path("a"), ""); });
+  changes("link", [&] { return ::link(path("a").c_str(), path("b").c_str()); });
+  changes("rename", [&] { return ::rename(path("b").c_str(), path("c").c_str()); });
+  changes("unlink", [&] { return ::unlink(path("c").c_str()); });
+  changes("mkdir", [&] { return ::mkdir(path("d").c_str(), 0755); });
+  changes("rmdir", [&] { return ::rmdir(path("d").c_str()); });
+  changes("symlink", [&] { return ::symlink("x", path("s").c_str()); });
+}
+
+TEST_F(Operations, WritesShowInSizeAndTimeAtOnce) {
+  ASSERT_EQ(write_file(path("f"), "x"), 0);
+  const auto before = facts("f");
+  ::usleep(1000);
+  ASSERT_EQ(write_file(path("f"), "longer"), 0);
+  const auto after = facts("f");
+  EXPECT_EQ(after.st_size, 6);
+  EXPECT_GT(std::make_pair(after.st_mtim.tv_sec, after.st_mtim.tv_nsec),
+            std::make_pair(before.st_mtim.tv_sec, before.st_mtim.tv_nsec));
+}
+
+TEST_F(Operations, LocksWorkWithoutTheDaemon) {
+  ASSERT_EQ(write_file(path("f"), "x"), 0);
+  const int a = ::open(path("f").c_str(), O_RDWR);
+  const int b = ::open(path("f").c_str(), O_RDWR);
+  ASSERT_EQ(::flock(a, LOCK_EX | LOCK_NB), 0);
+  EXPECT_EQ(result_of(::flock(b, LOCK_EX | LOCK_NB)), EWOULDBLOCK);
+  ::close(a);
+  EXPECT_EQ(::flock(b, LOCK_EX | LOCK_NB), 0);
+  ::close(b);
+}
+
+TEST_F(Operations, SyncReachesTheTree) {
+  const int fd = ::open(path("f").c_str(), O_RDWR | O_CREAT, 0644);
+  const int dir = ::open(mounted_->root().c_str(), O_RDONLY | O_DIRECTORY);
+  EXPECT_EQ(::fsync(fd), 0);
+  EXPECT_EQ(::fdatasync(fd), 0);
+  EXPECT_EQ(::fsync(dir), 0);
+  ::close(fd);
+  ::close(dir);
+  EXPECT_EQ(tree_.calls("sync"), 3u);
+}
+
+TEST_F(Operations, ErrorsOfTheTreeReachTheProgram) {
+  ASSERT_EQ(write_file(path("f"), "x"), 0);
+  tree_.set_hook([](const std::string& call, Wait) -> Result<void> {
+    if (call == "write") return make_error(ENOSPC, "full");
+    if (call == "make") return make_error(EROFS, "stopped after an error");
+    if (call == "sync") return make_error(EIO, "device");
+    if (call == "unlink") return make_error(ENOSYS, "must not switch off unlink for ever");
+    return {};
+  });
+  EXPECT_EQ(write_file(path("f"), "y"), ENOSPC);
+  EXPECT_EQ(write_file(path("g"), "y"), EROFS);
+  const int fd = ::open(path("f").c_str(), O_RDWR);
+  EXPECT_EQ(result_of(::fsync(fd)), EIO);
+  ::close(fd);
+  EXPECT_EQ(result_of(::unlink(path("f").c_str())), EIO);
+  EXPECT_NE(mounted_->notices().find("stopped after an error"), std::string::npos) << mounted_->notices();
+}
+
+TEST_F(Operations, StatfsTellsTheTreesNumbers) {
+  struct statvfs out {};
+  ASSERT_EQ(::statvfs(mounted_->root().c_str(), &out), 0);
+  EXPECT_EQ(out.f_bsize, 4096u);
+  EXPECT_EQ(out.f_blocks, 1 * GiB / 4096);
+  EXPECT_EQ(out.f_bavail, 512 * MiB / 4096);
+  EXPECT_EQ(out.f_namemax, 255u);
+  EXPECT_EQ(out.f_ffree, 1000u);
+}
+
+TEST_F(Operations, FactsAreGivenOnFilesAndDirectories) {
+  Mounted other(tree_, {}, [] { return std::string(R"({"label":"x"})"); });
+  ASSERT_EQ(write_file(other.path("f"), ""), 0);
+  EXPECT_EQ(query_mount(other.root()).value(), R"({"label":"x"})");
+  EXPECT_EQ(query_mount(other.path("f")).value(), R"({"label":"x"})");
+  EXPECT_EQ(query_mount("/tmp").error().code, ENOTTY);
+  EXPECT_EQ(query_mount("/dev/null").error().code, ENOTTY);
+  EXPECT_EQ(query_mount("/etc/passwd").error().code, ENOTTY);
+  EXPECT_EQ(query_mount("/no/such/path").error().code, ENOENT);
+}
+
+TEST_F(Operations, LookupCountsReachZeroWhenTheKernelForgets) {
+  for (int i = 0; i < 300; ++i) ASSERT_EQ(write_file(path("f" + std::to_string(i)), "data"), 0);
+  names("");
+  for (int i = 0; i < 300; i += 2) ASSERT_EQ(::unlink(path("f" + std::to_string(i)).c_str()), 0);
+  EXPECT_GT(tree_.total_lookups(), 0u);
+  const int fd = ::open("/proc/sys/vm/drop_caches", O_WRONLY);
+  if (fd < 0) GTEST_SKIP() << "cannot drop caches";
+  EXPECT_EQ(::write(fd, "2", 1), 1);
+  ::close(fd);
+  for (int i = 0; i < 200 && tree_.total_lookups() > 0; ++i) ::usleep(10'000);
+  EXPECT_EQ(tree_.total_lookups(), 0u);
+  EXPECT_EQ(tree_.inodes(), 151u);
+}
+
+}  // namespace
+}  // namespace lsmfs::test
