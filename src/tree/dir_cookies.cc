@@ -18,6 +18,13 @@ DirCookies::Run* DirCookies::find(std::uint32_t id) {
   return it == runs_.end() ? nullptr : &*it;
 }
 
+DirCookies::Run* DirCookies::use(std::uint32_t id) {
+  auto it = std::find_if(runs_.begin(), runs_.end(), [id](const Run& r) { return r.id == id; });
+  if (it == runs_.end()) return nullptr;
+  std::rotate(it, it + 1, runs_.end());
+  return &runs_.back();
+}
+
 DirCookies::Run& DirCookies::start(std::uint64_t number) {
   if (runs_.size() == kRuns) runs_.pop_front();
   Run& run = runs_.emplace_back();
@@ -30,7 +37,7 @@ DirCookies::Run& DirCookies::start(std::uint64_t number) {
 DirCookies::Position DirCookies::resume(std::uint64_t cookie) {
   Position position;
   position.number = cookie & kNumberMask;
-  Run* run = cookie == 0 ? nullptr : find(static_cast<std::uint32_t>(cookie >> kNumberBits) & kRunMask);
+  Run* run = cookie == 0 ? nullptr : use(static_cast<std::uint32_t>(cookie >> kNumberBits) & kRunMask);
   const std::uint64_t reached = run ? run->first + run->recent.size() : 0;
   if (!run || position.number > reached) {
     position.skip = position.number;

@@ -48,9 +48,10 @@ class DirCookies {
   };
 
   Run* find(std::uint32_t id);
+  Run* use(std::uint32_t id);  // the same, and makes it the most recently used
   Run& start(std::uint64_t number);
 
-  std::deque<Run> runs_;  // the oldest first
+  std::deque<Run> runs_;  // the least recently used first
   std::uint32_t next_id_ = 1;
 };
 

@@ -1,0 +1,111 @@
+// The prefetcher changes no answer; what can be tested is that it brings rows into memory ahead of a
+// walk, and that it leaves random readers alone.
+#include "tree/prefetcher.h"
+
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <chrono>
+#include <random>
+#include <thread>
+
+namespace lsmfs::test {
+namespace {
+
+// A store of numbered rows that records how far cursors have read.
+class CountingStore final : public Store {
+ public:
+  static constexpr std::uint64_t kRows = 20'000;
+  static std::string key(std::uint64_t i) { return fmt::format("{:08}", i); }
+
+  std::atomic<std::uint64_t> furthest{0}, steps{0};
+
+  class RowCursor final : public Cursor {
+   public:
+    explicit RowCursor(CountingStore& store) : store_(store) {}
+    void seek(std::string_view k) override {
+      at_ = std::strtoull(std::string(k).c_str(), nullptr, 10);
+      load();
+    }
+    void next() override { ++at_; load(); }
+    bool valid() const override { return at_ < kRows; }
+    std::string_view key() const override { return key_; }
+    std::string_view value() const override { return value_; }
+    Result<void> status() const override { return {}; }
+
+   private:
+    void load() {
+      key_ = CountingStore::key(at_);
+      ++store_.steps;
+      std::uint64_t seen = store_.furthest;
+      while (seen < at_ && !store_.furthest.compare_exchange_weak(seen, at_)) {}
+    }
+    CountingStore& store_;
+    std::uint64_t at_ = 0;
+    std::string key_;
+    std::string value_ = std::string(4096, 'v');
+  };
+
+  std::unique_ptr<Cursor> cursor(Family, const CursorOptions&) override { return std::make_unique<RowCursor>(*this); }
+  Result<std::optional<std::string>> get(Family, std::string_view, Wait) override { return std::optional<std::string>(); }
+  Result<void> commit(Batch&, Wait) override { return {}; }
+  Result<void> sync() override { return {}; }
+  Result<void> flush() override { return {}; }
+  Result<void> compact(Family, std::string_view, std::string_view) override { return {}; }
+  Result<void> close() override { return {}; }
+  ByteCount room() const override { return {}; }
+  Space space() const override { return {}; }
+  StoreStats stats() const override { return {}; }
+};
+
+bool soon(const std::function<bool()>& condition) {
+  for (int i = 0; i < 500; ++i) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
+TEST(Prefetcher, RunsAheadOfAWalkByABoundedAmount) {
+  CountingStore store;
+  Prefetcher ahead(store, {.first_window = 256 * KiB, .last_window = 1 * MiB});
+  ahead.note(store.key(0), store.key(1));
+  ahead.note(store.key(1), store.key(2));
+  EXPECT_TRUE(soon([&] { return store.furthest >= 40; })) << store.furthest;
+  EXPECT_LT(store.furthest, 200u);  // the first window, no more, while the reader stands still
+  for (std::uint64_t i = 2; i < 2000; ++i) {
+    ahead.note(store.key(i), store.key(i + 1));
+    ahead.wait_for(store.key(i + 1));
+  }
+  EXPECT_TRUE(soon([&] { return store.furthest >= 2100; })) << store.furthest;
+  EXPECT_LT(store.furthest, 2000u + 1 * MiB / 4096 + 100);
+}
+
+TEST(Prefetcher, LeavesRandomReadersAlone) {
+  CountingStore store;
+  Prefetcher ahead(store, {});
+  std::mt19937_64 random(5);
+  for (int i = 0; i < 200; ++i) {
+    const std::uint64_t at = random() % (CountingStore::kRows - 2);
+    ahead.note(store.key(at), store.key(at + 1));
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  // Each pair of ascending reads may be probed: 64 rows at most, far from a window of a walk.
+  EXPECT_LT(store.steps, 200u * 70);
+}
+
+TEST(Prefetcher, StopsWhenDestroyedInTheMiddleOfAWalk) {
+  CountingStore store;
+  for (int i = 0; i < 20; ++i) {
+    Prefetcher ahead(store, {});
+    ahead.note(store.key(0), store.key(1));
+    ahead.note(store.key(1), store.key(2));
+    if (i % 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+}  // namespace
+}  // namespace lsmfs::test
