@@ -1,0 +1,115 @@
+// Pieces that need no mount.
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <string>
+
+#include "fuse/attributes.h"
+#include "fuse/idle_latency.h"
+#include "fuse/workers.h"
+
+namespace lsmfs {
+namespace {
+
+TEST(Workers, RunEverythingBeforeDrainReturns) {
+  Workers workers(4);
+  std::atomic<int> done{0};
+  for (int i = 0; i < 1000; ++i) workers.submit([&] { ++done; });
+  workers.drain();
+  EXPECT_EQ(done, 1000);
+}
+
+TEST(Workers, RunWhatIsQueuedBeforeTheyAreGone) {
+  std::atomic<int> done{0};
+  {
+    Workers workers(2);
+    for (int i = 0; i < 100; ++i) workers.submit([&] { ++done; });
+  }
+  EXPECT_EQ(done, 100);
+}
+
+TEST(Attributes, OnlyWhatTheKernelAcceptsIsSentAsAnError) {
+  EXPECT_EQ(reply_code({ENOSPC, ""}), ENOSPC);
+  EXPECT_EQ(reply_code({EUCLEAN, ""}), EUCLEAN);
+  EXPECT_EQ(reply_code({ENOSYS, ""}), EIO);
+  EXPECT_EQ(reply_code({0, ""}), EIO);
+  EXPECT_EQ(reply_code({512, ""}), EIO);
+  EXPECT_EQ(reply_code({-5, ""}), EIO);
+}
+
+TEST(Attributes, OnlyTheFieldsThatAreSetChange) {
+  struct stat values {};
+  values.st_mode = S_IFREG | 0640;
+  values.st_size = 77;
+  const AttrChange nothing = to_change(values, 0);
+  EXPECT_FALSE(nothing.mode || nothing.uid || nothing.gid || nothing.size || nothing.atime || nothing.mtime);
+  const AttrChange some = to_change(values, FUSE_SET_ATTR_MODE | FUSE_SET_ATTR_SIZE | FUSE_SET_ATTR_MTIME_NOW);
+  EXPECT_EQ(some.mode, 0640u);
+  EXPECT_EQ(some.size, 77u);
+  EXPECT_TRUE(some.mtime && *some.mtime >= Time{1'000'000'000});
+  EXPECT_FALSE(some.atime || some.uid);
+}
+
+class LatencyDevice : public testing::Test {
+ protected:
+  LatencyDevice() {
+    char name[] = "/tmp/lsmfs-latency-XXXXXX";
+    ::close(mkstemp(name));
+    path_ = name;
+  }
+  ~LatencyDevice() override { ::unlink(path_.c_str()); }
+  // Whether this process has the device open now.
+  bool held() const {
+    for (int fd = 3; fd < 64; ++fd) {
+      char target[256]{};
+      if (::readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), target, sizeof target - 1) > 0 &&
+          path_ == target) {
+        return true;
+      }
+    }
+    return false;
+  }
+  bool becomes(bool expected) const {
+    for (int i = 0; i < 2000; ++i) {
+      if (held() == expected) return true;
+      ::usleep(1000);
+    }
+    return false;
+  }
+  std::string path_;
+};
+
+TEST_F(LatencyDevice, IsHeldWhileRequestsComeAndLetGoAfter) {
+  auto hold = LatencyHold::start(IdleLatency::automatic, path_);
+  ASSERT_TRUE(hold);
+  EXPECT_TRUE(becomes(false));
+  for (int round = 0; round < 3; ++round) {
+    // A request just before the helper falls asleep may be missed; the next is not.
+    for (int i = 0; i < 1000 && !held(); ++i) {
+      (*hold)->request();
+      ::usleep(1000);
+    }
+    EXPECT_TRUE(held());
+    EXPECT_TRUE(becomes(false));
+  }
+  std::int32_t value = -1;
+  const int fd = ::open(path_.c_str(), O_RDONLY);
+  EXPECT_EQ(::read(fd, &value, sizeof value), 4);
+  EXPECT_EQ(value, 0);
+  ::close(fd);
+}
+
+TEST_F(LatencyDevice, ThatIsMissingIsAnErrorOnlyWhenAskedFor) {
+  EXPECT_TRUE(LatencyHold::start(IdleLatency::automatic, "/no/such/device"));
+  EXPECT_TRUE(LatencyHold::start(IdleLatency::off, path_));
+  EXPECT_EQ(LatencyHold::start(IdleLatency::on, "/no/such/device").error().code, ENOENT);
+}
+
+}  // namespace
+}  // namespace lsmfs

@@ -1,0 +1,156 @@
+// How many requests common sequences cost. A number that grows here is a round trip that every
+// program pays; one that shrinks is a gift of a newer kernel, so the numbers are upper bounds.
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/fuse.h>
+#include <sys/stat.h>
+
+#include "fuse/mounted.h"
+
+namespace lsmfs::test {
+namespace {
+
+class Requests : public MountTest {
+ protected:
+  void SetUp() override {
+    MountTest::SetUp();
+    if (IsSkipped()) return;
+    mounted_ = std::make_unique<Mounted>(tree_);
+    // The kernel learns once that there is no OPEN, OPENDIR and GETXATTR.
+    ASSERT_EQ(write_file(path("first"), "x"), 0);
+    read_file(path("first"));
+    list("");
+    ::chmod(path("first").c_str(), 0600);
+    write_file(path("first"), "y");
+  }
+  std::string path(const std::string& name) const { return mounted_->path(name); }
+  // As ls -l does: names, then attributes of each.
+  int list(const std::string& name) {
+    int count = 0;
+    DIR* dir = ::opendir(path(name).c_str());
+    EXPECT_NE(dir, nullptr);
+    while (const dirent* entry = ::readdir(dir)) {
+      struct stat out {};
+      EXPECT_EQ(::fstatat(::dirfd(dir), entry->d_name, &out, AT_SYMLINK_NOFOLLOW), 0);
+      ++count;
+    }
+    ::closedir(dir);
+    return count;
+  }
+  std::uint64_t cost(const std::function<void()>& work) {
+    const auto before = mounted_->requests();
+    work();
+    return mounted_->requests() - before;
+  }
+  void forget_everything() {
+    const int fd = ::open("/proc/sys/vm/drop_caches", O_WRONLY);
+    ASSERT_GE(fd, 0);
+    EXPECT_EQ(::write(fd, "3", 1), 1);
+    ::close(fd);
+  }
+
+  MemoryTree tree_;
+  std::unique_ptr<Mounted> mounted_;
+};
+
+TEST_F(Requests, ReadingACachedFileCostsNone) {
+  ASSERT_EQ(write_file(path("f"), "data"), 0);
+  EXPECT_EQ(read_file(path("f")), "data");
+  EXPECT_EQ(cost([&] { EXPECT_EQ(read_file(path("f")), "data"); }), 0u);
+  EXPECT_EQ(cost([&] { EXPECT_EQ(read_file(path("f")), "data"); }), 0u);
+}
+
+TEST_F(Requests, ReadingAColdSmallFileCostsALookupAndARead) {
+  ASSERT_EQ(write_file(path("f"), "data"), 0);
+  forget_everything();
+  EXPECT_LE(cost([&] { EXPECT_EQ(read_file(path("f")), "data"); }), 3u);  // and attributes of the root
+}
+
+TEST_F(Requests, AColdWalkOfADirectoryCostsOneReadAFile) {
+  for (int i = 0; i < 100; ++i) ASSERT_EQ(write_file(path("f" + std::to_string(i)), "data"), 0);
+  forget_everything();
+  std::vector<std::string> names;
+  EXPECT_LE(cost([&] {
+    DIR* dir = ::opendir(mounted_->root().c_str());
+    while (const dirent* entry = ::readdir(dir)) names.emplace_back(entry->d_name);
+    ::closedir(dir);
+    for (const auto& name : names) {
+      if (name.starts_with("f") && name != "first") {
+        EXPECT_EQ(read_file(path(name)), "data");
+      }
+    }
+  }), 103u);
+}
+
+TEST_F(Requests, ListingACachedDirectoryCostsNone) {
+  for (int i = 0; i < 1000; ++i) ASSERT_EQ(write_file(path("f" + std::to_string(i)), ""), 0);
+  EXPECT_EQ(list(""), 1003);
+  // The listing above made the directory's access time unknown to the kernel.
+  EXPECT_LE(cost([&] { EXPECT_EQ(list(""), 1003); }), 1u);
+  EXPECT_EQ(cost([&] { EXPECT_EQ(list(""), 1003); }), 0u);
+}
+
+TEST_F(Requests, ListingAColdDirectoryCostsABufferfulEach) {
+  for (int i = 0; i < 1000; ++i) ASSERT_EQ(write_file(path("f" + std::to_string(i)), ""), 0);
+  forget_everything();
+  // An entry takes 160 bytes; kernels before 6.16 ask for 4 KiB at a time.
+  const auto spent = cost([&] { EXPECT_EQ(list(""), 1003); });
+  EXPECT_LE(spent, 1003 * 160 / 4096 + 5u);
+  EXPECT_EQ(mounted_->requests(FUSE_READDIR), 0u) << "every buffer comes with attributes";
+}
+
+TEST_F(Requests, TheEndOfADirectoryIsAnsweredWithoutTheTree) {
+  ASSERT_EQ(::mkdir(path("d").c_str(), 0755), 0);
+  ASSERT_EQ(write_file(path("d/f"), ""), 0);
+  const auto before = tree_.calls("readdir");
+  EXPECT_EQ(list("d"), 3);
+  EXPECT_EQ(tree_.calls("readdir"), before + 1);
+}
+
+TEST_F(Requests, ANameThatIsMissingIsAskedForOnce) {
+  EXPECT_EQ(cost([&] { EXPECT_NE(::access(path("missing").c_str(), F_OK), 0); }), 1u);
+  EXPECT_EQ(cost([&] { EXPECT_NE(::access(path("missing").c_str(), F_OK), 0); }), 0u);
+  EXPECT_EQ(cost([&] { ASSERT_EQ(write_file(path("missing"), ""), 0); }), 1u) << "CREATE alone";
+  EXPECT_EQ(::access(path("missing").c_str(), F_OK), 0);
+}
+
+TEST_F(Requests, ASmallNewFileCostsLookupCreateAndWrite) {
+  EXPECT_LE(cost([&] { ASSERT_EQ(write_file(path("new"), "data"), 0); }), 3u);
+}
+
+TEST_F(Requests, WritesOfAMebibyteGoInOnePiece) {
+  const std::string data(8 * MiB, 'x');
+  const int fd = ::open(path("big").c_str(), O_WRONLY | O_CREAT, 0644);
+  ASSERT_GE(fd, 0);
+  EXPECT_LE(cost([&] { EXPECT_EQ(::write(fd, data.data(), data.size()), static_cast<ssize_t>(data.size())); }), 9u);
+  ::close(fd);
+}
+
+TEST_F(Requests, ReadsOfALargeFileAreLarge) {
+  ASSERT_EQ(write_file(path("big"), std::string(8 * MiB, 'x')), 0);
+  forget_everything();
+  const auto before = mounted_->requests(FUSE_READ);
+  EXPECT_EQ(read_file(path("big")), std::string(8 * MiB, 'x'));
+  EXPECT_LE(mounted_->requests(FUSE_READ) - before, 24u);
+}
+
+TEST_F(Requests, WritingAsksForNoExtendedAttributes) {
+  ASSERT_EQ(write_file(path("f"), ""), 0);
+  const int fd = ::open(path("f").c_str(), O_WRONLY);
+  EXPECT_LE(cost([&] {
+    for (int i = 0; i < 10; ++i) EXPECT_EQ(::write(fd, "x", 1), 1);
+  }), 10u);
+  ::close(fd);
+  EXPECT_LE(mounted_->requests(FUSE_GETXATTR), 1u);
+}
+
+TEST_F(Requests, SymbolicLinksAreCached) {
+  ASSERT_EQ(::symlink("first", path("link").c_str()), 0);
+  struct stat out {};
+  ASSERT_EQ(::stat(path("link").c_str(), &out), 0);
+  EXPECT_EQ(cost([&] { ASSERT_EQ(::stat(path("link").c_str(), &out), 0); }), 0u);
+}
+
+}  // namespace
+}  // namespace lsmfs::test

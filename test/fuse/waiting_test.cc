@@ -1,0 +1,154 @@
+// Requests that cannot be answered from memory go to workers; the others do not wait for them.
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <condition_variable>
+#include <thread>
+
+#include "fuse/mounted.h"
+
+namespace lsmfs::test {
+namespace {
+
+// Lets calls through, or holds those with Wait::yes until it is opened.
+class Gate {
+ public:
+  void pass() {
+    std::unique_lock lock(mutex_);
+    ++waiting_;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return open_; });
+    --waiting_;
+  }
+  void open() {
+    std::lock_guard lock(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+  void await(unsigned waiting) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return waiting_ >= waiting; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool open_ = false;
+  unsigned waiting_ = 0;
+};
+
+class Waiting : public MountTest {
+ protected:
+  void SetUp() override {
+    MountTest::SetUp();
+    if (!IsSkipped()) mounted_ = std::make_unique<Mounted>(tree_);
+  }
+  std::string path(const std::string& name) const { return mounted_->path(name); }
+
+  MemoryTree tree_;
+  std::unique_ptr<Mounted> mounted_;
+};
+
+Result<void> never_at_once(const std::string&, Wait wait) {
+  if (wait == Wait::no) return make_error(EAGAIN, "");
+  return {};
+}
+
+TEST_F(Waiting, EveryKindOfRequestIsMadeAgainByAWorker) {
+  tree_.set_hook(never_at_once);
+  // Names longer than what a short string holds in itself, so that a missing copy shows.
+  const std::string name = "a-name-that-is-longer-than-any-small-string-buffer";
+  std::string data(2 * MiB, 0);
+  for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<char>(i >> 8 ^ i);
+  ASSERT_EQ(write_file(path(name), data), 0);
+  const int fd = ::open("/proc/sys/vm/drop_caches", O_WRONLY);
+  if (fd >= 0) {
+    EXPECT_EQ(::write(fd, "3", 1), 1);
+    ::close(fd);
+  }
+  EXPECT_EQ(read_file(path(name)), data);
+  ASSERT_EQ(::mkdir(path(name + "-dir").c_str(), 0755), 0);
+  ASSERT_EQ(::symlink(name.c_str(), path(name + "-link").c_str()), 0);
+  ASSERT_EQ(::link(path(name).c_str(), path(name + "-hard").c_str()), 0);
+  ASSERT_EQ(::rename(path(name + "-hard").c_str(), path(name + "-dir/" + name).c_str()), 0);
+  ASSERT_EQ(::truncate(path(name).c_str(), 5), 0);
+  EXPECT_EQ(read_file(path(name + "-dir/" + name)), data.substr(0, 5));
+  char target[256]{};
+  EXPECT_EQ(::readlink(path(name + "-link").c_str(), target, sizeof target), static_cast<ssize_t>(name.size()));
+  EXPECT_EQ(target, name);
+  unsigned listed = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(mounted_->root())) listed += !entry.path().empty();
+  EXPECT_EQ(listed, 3u);
+  ASSERT_EQ(::unlink(path(name + "-dir/" + name).c_str()), 0);
+  ASSERT_EQ(::rmdir(path(name + "-dir").c_str()), 0);
+  for (const char* call : {"lookup", "make", "write", "read", "link", "rename", "setattr", "readlink", "readdir",
+                           "unlink", "rmdir"}) {
+    EXPECT_GE(tree_.calls(call), 2u) << call;
+  }
+}
+
+TEST_F(Waiting, RequestsThatNeedNotWaitOvertakeThoseThatDo) {
+  ASSERT_EQ(write_file(path("slow"), "slow"), 0);
+  ASSERT_EQ(write_file(path("fast"), "fast"), 0);
+  Gate gate;
+  tree_.set_hook([&](const std::string& call, Wait wait) -> Result<void> {
+    if (call != "unlink") return {};
+    if (wait == Wait::no) return make_error(EAGAIN, "");
+    gate.pass();
+    return {};
+  });
+  int code = -1;
+  std::thread slow([&] { code = result_of(::unlink(path("slow").c_str())); });
+  gate.await(1);
+  struct stat out {};
+  EXPECT_EQ(::stat(path("fast").c_str(), &out), 0);
+  EXPECT_EQ(read_file(path("fast")), "fast");
+  gate.open();
+  slow.join();
+  EXPECT_EQ(code, 0);
+}
+
+TEST_F(Waiting, SyncWaitsOnAWorker) {
+  Gate gate;
+  tree_.set_hook([&](const std::string& call, Wait) -> Result<void> {
+    if (call == "sync") gate.pass();
+    return {};
+  });
+  ASSERT_EQ(write_file(path("f"), "x"), 0);
+  const int fd = ::open(path("f").c_str(), O_RDWR);
+  int code = -1;
+  std::thread syncing([&] { code = result_of(::fsync(fd)); });
+  gate.await(1);
+  EXPECT_EQ(write_file(path("g"), "meanwhile"), 0);
+  gate.open();
+  syncing.join();
+  EXPECT_EQ(code, 0);
+  ::close(fd);
+}
+
+TEST_F(Waiting, ManyThreadsGetTheirOwnAnswers) {
+  tree_.set_hook([n = std::make_shared<std::atomic<unsigned>>(0)](const std::string&, Wait wait) -> Result<void> {
+    if (wait == Wait::no && n->fetch_add(1) % 3 != 0) return make_error(EAGAIN, "");
+    return {};
+  });
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 50; ++i) {
+        const std::string name = path("t" + std::to_string(t) + "-" + std::to_string(i));
+        const std::string data = name + std::string(static_cast<std::size_t>(i) * 100, 'z');
+        wrong += write_file(name, data) != 0;
+        wrong += read_file(name) != data;
+        wrong += i % 2 == 0 && ::unlink(name.c_str()) != 0;
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(tree_.calls("unlink") >= 200, true);
+}
+
+}  // namespace
+}  // namespace lsmfs::test
