@@ -1,1 +1,188 @@
-// (in preparation)
+#include "volume/superblock.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace lsmfs {
+namespace {
+
+using format::Superblock;
+
+std::uint64_t superblock_checksum(const Superblock& block) {
+  Superblock copy = block;
+  copy.checksum = 0;
+  return checksum({reinterpret_cast<const std::byte*>(&copy), sizeof copy});
+}
+
+Error damaged(const char* what) {
+  return make_error(EUCLEAN, fmt::format("superblock is damaged: {}", what));
+}
+
+bool in_order(const Layout& layout) {
+  std::uint64_t at = MiB;
+  for (const Extent& e : {layout.metadata[0], layout.metadata[1], layout.fixed, layout.table}) {
+    // Each bound is checked before it is added, so that nothing here can overflow.
+    if (e.start < at || e.start > layout.second_superblock || e.start % MiB != 0) return false;
+    if (e.length == 0 || e.length % MiB != 0 || e.length > layout.second_superblock - e.start) return false;
+    at = e.end();
+  }
+  if (layout.table.start == layout.fixed.end()) return false;
+  // Areas are read whole, so their length must not be a stranger's choice.
+  return std::max(layout.metadata[0].length, layout.metadata[1].length) <= format::kMetadataAreaMax;
+}
+
+Result<SuperblockInfo> read_copy(Device& device, std::uint64_t offset) {
+  AlignedBuffer buffer(sizeof(Superblock));
+  LSMFS_TRY(device.read(ByteOffset{offset}, buffer.bytes()));
+  Superblock block;
+  std::memcpy(&block, buffer.data(), sizeof block);
+  LSMFS_ASSIGN(auto info, decode_superblock(block));
+  if (info.info.device_size > device.size()) {
+    return make_error(ENOSPC, fmt::format("{} has {} bytes, less than the {} bytes of the volume on it; enlarge it again",
+                                          device.path(), device.size().v, info.info.device_size.v));
+  }
+  return info;
+}
+
+bool continues(unsigned char c) { return (c & 0xc0) == 0x80; }
+
+}  // namespace
+
+std::uint64_t second_superblock_offset(std::uint64_t device_size) { return round_down(device_size, MiB) - MiB; }
+
+std::uint64_t SuperblockInfo::metadata_seed() const {
+  return checksum({reinterpret_cast<const std::byte*>(info.uuid.bytes.data()), info.uuid.bytes.size()});
+}
+
+Result<Layout> plan_layout(std::uint64_t device_size) {
+  if (device_size < kDeviceMin) {
+    return make_error(ENOSPC, fmt::format("{} bytes are too small for a volume; it needs at least {} ({} MiB)",
+                                          device_size, kDeviceMin, kDeviceMin / MiB));
+  }
+  const std::uint64_t area = round_down(std::clamp(device_size / 256, MiB, format::kMetadataAreaMax), MiB);
+  const std::uint64_t fixed = round_down(std::clamp(device_size / 16, 16 * MiB, GiB), MiB);
+  Layout layout;
+  layout.second_superblock = second_superblock_offset(device_size);
+  layout.metadata[0] = {MiB, area};
+  layout.metadata[1] = {layout.metadata[0].end(), area};
+  layout.fixed = {layout.metadata[1].end(), fixed};
+  // The gap keeps an extent of one region from touching one of the other: they could not be told apart when joined.
+  const std::uint64_t table = layout.fixed.end() + MiB;
+  layout.table = {table, layout.second_superblock - table};
+  return layout;
+}
+
+void encode_superblock(const SuperblockInfo& info, Superblock& out) {
+  std::memset(&out, 0, sizeof out);
+  out.magic = format::kSuperblockMagic;
+  out.version = info.info.version;
+  std::copy(info.info.uuid.bytes.begin(), info.info.uuid.bytes.end(), out.uuid);
+  out.created_ns = info.info.created_ns;
+  out.device_size = info.info.device_size.v;
+  const auto region = [](const Extent& e) { return format::Region{e.start, e.length}; };
+  out.metadata[0] = region(info.layout.metadata[0]);
+  out.metadata[1] = region(info.layout.metadata[1]);
+  out.fixed = region(info.layout.fixed);
+  out.table = region(info.layout.table);
+  const std::size_t label = std::min(info.info.label.size(), kLabelMax);
+  out.label_length = static_cast<std::uint32_t>(label);
+  std::memcpy(out.label, info.info.label.data(), label);
+  out.checksum = superblock_checksum(out);
+}
+
+Result<SuperblockInfo> decode_superblock(const Superblock& block) {
+  if (block.magic != format::kSuperblockMagic) return make_error(EMEDIUMTYPE, "no lsmfs superblock");
+  // The checksum comes before the version: a flipped bit in the version must not look like the future.
+  // Every version keeps magic, version and checksum where they are.
+  if (block.checksum != superblock_checksum(block)) return damaged("checksum");
+  if (block.version > kFormatVersion) {
+    return make_error(EPROTONOSUPPORT, fmt::format("format version {} is newer than this program (which knows up to {}); "
+                                                   "use a newer lsmfs", block.version, kFormatVersion));
+  }
+  if (block.version == 0) return damaged("version");
+  if (block.label_length > kLabelMax) return damaged("length of the label");
+  if (block.device_size < kDeviceMin || block.device_size > static_cast<std::uint64_t>(INT64_MAX)) return damaged("device size");
+
+  SuperblockInfo info;
+  info.info.version = block.version;
+  std::copy(std::begin(block.uuid), std::end(block.uuid), info.info.uuid.bytes.begin());
+  info.info.label.assign(block.label, block.label_length);
+  if (!check_label(info.info.label)) return damaged("label");
+  info.info.created_ns = block.created_ns;
+  info.info.device_size = ByteCount{block.device_size};
+  const auto extent = [](const format::Region& r) { return Extent{r.start, r.length}; };
+  info.layout.metadata[0] = extent(block.metadata[0]);
+  info.layout.metadata[1] = extent(block.metadata[1]);
+  info.layout.fixed = extent(block.fixed);
+  info.layout.table = extent(block.table);
+  info.layout.second_superblock = second_superblock_offset(block.device_size);
+  if (!in_order(info.layout)) return damaged("regions");
+  return info;
+}
+
+Result<SuperblockInfo> read_superblock(Device& device, const VolumeOptions& options) {
+  if (device.size().v < 2 * MiB) {
+    return make_error(EMEDIUMTYPE, fmt::format("{} holds no lsmfs volume; make one with lsmfs mkfs", device.path()));
+  }
+  auto first = read_copy(device, 0);
+  // A sound superblock of a newer version or of a larger device is an answer, not damage.
+  if (first || first.error().code == EPROTONOSUPPORT || first.error().code == ENOSPC) {
+    if (!first) first.error().context = fmt::format("{}: {}", device.path(), first.error().context);
+    return first;
+  }
+  auto second = read_copy(device, second_superblock_offset(device.size().v));
+  if (second) {
+    options.notice(fmt::format("{}: the first superblock is damaged ({}); using the second copy", device.path(),
+                               first.error().message()));
+    return second;
+  }
+  const int a = first.error().code, b = second.error().code;
+  if (b == EPROTONOSUPPORT || b == ENOSPC) return second;
+  if (a == EMEDIUMTYPE && b == EMEDIUMTYPE) {
+    return make_error(EMEDIUMTYPE, fmt::format("{} holds no lsmfs volume; make one with lsmfs mkfs", device.path()));
+  }
+  if (a == EUCLEAN || b == EUCLEAN) {
+    return make_error(EUCLEAN, fmt::format("{}: both superblocks are damaged", device.path()));
+  }
+  return first;
+}
+
+Result<void> write_superblocks(Device& device, const SuperblockInfo& info) {
+  AlignedBuffer buffer(sizeof(Superblock));
+  Superblock block;
+  encode_superblock(info, block);
+  std::memcpy(buffer.data(), &block, sizeof block);
+  LSMFS_TRY(device.write(ByteOffset{info.layout.second_superblock}, buffer.bytes()));
+  return device.write(ByteOffset{0}, buffer.bytes());
+}
+
+Result<void> check_label(std::string_view label) {
+  if (label.size() > kLabelMax) {
+    return make_error(EINVAL, fmt::format("label of {} bytes; at most {} are allowed", label.size(), kLabelMax));
+  }
+  const Error bad = make_error(EINVAL, "label must be UTF-8 without control characters");
+  for (std::size_t i = 0; i < label.size();) {
+    const auto byte = [&](std::size_t k) { return i + k < label.size() ? static_cast<unsigned char>(label[i + k]) : 0; };
+    const unsigned char c = static_cast<unsigned char>(label[i]);
+    std::size_t length = c < 0x80 ? 1 : c >= 0xc2 && c < 0xe0 ? 2 : (c & 0xf0) == 0xe0 ? 3 : c >= 0xf0 && c < 0xf5 ? 4 : 0;
+    if (length == 0 || c < 0x20 || c == 0x7f) return bad;
+    for (std::size_t k = 1; k < length; ++k) {
+      if (!continues(static_cast<unsigned char>(byte(k)))) return bad;
+    }
+    const unsigned char second = static_cast<unsigned char>(byte(1));
+    if (c == 0xc2 && second < 0xa0) return bad;                       // C1 control characters
+    if ((c == 0xe0 && second < 0xa0) || (c == 0xf0 && second < 0x90)) return bad;  // overlong
+    if ((c == 0xed && second >= 0xa0) || (c == 0xf4 && second >= 0x90)) return bad;  // surrogates, too large
+    i += length;
+  }
+  return {};
+}
+
+Result<VolumeInfo> read_volume_info(Device& device, const VolumeOptions& options) {
+  LSMFS_ASSIGN(auto superblock, read_superblock(device, options));
+  return superblock.info;
+}
+
+}  // namespace lsmfs

@@ -1,0 +1,130 @@
+// One file of a volume as it is now, durable or not: its extents, its size, what is buffered.
+//
+// A File lives as long as it has a name, or a reader or writer holds it, or its removal is not yet
+// durable; its destructor gives its extents back. Two kinds: TableFile (tables and small files,
+// plain bytes) and LogFile (frames).
+//
+// Locks, in order: File::mutex_ -> Journal -> (Space, WriteQueue, retire_mutex_). None is held
+// during a flush that another file's append waits for.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+
+#include "volume/journal.h"
+#include "volume/space.h"
+#include "volume/write_queue.h"
+
+namespace lsmfs {
+
+// What all files of a volume share. Owned by the volume and by every open reader and writer.
+struct Shared {
+  Shared(Device& device, const SuperblockInfo& superblock_info, Catalog catalog, MetadataLog log)
+      : superblock(superblock_info),
+        space(std::make_shared<Space>(catalog, superblock_info.layout)),
+        journal(device, std::move(catalog), std::move(log)),
+        queue(journal) {}
+
+  const SuperblockInfo superblock;
+  const std::shared_ptr<Space> space;
+  Journal journal;
+  WriteQueue queue;
+};
+
+// What a reader needs; fixed when it is opened.
+class Contents {
+ public:
+  virtual ~Contents() = default;
+  virtual std::uint64_t size() const = 0;
+  // Fills `to` with the bytes at `from`. It begins before size() and ends at it at the latest; or,
+  // when offset, length and address are all multiples of the block, at the end of the last block.
+  virtual Result<void> read(std::uint64_t from, MutableBytes to) const = 0;
+};
+
+class File : public std::enable_shared_from_this<File> {
+ public:
+  // `record` is what the metadata log says, or for a new file its id, kind, seed and name.
+  File(Shared& shared, const FileRecord& record);
+  virtual ~File();
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  // Makes a TableFile or a LogFile. `fresh`: it has just been created, nothing can be on the device.
+  static std::shared_ptr<File> make(Shared& shared, const FileRecord& record, bool fresh);
+
+  // As the functions of FileWriter.
+  virtual Result<void> append(Bytes data) = 0;
+  virtual Result<void> sync() = 0;
+  virtual Result<void> truncate(std::uint64_t size) = 0;
+  virtual Result<void> close() = 0;  // the last call of a writer
+  void announce(std::uint64_t expected);
+  void set_lifetime(Lifetime lifetime);
+
+  virtual Result<std::uint64_t> size() = 0;
+  // Writes out what is buffered (not durable) and gives all there is now.
+  virtual Result<std::unique_ptr<Contents>> contents() = 0;
+  // Makes the file ready to append to; before the first append of a writer.
+  virtual Result<void> begin_append() = 0;
+
+  // One writer at a time. False when there is one already.
+  bool take_writer() { return !writer_open_.exchange(true); }
+  void give_writer() { writer_open_ = false; }
+  // Extents that were given up stay readable for those who opened the file before.
+  void add_reader();
+  void drop_reader();
+
+  // Room for a name of that length in a snapshot; false when there is none. The caller sees to it
+  // that nobody else does the same for this file.
+  bool charge_name(std::size_t length);
+
+  std::uint64_t id() const { return id_; }
+  const std::string& label() const { return label_; }  // the name at creation, for messages
+
+ protected:
+  friend class Journal;
+
+  // Makes sure that the extents cover `total` bytes. ENOSPC with nothing changed.
+  Result<void> ensure_allocated(std::uint64_t total);
+  // Places of a range of the file's extents on the device.
+  static std::vector<Extent> places(const std::vector<Extent>& extents, std::uint64_t from, std::uint64_t length);
+  Result<void> write_extents(std::uint64_t from, Bytes data);
+  // The end of the granule that holds the byte before `length`, counted through the extents.
+  std::uint64_t whole_granules(std::uint64_t length) const;
+  // Replaces the list of extents by a shorter one in memory; keeps the accounts of the snapshot.
+  std::vector<Extent> cut_allocation(std::uint64_t from);
+  void set_extents(std::vector<Extent> extents);
+
+  // Gives extents back that the file does not own any more, once no reader can look there.
+  void retire(std::vector<Extent> extents);
+
+  Shared& shared_;
+  const std::uint64_t id_;
+  const FileKind kind_;
+  const std::uint64_t seed_;
+  const std::string label_;
+
+  std::mutex mutex_;
+  std::vector<Extent> extents_;
+  std::uint64_t allocated_ = 0;  // total length of extents_
+  std::uint64_t announced_ = 0;
+  Lifetime lifetime_ = Lifetime::brief;
+
+ private:
+  const std::shared_ptr<Space> space_;
+  std::uint64_t charged_name_;
+  std::atomic<bool> writer_open_{false};
+
+  bool removed_ = false;          // guarded by the journal's lock
+  bool removal_durable_ = false;  // set by the journal before it lets go
+
+  std::mutex retire_mutex_;
+  std::uint64_t readers_ = 0;
+  std::vector<Extent> retired_;  // durably given up, but a reader may still look there
+};
+
+// Reads a range of extents through the journal.
+Result<void> read_extents(const Journal& journal, const std::vector<Extent>& extents, std::uint64_t from, MutableBytes to,
+                          std::string_view name);
+
+}  // namespace lsmfs

@@ -1,0 +1,15 @@
+// What users of a volume hold: a writer or a reader of one file. Each keeps the file and what the
+// files share alive, also after the file has lost its name.
+#pragma once
+
+#include <memory>
+
+#include "volume/file.h"
+
+namespace lsmfs {
+
+// `file` must have been taken with take_writer().
+std::unique_ptr<FileWriter> make_writer(std::shared_ptr<Shared> shared, std::shared_ptr<File> file);
+Result<std::unique_ptr<FileReader>> make_reader(std::shared_ptr<Shared> shared, std::shared_ptr<File> file);
+
+}  // namespace lsmfs

@@ -1,0 +1,86 @@
+// The journal: what has changed since the last durable record, and how it becomes durable.
+//
+// Changes of the metadata wait here in order. A round takes all of them, writes them as one record
+// and flushes the device once, for metadata and data together; whoever asks for durability
+// meanwhile shares the next round. It also is the one way to the device for writing, so that a
+// failed write or flush stops all that follow ("fail-stop").
+//
+// Locks: mutex_ is taken after a file's own lock and before Space's; it is never held during I/O.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "volume/catalog.h"
+#include "volume/metadata_log.h"
+
+namespace lsmfs {
+
+class File;
+
+class Journal {
+ public:
+  Journal(Device& device, Catalog catalog, MetadataLog log);
+
+  // ---- the device
+  Result<void> write(std::uint64_t at, Bytes data);
+  // One retry, then EIO. `what` says whose bytes these are.
+  Result<void> read(std::uint64_t at, MutableBytes to, std::string_view what) const;
+  // EROFS, EBADF after close(), or the error that stopped the volume.
+  Result<void> check() const;
+  std::optional<Error> failure() const;
+  bool writable() const { return writable_; }
+  // Stops the volume unless it has stopped already; gives the error that did.
+  Error fail(Error error);
+  // Every later change fails with EBADF: the volume has gone before one of its writers.
+  void close();
+
+  // ---- changes. Each takes effect in the next round; gives the number of that round.
+  using FilePtr = std::shared_ptr<File>;
+  // `replaced`: the file that loses its name by this change, if any.
+  std::uint64_t change(std::string operations, const FilePtr& replaced = nullptr);
+  // As change(), but nothing is said of a file that is removed already. `retired` are extents
+  // that the file gives up by it.
+  std::uint64_t change_file(const FilePtr& file, std::string operations, std::vector<Extent> retired = {});
+  std::uint64_t next_round() const;
+
+  // ---- durability
+  Result<void> reach(std::uint64_t round);  // waits until that round is durable
+  Result<void> commit();                    // all changes so far
+  // Whether the next round will give back extents.
+  bool frees_pending() const;
+
+ private:
+  struct Round {
+    std::string operations;
+    std::vector<FilePtr> removed;
+    std::vector<std::pair<FilePtr, std::vector<Extent>>> retired;
+  };
+  Result<void> run(Round& round);
+  static void release(Round& round);
+
+  Device& device_;
+  const bool writable_;
+  std::atomic<bool> stopped_{false};  // failure_ or closed_ is set: saves the lock in check()
+
+  mutable std::mutex mutex_;
+  std::condition_variable done_changed_;
+  std::optional<Error> failure_;
+  bool closed_ = false;
+  Round pending_;
+  std::uint64_t pending_round_ = 0;  // the round that the last change needs
+  std::uint64_t started_ = 0, done_ = 0;
+  bool running_ = false;
+
+  // Only the thread that runs a round touches these.
+  Catalog catalog_;
+  MetadataLog log_;
+};
+
+}  // namespace lsmfs

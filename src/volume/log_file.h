@@ -1,0 +1,41 @@
+// Log files: appended and synced often, as frames that describe themselves (frames.h).
+#pragma once
+
+#include "volume/file.h"
+#include "volume/frames.h"
+
+namespace lsmfs {
+
+class LogFile final : public File {
+ public:
+  LogFile(Shared& shared, const FileRecord& record, bool fresh);
+
+  Result<void> append(Bytes data) override;
+  Result<void> sync() override;
+  Result<void> truncate(std::uint64_t size) override;
+  Result<void> close() override;
+  Result<std::uint64_t> size() override;
+  Result<std::unique_ptr<Contents>> contents() override;
+  Result<void> begin_append() override;
+
+ private:
+  Result<void> load();  // finds the frames, once
+  Result<void> ensure_frames(std::uint64_t more);  // extents for the buffer and so many more bytes
+  WriteQueue::Job make_frame();  // of what is buffered, which must not be empty
+  Result<void> settle(std::uint64_t sequence);  // waits until frames up to it are written
+
+  // All guarded by mutex_.
+  FileRecord record_;  // as it was at open, until load()
+  bool loaded_;
+  std::vector<FrameRef> frames_;
+  std::uint64_t size_ = 0;      // with what is buffered
+  std::uint64_t position_ = 0;  // of the next frame, in the extents
+  std::uint64_t sequence_ = 0;  // of the last frame
+  std::uint64_t durable_ = 0;   // frames up to it are durable
+  std::uint64_t session_ = 0, previous_session_ = 0;
+  AlignedBuffer buffer_;        // a frame in the making: room for the header, then used_ bytes
+  std::uint64_t used_ = 0;
+  WriteQueue::Stream stream_;   // guarded by the queue
+};
+
+}  // namespace lsmfs

@@ -1,0 +1,55 @@
+// The metadata log: atomic records in two areas of the device, each a snapshot and deltas after it.
+//
+// An area that is full is left as it is and a snapshot goes to the other one, under a generation
+// one higher; so at any moment one whole generation is on the device. A record counts when its
+// magic, generation, sequence and checksum are right, else the log ends before it.
+//
+// What it is not: it does not know what payloads mean and never flushes. Not thread-safe.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "volume/superblock.h"
+
+namespace lsmfs {
+
+class MetadataLog {
+ public:
+  using Apply = std::function<Result<void>(std::string_view payload)>;
+  using Snapshot = std::function<std::string()>;
+
+  // Writes the first snapshot of a new volume, so that older records in the areas do not count.
+  static Result<void> format(Device& device, const SuperblockInfo& superblock, std::string_view snapshot);
+  // Gives the newest snapshot and its deltas to `apply`, oldest first.
+  // EUCLEAN: no area is sound, or what was durable is damaged (a later record is there).
+  static Result<MetadataLog> load(Device& device, const SuperblockInfo& superblock, const Apply& apply);
+
+  // Writes one record; durable after the next flush of the device. `snapshot` gives the state
+  // including this delta and is asked only when the record does not fit into the area.
+  // ENOSPC when the snapshot does not fit into an area; nothing has been written then.
+  // At most one append between two flushes that succeed.
+  Result<void> append(std::string_view delta, const Snapshot& snapshot);
+
+  std::uint64_t generation() const { return generation_; }
+
+  // The largest payload of a snapshot.
+  static std::uint64_t capacity(const Layout& layout);
+
+ private:
+  MetadataLog(Device& device, const SuperblockInfo& superblock)
+      : device_(&device), areas_{superblock.layout.metadata[0], superblock.layout.metadata[1]}, seed_(superblock.metadata_seed()) {}
+
+  Result<void> write(format::RecordKind kind, std::string_view payload);
+
+  Device* device_;
+  Extent areas_[2];
+  std::uint64_t seed_;
+  int area_ = 0;                  // the one in use
+  std::uint64_t position_ = 0;    // of the next record in it
+  std::uint64_t generation_ = 0;
+  std::uint64_t sequence_ = 0;    // of the next record
+};
+
+}  // namespace lsmfs

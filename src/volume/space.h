@@ -1,0 +1,53 @@
+// The free space as it is now: what no file owns, neither durably nor in memory.
+//
+// It chooses where files lie: tables in the table region, brief ones from its low end, lasting ones
+// from its high end; logs and small files in the fixed region, and at the table region's low end
+// when that is full. It also keeps the list of files small enough for a metadata area.
+// Thread-safe; its lock is a leaf.
+#pragma once
+
+#include <mutex>
+#include <optional>
+
+#include "volume/catalog.h"
+
+namespace lsmfs {
+
+class Space {
+ public:
+  Space(const Catalog& catalog, const Layout& layout);
+
+  struct Request {
+    FileKind kind;
+    Lifetime lifetime;
+    std::uint64_t need;       // bytes that must be had
+    std::uint64_t announced;  // bytes that will be needed in all, 0 when unknown
+    std::uint64_t after;      // device offset at which to go on if that is free, 0: anywhere
+  };
+  // nullopt: less than `need` is free; nothing is taken then.
+  std::optional<std::vector<Extent>> take(const Request& request);
+  void release(const std::vector<Extent>& extents);
+
+  // Room in a snapshot. `charge` is false when the list of files would become too long.
+  bool charge(std::uint64_t bytes);
+  void charge_existing(std::uint64_t bytes);  // whether there is room or not
+  bool can_charge(std::uint64_t bytes) const;
+  void uncharge(std::uint64_t bytes);
+
+  std::uint64_t granule_at(std::uint64_t device_offset) const;
+  void fill(VolumeUsage& usage) const;
+
+ private:
+  std::optional<std::vector<Extent>> take_table(const Request& request, Allocator::End end, std::uint64_t guess);
+  std::optional<std::vector<Extent>> take_fixed(const Request& request);
+  bool fits(std::uint64_t bytes) const;
+  bool in_fixed(std::uint64_t device_offset) const;
+
+  mutable std::mutex mutex_;
+  Allocator fixed_, table_;
+  const Extent fixed_region_;
+  std::uint64_t charged_ = 0;
+  const std::uint64_t charge_limit_;
+};
+
+}  // namespace lsmfs

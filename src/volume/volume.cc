@@ -1,0 +1,222 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+#include <random>
+#include <unordered_map>
+
+#include "volume/file.h"
+#include "volume/handles.h"
+
+namespace lsmfs {
+namespace {
+
+Error no_such_file(std::string_view name) { return make_error(ENOENT, fmt::format("no file {} on the volume", name)); }
+
+Result<void> check_name(std::string_view name) {
+  if (name.empty() || name.size() > kFileNameMax) {
+    return make_error(EINVAL, fmt::format("a file name of {} bytes; 1 to {} are allowed", name.size(), kFileNameMax));
+  }
+  return {};
+}
+
+std::uint64_t random_seed() {
+  std::random_device source;
+  return std::uint64_t{source()} << 32 | source();
+}
+
+class VolumeImpl final : public Volume {
+ public:
+  VolumeImpl(Device& device, const SuperblockInfo& superblock, Catalog catalog, MetadataLog log) : next_id_(catalog.next_id()) {
+    const std::map<std::uint64_t, FileRecord> records = catalog.files();
+    shared_ = std::make_shared<Shared>(device, superblock, std::move(catalog), std::move(log));
+    for (const auto& [id, record] : records) files_.emplace(record.name, File::make(*shared_, record, false));
+  }
+
+  ~VolumeImpl() override {
+    shared_->queue.stop();
+    shared_->journal.close();
+  }
+
+  Result<std::unique_ptr<FileWriter>> create(std::string_view name, FileKind kind) override {
+    LSMFS_TRY(shared_->journal.check());
+    LSMFS_TRY(check_name(name));
+    FileRecord record;
+    record.kind = kind;
+    record.seed = kind == FileKind::log ? random_seed() : 0;
+    record.name = name;
+    FilePtr file, replaced;
+    {
+      std::lock_guard lock(mutex_);
+      if (!shared_->space->can_charge(kSnapshotFileBytes + name.size())) {
+        return make_error(ENOSPC, fmt::format("the list of files has no room for {}", name));
+      }
+      record.id = next_id_++;
+      file = File::make(*shared_, record, true);
+      FilePtr& slot = files_[record.name];
+      replaced = std::exchange(slot, file);
+      std::string operations;
+      put_create(operations, record.id, kind, record.seed, name);
+      shared_->journal.change(std::move(operations), replaced);
+    }
+    return open_writer(std::move(file));
+  }
+
+  Result<std::unique_ptr<FileWriter>> reopen(std::string_view name) override {
+    LSMFS_TRY(shared_->journal.check());
+    LSMFS_ASSIGN(auto file, find(name));
+    return open_writer(std::move(file));
+  }
+
+  Result<std::unique_ptr<FileReader>> open_reader(std::string_view name) override {
+    LSMFS_ASSIGN(auto file, find(name));
+    return make_reader(shared_, std::move(file));
+  }
+
+  Result<void> rename(std::string_view from, std::string_view to) override {
+    LSMFS_TRY(shared_->journal.check());
+    LSMFS_TRY(check_name(to));
+    std::lock_guard lock(mutex_);
+    auto it = files_.find(std::string(from));
+    if (it == files_.end()) return no_such_file(from);
+    if (from == to) return {};
+    FilePtr file = it->second;
+    if (!file->charge_name(to.size())) {
+      return make_error(ENOSPC, fmt::format("the list of files has no room for the name {}", to));
+    }
+    files_.erase(it);
+    FilePtr replaced = std::exchange(files_[std::string(to)], file);
+    std::string operations;
+    put_rename(operations, file->id(), to);
+    shared_->journal.change(std::move(operations), replaced);
+    return {};
+  }
+
+  Result<void> remove(std::string_view name) override {
+    LSMFS_TRY(shared_->journal.check());
+    std::lock_guard lock(mutex_);
+    auto it = files_.find(std::string(name));
+    if (it == files_.end()) return no_such_file(name);
+    const FilePtr file = it->second;
+    files_.erase(it);
+    std::string operations;
+    put_remove(operations, file->id());
+    shared_->journal.change(std::move(operations), file);
+    return {};
+  }
+
+  Result<ByteCount> size_of(std::string_view name) override {
+    LSMFS_ASSIGN(auto file, find(name));
+    LSMFS_ASSIGN(const std::uint64_t size, file->size());
+    return ByteCount{size};
+  }
+
+  bool exists(std::string_view name) const override {
+    std::lock_guard lock(mutex_);
+    return files_.contains(std::string(name));
+  }
+
+  std::vector<std::string> list() const override {
+    std::vector<std::string> names;
+    {
+      std::lock_guard lock(mutex_);
+      for (const auto& [name, file] : files_) names.push_back(name);
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  Result<void> commit() override { return shared_->journal.commit(); }
+
+  bool writable() const override { return shared_->journal.writable(); }
+  std::optional<Error> failure() const override { return shared_->journal.failure(); }
+  VolumeInfo info() const override { return shared_->superblock.info; }
+
+  VolumeUsage usage() const override {
+    VolumeUsage usage;
+    shared_->space->fill(usage);
+    std::lock_guard lock(mutex_);
+    usage.files = files_.size();
+    return usage;
+  }
+
+ private:
+  using FilePtr = std::shared_ptr<File>;
+
+  Result<FilePtr> find(std::string_view name) const {
+    std::lock_guard lock(mutex_);
+    auto it = files_.find(std::string(name));
+    if (it == files_.end()) return no_such_file(name);
+    return it->second;
+  }
+
+  Result<std::unique_ptr<FileWriter>> open_writer(FilePtr file) {
+    if (!file->take_writer()) {
+      return make_error(EBUSY, fmt::format("{} is being written already", file->label()));
+    }
+    if (auto r = file->begin_append(); !r) {
+      file->give_writer();
+      return std::move(r.error());
+    }
+    return make_writer(shared_, std::move(file));
+  }
+
+  std::shared_ptr<Shared> shared_;
+  mutable std::mutex mutex_;  // taken before the journal's; never held during I/O
+  std::unordered_map<std::string, FilePtr> files_;
+  std::uint64_t next_id_;
+};
+
+Result<void> write_zeros(Device& device, std::uint64_t at, std::uint64_t length) {
+  AlignedBuffer zeros(std::min(length, MiB));
+  for (std::uint64_t done = 0; done < length; done += zeros.size()) {
+    LSMFS_TRY(device.write(ByteOffset{at + done}, Bytes(zeros.bytes()).first(std::min<std::uint64_t>(zeros.size(), length - done))));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> Volume::format(Device& device, const FormatOptions& options) {
+  LSMFS_TRY(check_label(options.label));
+  if (!device.writable()) return make_error(EROFS, fmt::format("{} is open read-only", device.path()));
+  SuperblockInfo superblock;
+  const std::uint64_t size = device.size().v;
+  LSMFS_ASSIGN(superblock.layout, plan_layout(size));
+  superblock.info.version = kFormatVersion;
+  superblock.info.uuid = options.uuid;
+  superblock.info.label = options.label;
+  superblock.info.created_ns =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  superblock.info.device_size = ByteCount{size};
+
+  // First nothing at all is on the device, then the volume without superblocks, then the whole:
+  // a device with half a volume is never taken for one.
+  LSMFS_TRY(write_zeros(device, 0, MiB));
+  LSMFS_TRY(write_zeros(device, superblock.layout.second_superblock, size - superblock.layout.second_superblock));
+  LSMFS_TRY(device.flush());
+  if (auto r = device.discard(ByteOffset{0}, ByteCount{size}); !r) {
+    // Only advice; what the volume needs is written below in any case.
+  }
+  LSMFS_TRY(write_zeros(device, 0, MiB));
+  LSMFS_TRY(write_zeros(device, superblock.layout.second_superblock, size - superblock.layout.second_superblock));
+  for (const Extent& area : superblock.layout.metadata) LSMFS_TRY(write_zeros(device, area.start, format::kBlock));
+  LSMFS_TRY(MetadataLog::format(device, superblock, Catalog(superblock.layout).snapshot()));
+  LSMFS_TRY(device.flush());
+  LSMFS_TRY(write_superblocks(device, superblock));
+  return device.flush();
+}
+
+Result<std::unique_ptr<Volume>> Volume::open(Device& device, const VolumeOptions& options) {
+  LSMFS_ASSIGN(const auto superblock, read_superblock(device, options));
+  Catalog catalog(superblock.layout);
+  const auto apply = [&](std::string_view payload) { return catalog.apply(payload); };
+  LSMFS_ASSIGN(auto log, MetadataLog::load(device, superblock, apply));
+  // What was read may still be in the device's volatile cache, left there by a process that died.
+  // Nothing may be built upon it before it is durable.
+  if (device.writable()) LSMFS_TRY(device.flush());
+  return std::unique_ptr<Volume>(std::make_unique<VolumeImpl>(device, superblock, std::move(catalog), std::move(log)));
+}
+
+}  // namespace lsmfs

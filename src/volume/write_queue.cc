@@ -1,0 +1,87 @@
+#include "volume/write_queue.h"
+
+#include "volume/catalog.h"
+#include "volume/frames.h"
+
+namespace lsmfs {
+
+void WriteQueue::begin(Job& job) {
+  std::lock_guard lock(mutex_);
+  job.stream->under_way_.insert(job.sequence);
+}
+
+AlignedBuffer WriteQueue::buffer() {
+  {
+    std::lock_guard lock(mutex_);
+    if (!spare_.empty()) {
+      AlignedBuffer buffer = std::move(spare_.back());
+      spare_.pop_back();
+      return buffer;
+    }
+  }
+  return AlignedBuffer(format::kFrameMax);
+}
+
+void WriteQueue::push(Job job) {
+  std::unique_lock lock(mutex_);
+  const std::uint64_t length = total_length(job.places);
+  room_.wait(lock, [&] { return jobs_.empty() || queued_ + length <= kBound || stopping_; });
+  if (stopping_) {
+    lock.unlock();
+    perform(job);
+    return;
+  }
+  if (!thread_.joinable()) thread_ = std::thread([this] { loop(); });
+  queued_ += length;
+  jobs_.push_back(std::move(job));
+  work_.notify_one();
+}
+
+void WriteQueue::write_now(Job job) { perform(job); }
+
+void WriteQueue::perform(Job& job) {
+  seal_frame(job.frame.bytes(), job.seed);
+  std::uint64_t at = 0;
+  for (const Extent& place : job.places) {
+    // A failure stops the volume, which is where those who wait look.
+    if (!journal_.write(place.start, Bytes(job.frame.bytes()).subspan(at, place.length))) break;
+    at += place.length;
+  }
+  std::lock_guard lock(mutex_);
+  job.stream->under_way_.erase(job.sequence);
+  if (spare_.size() < kSpare) spare_.push_back(std::move(job.frame));
+  done_.notify_all();
+}
+
+void WriteQueue::wait(const Stream& stream, std::uint64_t sequence) {
+  std::unique_lock lock(mutex_);
+  done_.wait(lock, [&] { return stream.under_way_.empty() || *stream.under_way_.begin() > sequence; });
+}
+
+void WriteQueue::loop() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    work_.wait(lock, [&] { return !jobs_.empty() || stopping_; });
+    if (jobs_.empty()) return;
+    Job job = std::move(jobs_.front());
+    jobs_.pop_front();
+    queued_ -= total_length(job.places);
+    room_.notify_all();
+    lock.unlock();
+    perform(job);
+    job = Job{};  // may be the last owner of its file
+    lock.lock();
+  }
+}
+
+void WriteQueue::stop() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+    work_.notify_all();
+    room_.notify_all();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+}  // namespace lsmfs

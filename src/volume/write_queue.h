@@ -1,0 +1,66 @@
+// Writes the frames of log files from a thread of its own, so that appending costs a copy in memory.
+//
+// What it is not: it knows nothing of durability; errors stop the volume (Journal::fail) and
+// are seen by whoever syncs. Thread-safe; its lock is a leaf.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "volume/format.h"
+#include "volume/journal.h"
+
+namespace lsmfs {
+
+class WriteQueue {
+ public:
+  explicit WriteQueue(Journal& journal) : journal_(journal) {}
+  ~WriteQueue() { stop(); }
+
+  // The writes of one file that are under way, by the sequence of the frame.
+  class Stream {
+    friend class WriteQueue;
+    std::set<std::uint64_t> under_way_;
+  };
+
+  struct Job {
+    std::shared_ptr<void> owner;  // keeps the file, and so the stream, alive
+    Stream* stream = nullptr;
+    std::uint64_t sequence = 0;
+    AlignedBuffer frame;             // its checksum is still to be set
+    std::uint64_t seed = 0;
+    std::vector<Extent> places;      // on the device, in the order of the bytes
+  };
+
+  void begin(Job& job);  // the frame is under way from now on
+  void push(Job job);    // must have begun; waits while 8 MiB are queued
+  void write_now(Job job);  // must have begun; writes in the calling thread
+  // Waits until no frame of the stream up to `sequence` is under way.
+  void wait(const Stream& stream, std::uint64_t sequence);
+
+  AlignedBuffer buffer();  // kFrameMax bytes of any contents
+  void stop();             // finishes what is queued
+
+ private:
+  static constexpr std::uint64_t kBound = 8 * MiB;
+  static constexpr std::size_t kSpare = 4;  // buffers kept for the next frames
+
+  void perform(Job& job);
+  void loop();
+
+  Journal& journal_;
+  std::mutex mutex_;
+  std::condition_variable work_, room_, done_;
+  std::deque<Job> jobs_;
+  std::uint64_t queued_ = 0;  // bytes in jobs_
+  std::vector<AlignedBuffer> spare_;
+  bool stopping_ = false;
+  std::thread thread_;  // started by the first push
+};
+
+}  // namespace lsmfs

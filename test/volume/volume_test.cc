@@ -1,0 +1,99 @@
+#include "lsmfs/volume.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "volume/support.h"
+
+namespace lsmfs {
+namespace {
+
+using test::contents_of;
+using test::ok;
+using test::pattern;
+using test::write_file;
+
+class VolumeTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(ok(Volume::format(*device_, {"label", Uuid::random()})));
+    reopen();
+  }
+  void reopen() {
+    volume_.reset();
+    auto volume = Volume::open(*device_);
+    ASSERT_TRUE(volume) << volume.error().message();
+    volume_ = std::move(*volume);
+  }
+  std::unique_ptr<Device> device_ = memory_device(ByteCount{160 * MiB});
+  std::unique_ptr<Volume> volume_;
+};
+
+TEST_F(VolumeTest, KeepsWhatWasSyncedOfEveryKindOverAReopen) {
+  const std::size_t sizes[] = {0, 1, 4095, 4096, 4097, 65536, 65537, 1000000, 1048576, 1048577, 5000001};
+  for (FileKind kind : {FileKind::table, FileKind::log, FileKind::small}) {
+    for (std::size_t size : sizes) {
+      const auto name = std::to_string(static_cast<int>(kind)) + "-" + std::to_string(size);
+      ASSERT_TRUE(ok(write_file(*volume_, name, kind, pattern(size, size))));
+      EXPECT_EQ(contents_of(*volume_, name), pattern(size, size)) << name;
+    }
+  }
+  reopen();
+  for (FileKind kind : {FileKind::table, FileKind::log, FileKind::small}) {
+    for (std::size_t size : sizes) {
+      const auto name = std::to_string(static_cast<int>(kind)) + "-" + std::to_string(size);
+      auto known = volume_->size_of(name);
+      ASSERT_TRUE(ok(known));
+      EXPECT_EQ(known->v, size) << name;
+      EXPECT_EQ(contents_of(*volume_, name), pattern(size, size)) << name;
+    }
+  }
+}
+
+TEST_F(VolumeTest, AppendsToAFileThatWasSyncedAndClosed) {
+  for (FileKind kind : {FileKind::table, FileKind::log, FileKind::small}) {
+    std::string expected;
+    std::mt19937_64 random(1);
+    for (int i = 0; i < 20; ++i) {
+      auto writer = i == 0 ? volume_->create("f", kind) : volume_->reopen("f");
+      ASSERT_TRUE(ok(writer));
+      const std::string more = pattern(random() % 300000, random());
+      ASSERT_TRUE(ok((*writer)->append(as_bytes(more))));
+      expected += more;
+      EXPECT_EQ((*writer)->size().v, expected.size());
+      ASSERT_TRUE(ok((*writer)->sync()));
+      if (i % 2) {
+        ASSERT_TRUE(ok((*writer)->close()));
+      }
+      EXPECT_EQ(contents_of(*volume_, "f"), expected);
+      writer->reset();
+      if (i % 3 == 0) reopen();
+      EXPECT_EQ(contents_of(*volume_, "f"), expected);
+    }
+  }
+}
+
+TEST_F(VolumeTest, RenameReplacesAndRemoveFrees) {
+  const auto before = volume_->usage();
+  ASSERT_TRUE(ok(write_file(*volume_, "a", FileKind::table, pattern(3000000, 1))));
+  ASSERT_TRUE(ok(write_file(*volume_, "b", FileKind::table, pattern(2000000, 2))));
+  auto reader = volume_->open_reader("b");
+  ASSERT_TRUE(ok(reader));
+  ASSERT_TRUE(ok(volume_->rename("a", "b")));
+  EXPECT_EQ(volume_->rename("a", "c").error().code, ENOENT);
+  EXPECT_EQ(volume_->list(), std::vector<std::string>{"b"});
+  EXPECT_EQ(contents_of(*volume_, "b"), pattern(3000000, 1));
+  ASSERT_TRUE(ok(volume_->commit()));
+  EXPECT_EQ(test::read_all(**reader), pattern(2000000, 2));
+  reader->reset();
+  ASSERT_TRUE(ok(volume_->remove("b")));
+  ASSERT_TRUE(ok(volume_->commit()));
+  EXPECT_EQ(volume_->usage().table_free, before.table_free);
+  reopen();
+  EXPECT_TRUE(volume_->list().empty());
+  EXPECT_EQ(volume_->usage().table_free, before.table_free);
+}
+
+}  // namespace
+}  // namespace lsmfs
