@@ -17,7 +17,7 @@ import tempfile
 import time
 
 
-def _unescape(field):
+def unescape(field):
     for code, char in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
         field = field.replace(code, char)
     return field
@@ -28,7 +28,7 @@ def mounts_below(path):
     found = []
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
         for line in table:
-            point = _unescape(line.split()[4])
+            point = unescape(line.split()[4])
             if point == path or point.startswith(path + "/"):
                 found.append(point)
     return found[::-1]
@@ -162,7 +162,7 @@ def _guard():
         clean(os.fsdecode(path), gently=False)
 
 
-class Interrupted(BaseException):
+class Interrupted(KeyboardInterrupt):
     """A signal asked this program to stop."""
 
 

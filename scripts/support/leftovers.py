@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""Did the tests leave something behind? A mount, a loop device, a process or a file.
+
+    leftovers.py --remember FILE               before: what is there already
+    leftovers.py --since FILE --folder DIR...  after: names all that is new and ours, takes it down, exits with 1
+
+Ours is: every mount of lsmfs, loop devices and mounts of files below the folders, processes that run a program below
+the folders, and everything in the first folder, which is the tests' place for temporary files.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import workspace
+
+
+def lsmfs_mounts():
+    found = []
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
+        for line in table:
+            before, _, after = line.partition(" - ")
+            if after.split()[0] in ("fuse.lsmfs", "fuseblk.lsmfs", "lsmfs"):
+                found.append(workspace.unescape(before.split()[4]))
+    return found
+
+
+def processes_below(folders):
+    found = []
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            exe = os.readlink(f"/proc/{name}/exe")
+        except OSError:
+            continue
+        start = workspace.start_time(name)
+        if start is not None and any(exe.startswith(folder + "/") for folder in folders):
+            found.append((int(name), start))
+    return found
+
+
+def state(folders):
+    return {"mounts": lsmfs_mounts() + [point for folder in folders for point in workspace.mounts_below(folder)],
+            "loops": [loop for folder in folders for loop in workspace.loops_below(folder)],
+            "processes": [list(process) for process in processes_below(folders)]}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--remember", metavar="FILE")
+    parser.add_argument("--since", metavar="FILE")
+    parser.add_argument("--folder", nargs="+", default=[], metavar="DIR")
+    given = parser.parse_args()
+    folders = [os.path.realpath(folder) for folder in given.folder]
+    now = state(folders)
+    if given.remember:
+        with open(given.remember, "w", encoding="utf-8") as file:
+            json.dump(now, file)
+        return 0
+    with open(given.since, encoding="utf-8") as file:
+        before = json.load(file)
+    new = {kind: [item for item in now[kind] if item not in before[kind]] for kind in now}
+    for point in dict.fromkeys(reversed(new["mounts"])):
+        print(f"left behind: mount at {point}")
+        subprocess.run(["umount", "-l", point], check=False)
+    for pid, _ in new["processes"]:
+        print(f"left behind: process {pid}")
+    workspace.end_processes([tuple(process) for process in new["processes"]])
+    for loop in new["loops"]:
+        print(f"left behind: loop device {loop}")
+        subprocess.run(["losetup", "-d", loop], check=False)
+    files = os.listdir(folders[0]) if folders else []
+    for name in files:
+        print(f"left behind: file {os.path.join(folders[0], name)}")
+        path = os.path.join(folders[0], name)
+        if os.path.isdir(path) and not os.path.islink(path) and not workspace.mounts_below(path):
+            shutil.rmtree(path, ignore_errors=True)
+        elif not os.path.isdir(path):
+            os.unlink(path)
+    return 1 if files or any(new.values()) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,189 @@
+"""What the integration tests share: a file system under test on a loop device or an image, in a workspace of its own
+that leaves nothing behind, also when a test fails or is killed."""
+
+import glob
+import os
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "scripts", "support"))
+
+import loop  # noqa: E402
+import workspace  # noqa: E402
+
+LSMFS = os.environ.get("LSMFS", os.path.join(ROOT, "build", "release", "lsmfs"))
+FS = os.environ.get("LSMFS_TEST_FS", "lsmfs")
+MiB = 1 << 20
+GiB = 1 << 30
+# For commands: English messages, and no configuration of the person who runs the tests.
+ENVIRONMENT = dict(os.environ, LC_ALL="C", HOME="/nonexistent", GIT_CONFIG_NOSYSTEM="1", GIT_CONFIG_GLOBAL=os.devnull,
+                   GIT_AUTHOR_NAME="A", GIT_AUTHOR_EMAIL="a@example.org", GIT_COMMITTER_NAME="A",
+                   GIT_COMMITTER_EMAIL="a@example.org", GIT_TERMINAL_PROMPT="0")
+
+lsmfs_only = unittest.skipUnless(FS == "lsmfs", "about lsmfs itself; not run against its peers")
+
+
+def call(*command, cwd=None, seconds=240):
+    """Runs a command to its end, whatever its exit status."""
+    return subprocess.run([str(word) for word in command], cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, timeout=seconds, encoding="utf-8", errors="backslashreplace", env=ENVIRONMENT, check=False)
+
+
+class Volume:
+    """A device or image with a file system, and the place where it is mounted."""
+
+    def __init__(self, folder, size, image):
+        self.folder = folder
+        self.point = os.path.join(folder, "mnt")
+        self.log = os.path.join(folder, "daemon.log")
+        self.image = os.path.join(folder, "volume.img")
+        os.makedirs(self.point)
+        loop.make_sparse(self.image, size)
+        self.device = self.image if image and FS == "lsmfs" else loop.attach(self.image)
+        if FS == "lsmfs":
+            self._must(LSMFS, "mkfs", self.device)
+        else:
+            self._must("mkfs." + FS, "-q", self.device)
+
+    @staticmethod
+    def _must(*command):
+        done = call(*command)
+        if done.returncode != 0:
+            raise AssertionError(f"{' '.join(command)}: exit status {done.returncode}: {done.stderr.strip()}")
+
+    def mount(self, options=""):
+        """Mounts; returns the seconds it took."""
+        begin = time.monotonic()
+        more = ["-o", options] if options else []
+        if FS == "lsmfs":
+            self._must(LSMFS, "mount", self.device, self.point, "--log", self.log, *more)
+        else:
+            self._must("mount", "-t", FS, self.device, self.point)
+        taken = time.monotonic() - begin
+        if not os.path.ismount(self.point):
+            raise AssertionError("mount succeeded, but nothing is mounted")
+        return taken
+
+    def umount(self):
+        if FS == "lsmfs":
+            self._must(LSMFS, "umount", self.point)
+        else:
+            self._must("umount", self.point)
+        if os.path.ismount(self.point):
+            raise AssertionError("umount succeeded, but it is still mounted")
+
+    def remount(self, options=""):
+        self.umount()
+        with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as file:
+            file.write("3")
+        return self.mount(options)
+
+    def daemons(self):
+        return workspace.processes_of(self.point, LSMFS)
+
+    def kill(self):
+        """kill -9 of the daemon, as an out-of-memory killer would, and takes the dead mount away."""
+        daemons = self.daemons()
+        if not daemons:
+            raise AssertionError("no daemon to kill")
+        for pid, _ in daemons:
+            os.kill(pid, signal.SIGKILL)
+        deadline = time.monotonic() + 30
+        while any(workspace.start_time(pid) == start for pid, start in daemons):
+            if time.monotonic() > deadline:
+                raise AssertionError("the killed daemon does not go away")
+            time.sleep(0.01)
+        self._must("umount", "-l", self.point)
+
+    def path(self, *names):
+        return os.path.join(self.point, *names)
+
+
+class MountCase(unittest.TestCase):
+    """A test with a workspace. What the test leaves mounted is unmounted after it, and that must work."""
+
+    maxDiff = None
+
+    def setUp(self):
+        if os.geteuid() != 0:
+            self.fail("the integration tests mount, so they need root")
+        self.work = workspace.Workspace("it")
+        _open.append(self.work)
+        self.volumes = []
+        self.addCleanup(self._finish)
+
+    def volume(self, size=2 * GiB, image=False):
+        folder = self.work.sub(f"volume{len(self.volumes)}")
+        volume = Volume(folder, size, image)
+        self.volumes.append(volume)
+        return volume
+
+    def _finish(self):
+        try:
+            os.chdir("/")
+            failed = any(error for _, error in getattr(self._outcome.result, "errors", []) +
+                         getattr(self._outcome.result, "failures", []))
+            for volume in self.volumes:
+                if os.path.ismount(volume.point):
+                    volume.umount()
+                deadline = time.monotonic() + 60
+                while volume.daemons() and time.monotonic() < deadline:
+                    time.sleep(0.05)
+                if volume.device != volume.image:
+                    loop.detach(volume.device)
+                if failed:
+                    self._print_log(volume)
+        finally:
+            left = [line for line in self.work.close() if line]
+            _open.remove(self.work)
+        self.assertEqual(left, [], "left behind after the test")
+
+    @staticmethod
+    def _print_log(volume):
+        for path in glob.glob(volume.log + "*"):
+            with open(path, encoding="utf-8", errors="replace") as file:
+                print(f"--- the end of {path}\n" + "".join(file.readlines()[-30:]), file=sys.stderr)
+
+    def must(self, *command, cwd=None, seconds=240):
+        """Runs a command that has to succeed; returns what it printed."""
+        done = call(*command, cwd=cwd, seconds=seconds)
+        if done.returncode != 0:
+            self.fail(f"{' '.join(str(word) for word in command)}: exit status {done.returncode}\n"
+                      f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
+        return done.stdout
+
+    def refused(self, *command, says=(), codes=None):
+        """Runs a command that has to fail with one clear line on stderr and nothing on stdout."""
+        done = call(*command)
+        name = " ".join(str(word) for word in command)
+        if codes is None:
+            self.assertNotEqual(done.returncode, 0, name)
+        else:
+            self.assertIn(done.returncode, codes, f"{name}: {done.stderr}")
+        self.assertGreater(done.returncode, 0, f"{name}: ended by a signal")
+        self.assertEqual(done.stderr.strip().count("\n"), 0, f"{name}: more than one line: {done.stderr}")
+        self.assertNotEqual(done.stderr.strip(), "", f"{name}: fails without a word")
+        for word in says:
+            self.assertIn(word, done.stderr, name)
+        return done
+
+
+_open = []
+
+
+def main():
+    workspace.stop_on_signals()
+    try:
+        program = unittest.main(module="__main__", exit=False)
+        code = 0 if program.result.wasSuccessful() else 1
+    except KeyboardInterrupt as stopped:
+        print(f"stopped: {stopped}", file=sys.stderr)
+        code = 130
+    finally:
+        for work in list(_open):
+            work.close()
+    sys.exit(code)

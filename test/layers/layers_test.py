@@ -1,0 +1,95 @@
+"""Keeps the layers honest: no include against their order, no library's header outside of the layer that owns it,
+no source file that its CMakeLists.txt does not name."""
+
+import os
+import re
+import sys
+import unittest
+
+ROOT = os.path.abspath(sys.argv.pop()) if len(sys.argv) > 1 else os.path.join(os.path.dirname(__file__), "..", "..")
+# The lowest first: each may use only those before it.
+LAYERS = ["base", "device", "volume", "kv", "tree", "fuse", "cli"]
+OWNERS = {"rocksdb/": "kv", "fuse": "fuse", "fuse3/": "fuse", "linux/fuse.h": "fuse", "CLI/": "cli", "spdlog/": "cli",
+          "nlohmann/": "cli", "blkid/": "cli"}
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
+
+
+def files_below(folder, *endings):
+    for place, _, names in os.walk(os.path.join(ROOT, folder)):
+        for name in names:
+            if name.endswith(endings):
+                yield os.path.join(place, name)
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def layer_of(header):
+    """The layer that a header of this project belongs to; None for one of a library."""
+    match = re.fullmatch(r"lsmfs/(\w+)\.h", header) or re.match(r"(\w+)/.*\.h$", header)
+    return match.group(1) if match and match.group(1) in LAYERS else None
+
+
+def owner_of(header):
+    for start, owner in OWNERS.items():
+        if header == start or (start.endswith("/") and header.startswith(start)) or \
+                (start == "fuse" and re.match(r"fuse(_\w+)?\.h$", header)):
+            return owner
+    return None
+
+
+class Layers(unittest.TestCase):
+    def check(self, path, layer):
+        problems = []
+        for quote, header in INCLUDE.findall(read(path)):
+            used = layer_of(header) if quote == '"' else None
+            if used and LAYERS.index(used) > LAYERS.index(layer):
+                problems.append(f"{os.path.relpath(path, ROOT)}: {layer} uses {header} of the higher layer {used}")
+            if used and used != layer and not header.startswith("lsmfs/"):
+                problems.append(f"{os.path.relpath(path, ROOT)}: {layer} uses {header}, which is inside of {used}")
+            owner = owner_of(header) if quote == "<" else None
+            if owner and owner != layer:
+                problems.append(f"{os.path.relpath(path, ROOT)}: only {owner} may use {header}")
+        return problems
+
+    def test_no_source_includes_a_higher_layer_or_a_foreign_library(self):
+        problems = []
+        seen = 0
+        for layer in LAYERS:
+            for path in files_below(f"src/{layer}", ".h", ".cc"):
+                seen += 1
+                problems += self.check(path, layer)
+        self.assertGreater(seen, 0, "no sources found: wrong folder?")
+        self.assertEqual(problems, [])
+
+    def test_no_public_header_includes_a_higher_layer_or_a_foreign_library(self):
+        problems = []
+        for path in files_below("include/lsmfs", ".h"):
+            layer = os.path.basename(path).removesuffix(".h")
+            self.assertIn(layer, LAYERS, f"{path}: a header of no layer")
+            problems += self.check(path, layer)
+        self.assertEqual(problems, [])
+
+    def test_every_source_is_named_in_its_list(self):
+        forgotten = []
+        for path in files_below("src", ".cc"):
+            folder = os.path.dirname(path)
+            while not os.path.exists(os.path.join(folder, "CMakeLists.txt")):
+                folder = os.path.dirname(folder)
+            if os.path.relpath(path, folder) not in read(os.path.join(folder, "CMakeLists.txt")).replace(")", " ").split():
+                forgotten.append(os.path.relpath(path, ROOT))
+        self.assertEqual(forgotten, [])
+
+    def test_this_test_sees_what_it_is_to_see(self):
+        self.assertEqual(layer_of("lsmfs/tree.h"), "tree")
+        self.assertEqual(layer_of("kv/status.h"), "kv")
+        self.assertIsNone(layer_of("sys/types.h"))
+        self.assertEqual(owner_of("rocksdb/db.h"), "kv")
+        self.assertEqual(owner_of("fuse_lowlevel.h"), "fuse")
+        self.assertIsNone(owner_of("vector"))
+
+
+if __name__ == "__main__":
+    unittest.main()
