@@ -10,8 +10,8 @@
 namespace lsmfs {
 
 File::File(Shared& shared, const FileRecord& record)
-    : shared_(shared), id_(record.id), kind_(record.kind), seed_(record.seed), label_(record.name), extents_(record.extents),
-      allocated_(total_length(record.extents)), space_(shared.space), charged_name_(record.name.size()) {
+    : shared_(shared), id_(record.id), kind_(record.kind), seed_(record.seed), extents_(record.extents),
+      allocated_(total_length(record.extents)), space_(shared.space), label_(record.name), charged_name_(record.name.size()) {
   space_->charge_existing(kSnapshotFileBytes + charged_name_ + kSnapshotExtentBytes * extents_.size());
 }
 
@@ -29,11 +29,19 @@ std::shared_ptr<File> File::make(Shared& shared, const FileRecord& record, bool 
   return std::make_shared<TableFile>(shared, record);
 }
 
-bool File::charge_name(std::size_t length) {
-  if (length <= charged_name_) return true;
-  if (!space_->charge(length - charged_name_)) return false;
-  charged_name_ = length;
+bool File::set_label(std::string_view name) {
+  std::lock_guard lock(label_mutex_);
+  if (name.size() > charged_name_) {
+    if (!space_->charge(name.size() - charged_name_)) return false;
+    charged_name_ = name.size();
+  }
+  label_ = name;
   return true;
+}
+
+std::string File::label() const {
+  std::lock_guard lock(label_mutex_);
+  return label_;
 }
 
 void File::announce(std::uint64_t expected) {
@@ -57,14 +65,14 @@ Result<void> File::ensure_allocated(std::uint64_t total) {
     taken = space_->take(request);
   }
   if (!taken) {
-    return make_error(ENOSPC, fmt::format("no room for {} more bytes of {}", request.need, label_));
+    return make_error(ENOSPC, fmt::format("no room for {} more bytes of {}", request.need, label()));
   }
   std::vector<Extent> extents = extents_;
   for (const Extent& e : *taken) append_extent(extents, e);
   const std::size_t more = extents.size() - extents_.size();
   if (more > 0 && !space_->charge(kSnapshotExtentBytes * more)) {
     space_->release(*taken);
-    return make_error(ENOSPC, fmt::format("the list of files has no room for more extents of {}", label_));
+    return make_error(ENOSPC, fmt::format("the list of files has no room for more extents of {}", label()));
   }
   extents_ = std::move(extents);
   allocated_ = total_length(extents_);
@@ -133,6 +141,11 @@ void File::drop_reader() {
   if (--readers_ > 0) return;
   space_->release(retired_);
   retired_.clear();
+}
+
+void File::abandon(const std::vector<Extent>& extents) {
+  std::lock_guard lock(retire_mutex_);
+  retired_.insert(retired_.end(), extents.begin(), extents.end());
 }
 
 void File::retire(std::vector<Extent> extents) {

@@ -74,12 +74,10 @@ class File : public std::enable_shared_from_this<File> {
   void add_reader();
   void drop_reader();
 
-  // Room for a name of that length in a snapshot; false when there is none. The caller sees to it
-  // that nobody else does the same for this file.
-  bool charge_name(std::size_t length);
-
+  // Follows a change of the name; false when a snapshot would have no room for it.
+  bool set_label(std::string_view name);
+  std::string label() const;  // the last name, for messages
   std::uint64_t id() const { return id_; }
-  const std::string& label() const { return label_; }  // the name at creation, for messages
 
  protected:
   friend class Journal;
@@ -95,6 +93,8 @@ class File : public std::enable_shared_from_this<File> {
   std::vector<Extent> cut_allocation(std::uint64_t from);
   void set_extents(std::vector<Extent> extents);
 
+  // Leaves recorded extents to the destructor, which frees them if the file has been removed.
+  void abandon(const std::vector<Extent>& extents);
   // Gives extents back that the file does not own any more, once no reader can look there.
   void retire(std::vector<Extent> extents);
 
@@ -102,7 +102,6 @@ class File : public std::enable_shared_from_this<File> {
   const std::uint64_t id_;
   const FileKind kind_;
   const std::uint64_t seed_;
-  const std::string label_;
 
   std::mutex mutex_;
   std::vector<Extent> extents_;
@@ -112,7 +111,9 @@ class File : public std::enable_shared_from_this<File> {
 
  private:
   const std::shared_ptr<Space> space_;
-  std::uint64_t charged_name_;
+  mutable std::mutex label_mutex_;
+  std::string label_;
+  std::uint64_t charged_name_;  // the longest name that is accounted for
   std::atomic<bool> writer_open_{false};
 
   bool removed_ = false;          // guarded by the journal's lock

@@ -99,7 +99,7 @@ Result<LogScan> scan_log(const FileRecord& file, std::uint64_t seed, const ReadE
     if (header->previous_session != log.session) break;
     if (header->offset > log.size) break;
     if (header->offset < log.size) cut_frames(log.frames, header->offset);  // it was shortened in between
-    log.frames.push_back({header->offset, log.position + sizeof(FrameHeader), header->payload_length});
+    log.frames.push_back({header->offset, log.position + sizeof(FrameHeader), header->payload_length, header->sequence});
     log.size = header->offset + header->payload_length;
     log.sequence = header->sequence;
     log.session = header->session;

@@ -17,6 +17,7 @@ struct FrameRef {
   std::uint64_t offset = 0;    // in the file
   std::uint64_t position = 0;  // of the payload
   std::uint64_t length = 0;
+  std::uint64_t sequence = 0;
 };
 
 inline std::uint64_t frame_length(std::uint64_t payload) { return round_up(sizeof(format::FrameHeader) + payload, format::kBlock); }

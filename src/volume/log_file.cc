@@ -63,7 +63,7 @@ LogFile::LogFile(Shared& shared, const FileRecord& record, bool fresh) : File(sh
 Result<void> LogFile::load() {
   if (loaded_) return {};
   const auto read = [this](std::uint64_t position, MutableBytes to) {
-    return read_extents(shared_.journal, extents_, position, to, label_);
+    return read_extents(shared_.journal, extents_, position, to, label());
   };
   LSMFS_ASSIGN(auto scan, scan_log(record_, frame_seed(shared_.superblock.info.uuid, id_, seed_), read));
   frames_ = std::move(scan.frames);
@@ -72,6 +72,7 @@ Result<void> LogFile::load() {
   sequence_ = scan.sequence;
   durable_ = scan.sequence;  // the volume was flushed when it was opened
   previous_session_ = scan.session;
+  stale_cut_ = record_.cut_sequence > sequence_;
   record_ = FileRecord{};
   loaded_ = true;
   return {};
@@ -81,6 +82,14 @@ Result<void> LogFile::begin_append() {
   std::lock_guard lock(mutex_);
   LSMFS_TRY(load());
   session_ = random_session();
+  if (stale_cut_) {
+    // The cut names frames that were lost in a crash, and their numbers are given again now. The size
+    // it left is the size already.
+    std::string operations;
+    put_cut(operations, id_, 0, 0);
+    shared_.journal.change_file(shared_from_this(), std::move(operations));
+    stale_cut_ = false;
+  }
   if (buffer_.size() == 0) buffer_ = shared_.queue.buffer();
   return {};
 }
@@ -123,7 +132,7 @@ WriteQueue::Job LogFile::make_frame() {
   job.frame = std::exchange(buffer_, shared_.queue.buffer());
   job.seed = frame_seed(shared_.superblock.info.uuid, id_, seed_);
   job.places = places(extents_, position_, length);
-  frames_.push_back({header.offset, position_ + sizeof header, used_});
+  frames_.push_back({header.offset, position_ + sizeof header, used_, sequence_});
   position_ += length;
   used_ = 0;
   shared_.queue.begin(job);
@@ -171,7 +180,7 @@ Result<void> LogFile::sync() {
 Result<void> LogFile::truncate(std::uint64_t size) {
   std::unique_lock lock(mutex_);
   LSMFS_TRY(shared_.journal.check());
-  if (size > size_) return make_error(EINVAL, fmt::format("{} cannot grow by truncation", label_));
+  if (size > size_) return make_error(EINVAL, fmt::format("{} cannot grow by truncation", label()));
   if (size == size_) return {};
   const std::uint64_t framed = size_ - used_;
   if (size >= framed) {
@@ -217,17 +226,19 @@ Result<std::uint64_t> LogFile::size() {
 Result<std::unique_ptr<Contents>> LogFile::contents() {
   std::unique_lock lock(mutex_);
   LSMFS_TRY(load());
-  std::uint64_t size = size_;
-  if (used_ > 0) {
-    // After a failure of the volume what could not be written is not there to be read.
-    if (shared_.journal.check()) {
-      shared_.queue.push(make_frame());
-    } else {
-      size -= used_;
-    }
+  std::uint64_t size = size_ - used_;
+  if (used_ > 0 && shared_.journal.check()) {
+    shared_.queue.push(make_frame());
+    size = size_;
   }
-  shared_.queue.wait(stream_, sequence_);
-  return std::unique_ptr<Contents>(std::make_unique<LogContents>(shared_.journal, extents_, frames_, size, label_));
+  // After a failure of the volume what could not be written is not there to be read.
+  const std::uint64_t failed = shared_.queue.wait(stream_, sequence_);
+  std::vector<FrameRef> frames = frames_;
+  while (!frames.empty() && frames.back().sequence >= failed) {
+    size = std::min(size, frames.back().offset);
+    frames.pop_back();
+  }
+  return std::unique_ptr<Contents>(std::make_unique<LogContents>(shared_.journal, extents_, std::move(frames), size, label()));
 }
 
 }  // namespace lsmfs

@@ -27,6 +27,7 @@ class LogFile final : public File {
   // All guarded by mutex_.
   FileRecord record_;  // as it was at open, until load()
   bool loaded_;
+  bool stale_cut_ = false;
   std::vector<FrameRef> frames_;
   std::uint64_t size_ = 0;      // with what is buffered
   std::uint64_t position_ = 0;  // of the next frame, in the extents

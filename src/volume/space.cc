@@ -24,8 +24,8 @@ std::optional<std::vector<Extent>> shrinking_run(Allocator& from, std::uint64_t 
 
 Space::Space(const Catalog& catalog, const Layout& layout)
     : fixed_(catalog.fixed()), table_(catalog.table()), fixed_region_(layout.fixed),
-      // A block for the counter and rounding.
-      charge_limit_(MetadataLog::capacity(layout) - format::kBlock) {}
+      // The rest is for the counter, and for extents that are given up but not yet durably.
+      charge_limit_(MetadataLog::capacity(layout) / 16 * 15) {}
 
 bool Space::in_fixed(std::uint64_t at) const { return at >= fixed_region_.start && at < fixed_region_.end(); }
 
@@ -38,7 +38,8 @@ std::optional<std::vector<Extent>> Space::take_table(const Request& request, All
     if (auto run = table_.allocate_run(std::max(request.announced, request.need), end)) return std::vector<Extent>{*run};
     if (auto pieces = table_.allocate(std::max(request.announced, request.need), end, kMinPiece)) return pieces;
   }
-  const std::uint64_t want = std::max(guess, request.need);
+  // When space is short a guess must not take what others need now.
+  const std::uint64_t want = std::max(std::min(guess, table_.free() / 8), request.need);
   if (const std::uint64_t next = request.after ? table_.free_at(request.after) : 0; next >= request.need && next > 0) {
     const Extent grown{request.after, round_up(std::min(want, next), table_.granule())};
     if (table_.take(grown)) return std::vector<Extent>{grown};

@@ -129,7 +129,14 @@ Result<SuperblockInfo> read_superblock(Device& device, const VolumeOptions& opti
   auto first = read_copy(device, 0);
   // A sound superblock of a newer version or of a larger device is an answer, not damage.
   if (first || first.error().code == EPROTONOSUPPORT || first.error().code == ENOSPC) {
-    if (!first) first.error().context = fmt::format("{}: {}", device.path(), first.error().context);
+    if (!first) {
+      first.error().context = fmt::format("{}: {}", device.path(), first.error().context);
+      return first;
+    }
+    if (auto second = read_copy(device, first->layout.second_superblock); !second) {
+      options.notice(fmt::format("{}: the second superblock is damaged ({}); the first one is in use", device.path(),
+                                 second.error().message()));
+    }
     return first;
   }
   auto second = read_copy(device, second_superblock_offset(device.size().v));

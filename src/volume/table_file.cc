@@ -52,7 +52,7 @@ TableFile::TableFile(Shared& shared, const FileRecord& record)
 Result<void> TableFile::load_tail() {
   if (buffer_.size() == 0) buffer_ = AlignedBuffer(kBuffer);
   if (used_ == 0) return {};
-  return read_extents(shared_.journal, extents_, buffer_start_, buffer_.bytes().first(kBlock), label_);
+  return read_extents(shared_.journal, extents_, buffer_start_, buffer_.bytes().first(kBlock), label());
 }
 
 Result<void> TableFile::begin_append() {
@@ -75,7 +75,7 @@ Result<void> TableFile::move_last_granule() {
     }
   }
   AlignedBuffer moved(kBuffer);
-  LSMFS_TRY(read_extents(shared_.journal, extents_, from, moved.bytes().first(buffer_start_ - from), label_));
+  LSMFS_TRY(read_extents(shared_.journal, extents_, from, moved.bytes().first(buffer_start_ - from), label()));
   std::memcpy(moved.data() + (buffer_start_ - from), buffer_.data(), used_);
 
   const std::vector<Extent> before = extents_;
@@ -150,7 +150,7 @@ Result<void> TableFile::sync() {
 Result<void> TableFile::truncate(std::uint64_t size) {
   std::lock_guard lock(mutex_);
   LSMFS_TRY(shared_.journal.check());
-  if (size > size_now()) return make_error(EINVAL, fmt::format("{} cannot grow by truncation", label_));
+  if (size > size_now()) return make_error(EINVAL, fmt::format("{} cannot grow by truncation", label()));
   if (size == size_now()) return {};
   changed_ = true;
   if (size >= buffer_start_) {
@@ -185,7 +185,7 @@ Result<std::unique_ptr<Contents>> TableFile::contents() {
   std::uint64_t size = size_now();
   // After a failure of the volume what could not be written is not there to be read.
   if (written_ != size && !(shared_.journal.check() && write_buffer())) size = std::min(size, written_);
-  return std::unique_ptr<Contents>(std::make_unique<TableContents>(shared_.journal, extents_, size, label_));
+  return std::unique_ptr<Contents>(std::make_unique<TableContents>(shared_.journal, extents_, size, label()));
 }
 
 }  // namespace lsmfs

@@ -8,6 +8,7 @@ namespace lsmfs {
 class TableFile final : public File {
  public:
   TableFile(Shared& shared, const FileRecord& record);
+  ~TableFile() override { abandon(replaced_); }
 
   Result<void> append(Bytes data) override;
   Result<void> sync() override;

@@ -42,6 +42,8 @@ class VolumeImpl final : public Volume {
   Result<std::unique_ptr<FileWriter>> create(std::string_view name, FileKind kind) override {
     LSMFS_TRY(shared_->journal.check());
     LSMFS_TRY(check_name(name));
+    const std::uint64_t room = kSnapshotFileBytes + name.size();
+    if (!shared_->space->can_charge(room) && shared_->journal.frees_pending()) LSMFS_TRY(shared_->journal.commit());
     FileRecord record;
     record.kind = kind;
     record.seed = kind == FileKind::log ? random_seed() : 0;
@@ -49,7 +51,7 @@ class VolumeImpl final : public Volume {
     FilePtr file, replaced;
     {
       std::lock_guard lock(mutex_);
-      if (!shared_->space->can_charge(kSnapshotFileBytes + name.size())) {
+      if (!shared_->space->can_charge(room)) {
         return make_error(ENOSPC, fmt::format("the list of files has no room for {}", name));
       }
       record.id = next_id_++;
@@ -82,7 +84,7 @@ class VolumeImpl final : public Volume {
     if (it == files_.end()) return no_such_file(from);
     if (from == to) return {};
     FilePtr file = it->second;
-    if (!file->charge_name(to.size())) {
+    if (!file->set_label(to)) {
       return make_error(ENOSPC, fmt::format("the list of files has no room for the name {}", to));
     }
     files_.erase(it);

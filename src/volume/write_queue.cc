@@ -1,5 +1,7 @@
 #include "volume/write_queue.h"
 
+#include <algorithm>
+
 #include "volume/catalog.h"
 #include "volume/frames.h"
 
@@ -42,20 +44,23 @@ void WriteQueue::write_now(Job job) { perform(job); }
 void WriteQueue::perform(Job& job) {
   seal_frame(job.frame.bytes(), job.seed);
   std::uint64_t at = 0;
+  bool written = true;
   for (const Extent& place : job.places) {
     // A failure stops the volume, which is where those who wait look.
-    if (!journal_.write(place.start, Bytes(job.frame.bytes()).subspan(at, place.length))) break;
+    written = written && journal_.write(place.start, Bytes(job.frame.bytes()).subspan(at, place.length));
     at += place.length;
   }
   std::lock_guard lock(mutex_);
   job.stream->under_way_.erase(job.sequence);
+  if (!written) job.stream->first_failed_ = std::min(job.stream->first_failed_, job.sequence);
   if (spare_.size() < kSpare) spare_.push_back(std::move(job.frame));
   done_.notify_all();
 }
 
-void WriteQueue::wait(const Stream& stream, std::uint64_t sequence) {
+std::uint64_t WriteQueue::wait(const Stream& stream, std::uint64_t sequence) {
   std::unique_lock lock(mutex_);
   done_.wait(lock, [&] { return stream.under_way_.empty() || *stream.under_way_.begin() > sequence; });
+  return stream.first_failed_;
 }
 
 void WriteQueue::loop() {

@@ -26,6 +26,7 @@ class WriteQueue {
   class Stream {
     friend class WriteQueue;
     std::set<std::uint64_t> under_way_;
+    std::uint64_t first_failed_ = UINT64_MAX;
   };
 
   struct Job {
@@ -40,8 +41,9 @@ class WriteQueue {
   void begin(Job& job);  // the frame is under way from now on
   void push(Job job);    // must have begun; waits while 8 MiB are queued
   void write_now(Job job);  // must have begun; writes in the calling thread
-  // Waits until no frame of the stream up to `sequence` is under way.
-  void wait(const Stream& stream, std::uint64_t sequence);
+  // Waits until no frame of the stream up to `sequence` is under way. Gives the first sequence that
+  // could not be written, UINT64_MAX when all could.
+  std::uint64_t wait(const Stream& stream, std::uint64_t sequence);
 
   AlignedBuffer buffer();  // kFrameMax bytes of any contents
   void stop();             // finishes what is queued
