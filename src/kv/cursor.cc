@@ -1,0 +1,75 @@
+#include "kv/cursor.h"
+
+#include "kv/options.h"
+#include "kv/status.h"
+
+namespace lsmfs::kv {
+
+namespace {
+
+using rocksdb::Slice;
+
+class RocksCursor final : public Cursor {
+ public:
+  RocksCursor(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* family, const CursorOptions& options,
+              const FailStop& fail_stop)
+      : lower_(options.lower), upper_(options.upper), fail_stop_(fail_stop) {
+    read_failures_ = fail_stop_.read_failures();
+    rocksdb::ReadOptions o = cursor_options(options);
+    // RocksDB keeps pointers to the bounds: they point into this object.
+    if (!lower_.empty()) {
+      lower_slice_ = lower_;
+      o.iterate_lower_bound = &lower_slice_;
+    }
+    if (!upper_.empty()) {
+      upper_slice_ = upper_;
+      o.iterate_upper_bound = &upper_slice_;
+    }
+    iterator_.reset(db.NewIterator(o, family));
+  }
+
+  void seek(std::string_view key) override {
+    if (!upper_.empty() && key >= std::string_view(upper_)) {
+      past_end_ = true;  // outside of the bounds RocksDB's answer is undefined
+      return;
+    }
+    past_end_ = false;
+    if (key < std::string_view(lower_)) key = lower_;
+    iterator_->Seek(Slice(key.data(), key.size()));
+  }
+
+  void next() override { iterator_->Next(); }
+
+  bool valid() const override { return !past_end_ && iterator_->Valid() && sound(); }
+
+  std::string_view key() const override { return view(iterator_->key()); }
+  std::string_view value() const override { return view(iterator_->value()); }
+
+  Result<void> status() const override {
+    if (!sound()) {
+      return make_error(EIO, "cursor: a read of the device failed; the rows after it cannot be trusted");
+    }
+    if (past_end_) return {};
+    return to_result(iterator_->status(), "cursor");
+  }
+
+ private:
+  static std::string_view view(const Slice& slice) { return {slice.data(), slice.size()}; }
+  bool sound() const { return read_failures_ == fail_stop_.read_failures(); }
+
+  const std::string lower_, upper_;
+  Slice lower_slice_, upper_slice_;
+  const FailStop& fail_stop_;
+  std::uint64_t read_failures_ = 0;
+  bool past_end_ = true;  // until the first seek
+  std::unique_ptr<rocksdb::Iterator> iterator_;
+};
+
+}  // namespace
+
+std::unique_ptr<Cursor> make_cursor(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* family,
+                                    const CursorOptions& options, const FailStop& fail_stop) {
+  return std::make_unique<RocksCursor>(db, family, options, fail_stop);
+}
+
+}  // namespace lsmfs::kv

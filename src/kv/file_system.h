@@ -1,0 +1,41 @@
+// kv/file_system: a volume as a rocksdb::FileSystem.
+//
+// All files live in one directory, kDirectory; a path is that directory, a slash and a name of the
+// volume. What it is not: it has no other directories, no links, no locks (the device is locked by
+// whoever opened it) and no log file.
+//
+// Promises to RocksDB, whose contract for file systems is half documentation and half source:
+//   1. Writable files say use_direct_io() false, though the volume writes with O_DIRECT: RocksDB
+//      skips Sync() on files that say true. Random access files say true, so that RocksDB gives
+//      aligned buffers and the volume reads into them without a copy.
+//   2. A missing file is NotFound, never another error.
+//   3. After any error of a write, a sync, a name change, or a read that stays bad, nothing is
+//      written any more (FailStop). Log files then pretend success: RocksDB 7.8 aborts the process
+//      when a log is used again after an error (an assertion in its WritableFileWriter), so the
+//      store asks FailStop after each write and sync instead. Tables and the manifest report.
+//   4. RocksDB is never told "no space": that would start its own recovery, which this library
+//      version does not survive. FailStop keeps the true code.
+//
+// Threads: as rocksdb::FileSystem demands; Sync and Append of one file may run at the same time.
+#pragma once
+
+#include <rocksdb/file_system.h>
+
+#include <memory>
+#include <string>
+
+#include "kv/fail_stop.h"
+#include "lsmfs/volume.h"
+
+namespace lsmfs::kv {
+
+inline constexpr const char* kDirectory = "/lsmfs";
+
+// What a file is for, by its name.
+FileKind file_kind(std::string_view name);
+
+// `volume` and `fail_stop` must outlive it and every file it gave. `flush_size`: how large the
+// table of one flushed memtable gets at most; RocksDB announces the size of all other tables.
+std::shared_ptr<rocksdb::FileSystem> make_file_system(Volume& volume, FailStop& fail_stop, ByteCount flush_size);
+
+}  // namespace lsmfs::kv

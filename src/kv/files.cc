@@ -1,0 +1,199 @@
+#include "kv/files.h"
+
+#include <atomic>
+#include <utility>
+
+#include "kv/status.h"
+
+namespace lsmfs::kv {
+
+using rocksdb::IODebugContext;
+using rocksdb::IOOptions;
+using rocksdb::IOStatus;
+using rocksdb::Slice;
+
+IOStatus stop_writing(FailStop& fail_stop, const Error& error) {
+  fail_stop.set(error);
+  // A plain I/O error is fatal to RocksDB in every place; no space, fenced or busy are not.
+  return IOStatus::IOError(error.message());
+}
+
+namespace {
+
+class WritableFile final : public rocksdb::FSWritableFile {
+ public:
+  WritableFile(std::unique_ptr<FileWriter> writer, Volume& volume, FailStop& fail_stop,
+               const WritableFileOptions& options)
+      : writer_(std::move(writer)), volume_(volume), fail_stop_(fail_stop), options_(options) {}
+
+  ~WritableFile() override = default;
+
+  using FSWritableFile::Append;
+  IOStatus Append(const Slice& data, const IOOptions&, IODebugContext*) override {
+    return guarded([&] { return append({reinterpret_cast<const std::byte*>(data.data()), data.size()}); });
+  }
+
+  IOStatus Truncate(std::uint64_t size, const IOOptions&, IODebugContext*) override {
+    return guarded([&]() -> Result<void> {
+      if (size == writer_->size().v) return {};
+      return writer_->truncate(ByteCount{size});
+    });
+  }
+
+  IOStatus Close(const IOOptions&, IODebugContext*) override {
+    if (std::exchange(closed_, true)) return IOStatus::OK();
+    return guarded([&] { return writer_->close(); });
+  }
+
+  // Nothing to do: what was appended can be read and synced without it.
+  IOStatus Flush(const IOOptions&, IODebugContext*) override { return guarded([] { return Result<void>(); }); }
+
+  IOStatus Sync(const IOOptions&, IODebugContext*) override {
+    return guarded([&] { return writer_->sync(); });
+  }
+
+  // Without this RocksDB refuses SyncWAL(). The volume's writers lock inside.
+  bool IsSyncThreadSafe() const override { return true; }
+  bool use_direct_io() const override { return false; }
+  std::size_t GetRequiredBufferAlignment() const override { return kDeviceBlock; }
+  IOStatus InvalidateCache(std::size_t, std::size_t) override { return IOStatus::OK(); }
+
+  std::uint64_t GetFileSize(const IOOptions&, IODebugContext*) override { return writer_->size().v; }
+
+  // RocksDB announces here how large the file will get, before it appends to it.
+  void SetPreallocationBlockSize(std::size_t size) override {
+    FSWritableFile::SetPreallocationBlockSize(size);
+    announced_ = ByteCount{size};
+  }
+  void PrepareWrite(std::size_t, std::size_t, const IOOptions&, IODebugContext*) override {}
+
+ private:
+  template <class Operation>
+  IOStatus guarded(Operation operation) {
+    if (auto error = fail_stop_.error()) {
+      return options_.is_wal ? IOStatus::OK() : IOStatus::IOError(error->message());
+    }
+    if (Result<void> done = operation(); !done) {
+      const IOStatus status = stop_writing(fail_stop_, done.error());
+      return options_.is_wal ? IOStatus::OK() : status;
+    }
+    return IOStatus::OK();
+  }
+
+  Result<void> append(Bytes data) {
+    if (!std::exchange(started_, true)) LSMFS_TRY(reserve());
+    Result<void> done = writer_->append(data);
+    if (done || done.error().code != ENOSPC || !options_.is_table) return done;
+    // Space of removed files returns when their removal is durable: see that it is.
+    LSMFS_TRY(volume_.commit());
+    return writer_->append(data);
+  }
+
+  // Only compactions announce the size of a table; their output lives long.
+  Result<void> reserve() {
+    if (options_.is_table) writer_->set_lifetime(announced_.v > 0 ? Lifetime::lasting : Lifetime::brief);
+    const ByteCount size = announced_.v > 0 || !options_.is_table ? announced_ : options_.flush_size;
+    if (size.v == 0 || writer_->size().v > 0) return {};
+    Result<void> done = writer_->reserve(size);
+    // Less may be needed than was announced: the appends will tell.
+    if (!done && done.error().code == ENOSPC) return {};
+    return done;
+  }
+
+  const std::unique_ptr<FileWriter> writer_;
+  Volume& volume_;
+  FailStop& fail_stop_;
+  const WritableFileOptions options_;
+  ByteCount announced_{0};
+  bool started_ = false;
+  bool closed_ = false;
+};
+
+// A read error that stays stops all writing: RocksDB 7.8 can lose rows in a compaction that met
+// one, so no such compaction may ever be installed.
+Result<std::size_t> read_or_stop(const FileReader& reader, FailStop& fail_stop, ByteOffset from, MutableBytes to) {
+  constexpr int kTries = 3;
+  for (int attempt = 1;; ++attempt) {
+    Result<std::size_t> got = reader.read(from, to);
+    if (got || attempt == kTries) {
+      if (!got) {
+        fail_stop.count_read_failure();
+        fail_stop.set(got.error());
+      }
+      return got;
+    }
+  }
+}
+
+class SequentialFile final : public rocksdb::FSSequentialFile {
+ public:
+  SequentialFile(std::unique_ptr<FileReader> reader, FailStop& fail_stop)
+      : reader_(std::move(reader)), fail_stop_(fail_stop) {}
+
+  IOStatus Read(std::size_t n, const IOOptions&, Slice* result, char* scratch, IODebugContext*) override {
+    *result = Slice(scratch, 0);
+    const auto got =
+        read_or_stop(*reader_, fail_stop_, ByteOffset{position_}, {reinterpret_cast<std::byte*>(scratch), n});
+    if (!got) return to_io_status(got.error());
+    position_ += *got;
+    *result = Slice(scratch, *got);
+    return IOStatus::OK();
+  }
+
+  IOStatus Skip(std::uint64_t n) override {
+    const std::uint64_t size = reader_->size().v;
+    position_ += std::min(n, size - std::min(size, position_));
+    return IOStatus::OK();
+  }
+
+  IOStatus InvalidateCache(std::size_t, std::size_t) override { return IOStatus::OK(); }
+
+ private:
+  const std::unique_ptr<FileReader> reader_;
+  FailStop& fail_stop_;
+  std::uint64_t position_ = 0;
+};
+
+class RandomAccessFile final : public rocksdb::FSRandomAccessFile {
+ public:
+  RandomAccessFile(std::unique_ptr<FileReader> reader, FailStop& fail_stop)
+      : reader_(std::move(reader)), fail_stop_(fail_stop) {}
+
+  IOStatus Read(std::uint64_t offset, std::size_t n, const IOOptions&, Slice* result, char* scratch,
+                IODebugContext*) const override {
+    *result = Slice(scratch, 0);
+    const auto got =
+        read_or_stop(*reader_, fail_stop_, ByteOffset{offset}, {reinterpret_cast<std::byte*>(scratch), n});
+    if (!got) return to_io_status(got.error());
+    *result = Slice(scratch, *got);
+    return IOStatus::OK();
+  }
+
+  // Prefetch stays NotSupported: it would only be true of a file that caches.
+  bool use_direct_io() const override { return true; }
+  std::size_t GetRequiredBufferAlignment() const override { return kDeviceBlock; }
+  IOStatus InvalidateCache(std::size_t, std::size_t) override { return IOStatus::OK(); }
+
+ private:
+  const std::unique_ptr<FileReader> reader_;
+  FailStop& fail_stop_;
+};
+
+}  // namespace
+
+std::unique_ptr<rocksdb::FSWritableFile> make_writable_file(std::unique_ptr<FileWriter> writer, Volume& volume,
+                                                            FailStop& fail_stop, const WritableFileOptions& options) {
+  return std::make_unique<WritableFile>(std::move(writer), volume, fail_stop, options);
+}
+
+std::unique_ptr<rocksdb::FSSequentialFile> make_sequential_file(std::unique_ptr<FileReader> reader,
+                                                                FailStop& fail_stop) {
+  return std::make_unique<SequentialFile>(std::move(reader), fail_stop);
+}
+
+std::unique_ptr<rocksdb::FSRandomAccessFile> make_random_access_file(std::unique_ptr<FileReader> reader,
+                                                                     FailStop& fail_stop) {
+  return std::make_unique<RandomAccessFile>(std::move(reader), fail_stop);
+}
+
+}  // namespace lsmfs::kv

@@ -1,0 +1,30 @@
+// kv/files: the file objects of kv/file_system.
+#pragma once
+
+#include <rocksdb/file_system.h>
+
+#include <memory>
+#include <string_view>
+
+#include "kv/fail_stop.h"
+#include "lsmfs/volume.h"
+
+namespace lsmfs::kv {
+
+// Remembers the error for good; gives what RocksDB may see of it.
+rocksdb::IOStatus stop_writing(FailStop& fail_stop, const Error& error);
+
+struct WritableFileOptions {
+  bool is_wal = false;    // pretends success after a failure
+  bool is_table = false;  // reserves its space before the first byte
+  ByteCount flush_size;   // for tables of which RocksDB announces nothing
+};
+
+std::unique_ptr<rocksdb::FSWritableFile> make_writable_file(std::unique_ptr<FileWriter> writer, Volume& volume,
+                                                            FailStop& fail_stop, const WritableFileOptions& options);
+std::unique_ptr<rocksdb::FSSequentialFile> make_sequential_file(std::unique_ptr<FileReader> reader,
+                                                                FailStop& fail_stop);
+std::unique_ptr<rocksdb::FSRandomAccessFile> make_random_access_file(std::unique_ptr<FileReader> reader,
+                                                                     FailStop& fail_stop);
+
+}  // namespace lsmfs::kv

@@ -1,0 +1,45 @@
+// kv/options: every RocksDB option that lsmfs sets, each with its reason. The only such place.
+//
+// Left alone on purpose, for they are unsafe with this library version or break a promise of the
+// store: unordered_write, atomic_flush, wal_compression, log recycling, rate limiter, prefix
+// extractor, SingleDelete, change_level, async_io, BlobDB.
+#pragma once
+
+#include <rocksdb/cache.h>
+#include <rocksdb/options.h>
+
+#include <memory>
+
+#include "kv/sizing.h"
+#include "lsmfs/kv.h"
+
+namespace lsmfs::kv {
+
+inline constexpr const char* kNamesFamily = "default";  // RocksDB demands one of this name
+inline constexpr const char* kBlocksFamily = "blocks";
+
+// Level-0 tables at which commits wait for compaction: before RocksDB's own brakes, which hold
+// back all writers at once and have hung in this version.
+inline constexpr int kLevel0Wait = 20;
+// Memtables of a family that wait for their flush at which commits wait too; likewise.
+inline constexpr int kMemtablesWait = 2;
+
+// What the options refer to; must outlive the database.
+struct OptionParts {
+  rocksdb::Env* env = nullptr;
+  std::shared_ptr<rocksdb::Logger> logger;
+  std::shared_ptr<rocksdb::EventListener> listener;
+  std::shared_ptr<rocksdb::Cache> cache;
+};
+
+std::shared_ptr<rocksdb::Cache> make_cache(const Sizing& sizing);
+rocksdb::DBOptions db_options(const Sizing& sizing, const OptionParts& parts, bool create);
+rocksdb::ColumnFamilyOptions family_options(Family family, const Sizing& sizing, const OptionParts& parts);
+
+rocksdb::WriteOptions write_options(Wait wait);
+rocksdb::ReadOptions read_options(Wait wait);
+// A cursor's; the bounds must be set by whoever keeps their bytes.
+rocksdb::ReadOptions cursor_options(const CursorOptions& options);
+rocksdb::CompactRangeOptions compact_options();
+
+}  // namespace lsmfs::kv

@@ -1,0 +1,64 @@
+#include "kv/sizing.h"
+
+#include <algorithm>
+
+namespace lsmfs::kv {
+
+namespace {
+
+// Level 0 may hold this many memtables' worth when space is short. 4 start a compaction; while it
+// runs, some more arrive.
+constexpr std::uint64_t kTightLevel0 = 6;
+constexpr std::uint64_t kLevelBaseMemtables = 4;  // what one compaction of level 0 brings down
+
+// A little under whole granules: a table ends some per cent after its target, and one byte over a
+// granule takes a whole further one.
+std::uint64_t under(std::uint64_t size) { return size - size / 16; }
+
+std::uint64_t level0_compaction(std::uint64_t memtable, std::uint64_t table) {
+  return (kTightLevel0 + kLevelBaseMemtables) * on_volume(memtable) + on_volume(table);
+}
+
+}  // namespace
+
+Sizing Sizing::plan(const VolumeUsage& usage, ByteCount cache) {
+  Sizing s;
+  s.total = usage.table_total.v;
+  s.fixed = usage.fixed_total.v;
+  s.cache = std::max(cache.v, 8 * MiB);
+
+  // A volume must hold many memtables, and memory about eight (three or four of each family):
+  // larger ones save write amplification, smaller ones space for compactions.
+  const std::uint64_t memtable =
+      std::clamp(round_down(std::min(s.total / 128, s.cache / 8), MiB), 2 * MiB, 64 * MiB);
+  s.blocks_memtable = under(memtable);
+  s.names_memtable = under(std::max(memtable / 4, MiB));
+
+  const std::uint64_t table = std::clamp(round_down(s.total / 512, MiB), 2 * MiB, 32 * MiB);
+  s.table = under(table);
+  s.names_table = under(std::max(table / 4, 2 * MiB));
+  s.level_base = kLevelBaseMemtables * memtable;
+  // A table overlaps about `fanout` tables of the level below, so this is what one compaction there
+  // takes; on a small volume fewer, or the reserve would be most of it.
+  const bool small = s.total < GiB;
+  s.fanout = small ? 5 : 10;
+  s.compaction = static_cast<std::uint64_t>(s.fanout + 5) * table;
+  s.level0_tight = kTightLevel0 * memtable;
+
+  // One flush beside one or two compactions: two cores, and a flush must never wait for a compaction.
+  s.background_jobs = small ? 2 : 3;
+
+  // Each family's memtables plus slack; the second half is what may be written while they are flushed.
+  s.log = std::max(s.fixed / 2, MiB);
+  s.manifest = std::clamp(s.fixed / 16, 256 * KiB, 32 * MiB);
+  // All inputs of a compaction at once, up to 20 tables of level 0: within 64 MiB.
+  s.readahead = 2 * MiB;
+
+  const std::uint64_t first = level0_compaction(memtable, table);
+  const std::uint64_t running = small ? std::max(first, s.compaction) : first + s.compaction;
+  const std::uint64_t flushes = on_volume(memtable) + on_volume(s.names_memtable);
+  s.reserve = std::min(std::max(running + flushes, s.total / 20), s.total / 2);
+  return s;
+}
+
+}  // namespace lsmfs::kv

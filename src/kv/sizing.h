@@ -1,0 +1,38 @@
+// kv/sizing: how large everything may get on a volume of a given size. Arithmetic only.
+//
+// The point of it: RocksDB must never meet a full device, so the space that its own work can need
+// at the same time is known beforehand and kept back.
+#pragma once
+
+#include <cstdint>
+
+#include "lsmfs/volume.h"
+
+namespace lsmfs::kv {
+
+struct Sizing {
+  std::uint64_t total = 0;            // the region of the tables
+  std::uint64_t fixed = 0;            // the region of logs, manifest and options
+  std::uint64_t blocks_memtable = 0;  // bytes at which a memtable is written to a table
+  std::uint64_t names_memtable = 0;
+  std::uint64_t table = 0;            // target size of a table of blocks
+  std::uint64_t names_table = 0;
+  std::uint64_t level_base = 0;       // of the first sorted level, for blocks; names have a quarter
+  int fanout = 10;                    // each level holds this many times the one above
+  std::uint64_t compaction = 0;       // most bytes that one compaction below level 0 takes in
+  std::uint64_t level0_tight = 0;     // bytes in level 0 that the reserve allows for
+  std::uint64_t log = 0;              // write-ahead log at which memtables are flushed
+  std::uint64_t manifest = 0;         // manifest at which a new one is begun
+  int background_jobs = 3;
+  std::uint64_t cache = 0;            // block cache, memtables charged to it
+  std::uint64_t readahead = 0;        // of a compaction, for each file it reads
+  std::uint64_t reserve = 0;          // kept back from data
+
+  static Sizing plan(const VolumeUsage& usage, ByteCount cache);
+};
+
+// What a table of `size` bytes takes of the volume: whole pieces of this size.
+inline constexpr std::uint64_t kTableGranule = MiB;
+constexpr std::uint64_t on_volume(std::uint64_t size) { return round_up(size, kTableGranule); }
+
+}  // namespace lsmfs::kv

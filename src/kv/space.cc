@@ -1,0 +1,147 @@
+#include "kv/space.h"
+
+#include <rocksdb/metadata.h>
+
+#include <algorithm>
+
+#include "kv/options.h"
+
+namespace lsmfs::kv {
+
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr auto kFresh = std::chrono::milliseconds(5);         // age of a measurement that is good enough
+constexpr auto kTablesFresh = std::chrono::milliseconds(20);  // walking all tables' facts costs more
+constexpr auto kSlice = std::chrono::milliseconds(50);        // a wait looks again after this
+
+std::int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(steady_clock::now().time_since_epoch()).count();
+}
+
+std::uint64_t minus(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0; }
+
+std::uint64_t property(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* handle, const std::string& name) {
+  std::uint64_t value = 0;
+  return db.GetIntProperty(handle, name, &value) ? value : 0;
+}
+
+}  // namespace
+
+void SpaceGauge::start(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* const (&handles)[2]) {
+  db_ = db;
+  std::copy(std::begin(handles), std::end(handles), std::begin(handles_));
+  refresh();
+}
+
+void SpaceGauge::measure() {
+  since_refresh_.store(0, std::memory_order_relaxed);
+  std::uint64_t unflushed = 0, waiting = 0;
+  for (auto* handle : handles_) {
+    unflushed += property(*db_, handle, rocksdb::DB::Properties::kCurSizeAllMemTables);
+    waiting = std::max(waiting, property(*db_, handle, rocksdb::DB::Properties::kNumImmutableMemTable));
+  }
+  const auto now = steady_clock::now();
+  if (tables_stale_.load() && now - tables_measured_ >= kTablesFresh) {
+    tables_stale_.store(false);
+    tables_measured_ = now;
+    std::uint64_t bytes = 0, level0_bytes = 0, level0_tables = 0;
+    for (auto* handle : handles_) {
+      rocksdb::ColumnFamilyMetaData facts;
+      db_->GetColumnFamilyMetaData(handle, &facts);
+      for (const auto& level : facts.levels) {
+        for (const auto& table : level.files) bytes += on_volume(table.size);
+        if (level.level != 0) continue;
+        level0_bytes = std::max(level0_bytes, level.size);
+        level0_tables = std::max<std::uint64_t>(level0_tables, level.files.size());
+      }
+    }
+    tables_bytes_.store(bytes);
+    level0_bytes_.store(level0_bytes);
+    level0_tables_.store(level0_tables);
+  }
+  const VolumeUsage usage = volume_.usage();
+  unflushed_.store(unflushed);
+  waiting_memtables_.store(waiting);
+  free_.store(usage.table_free.v);
+  fixed_free_.store(usage.fixed_free.v);
+  if (usage.fixed_free.v < usage.fixed_total.v / 2) want_flush_();
+  room_.store(std::min(minus(sizing_.total, sizing_.reserve + tables_bytes_.load() + unflushed),
+                       minus(usage.table_free.v, unflushed)));
+  measured_ns_.store(now_ns(), std::memory_order_release);
+}
+
+void SpaceGauge::refresh() {
+  std::lock_guard lock(mutex_);
+  measure();
+}
+
+bool SpaceGauge::stale() const {
+  const std::uint64_t step = std::min(sizing_.blocks_memtable / 8, sizing_.fixed / 64);
+  return since_refresh_.load(std::memory_order_relaxed) >= step ||
+         now_ns() - measured_ns_.load(std::memory_order_acquire) >= std::chrono::nanoseconds(kFresh).count();
+}
+
+void SpaceGauge::try_refresh() {
+  if (!stale()) return;
+  // Somebody else measures: the old numbers do for this caller.
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  if (lock.owns_lock()) measure();
+}
+
+ByteCount SpaceGauge::room() const {
+  const_cast<SpaceGauge*>(this)->try_refresh();
+  return ByteCount{minus(room_.load(), since_refresh_.load(std::memory_order_relaxed))};
+}
+
+bool SpaceGauge::must_wait() const {
+  if (level0_tables_.load() >= static_cast<std::uint64_t>(kLevel0Wait)) return true;
+  if (waiting_memtables_.load() >= static_cast<std::uint64_t>(kMemtablesWait)) return true;
+  if (fixed_free_.load() < sizing_.fixed / 8) return true;
+  // The next compaction of level 0 must find space for all that lies there now. When the reserve
+  // cannot hold it because more has gathered than was planned for, that compaction comes first.
+  return level0_bytes_.load() > sizing_.level0_tight &&
+         free_.load() < level0_bytes_.load() + sizing_.level_base + sizing_.compaction + unflushed_.load();
+}
+
+Result<void> SpaceGauge::admit(std::uint64_t bytes, Wait wait) {
+  try_refresh();
+  if (must_wait()) {
+    if (wait == Wait::no) return make_error(EAGAIN, "commit: waits for the background work");
+    // Progress is a flush or compaction that ended. Without any for this long something is wrong
+    // with the arithmetic here: RocksDB's own brakes then decide.
+    constexpr auto kGiveUp = std::chrono::seconds(60);
+    std::unique_lock lock(wait_mutex_);
+    auto last_progress = steady_clock::now();
+    std::uint64_t seen = changes_;
+    while (true) {
+      lock.unlock();
+      refresh();
+      if (auto error = fail_stop_.error()) return *error;
+      if (!must_wait()) break;
+      lock.lock();
+      changed_.wait_for(lock, kSlice);
+      if (changes_ != seen) {
+        seen = changes_;
+        last_progress = steady_clock::now();
+      } else if (steady_clock::now() - last_progress > kGiveUp) {
+        lock.unlock();
+        break;
+      }
+    }
+  }
+  since_refresh_.fetch_add(bytes, std::memory_order_relaxed);
+  return {};
+}
+
+void SpaceGauge::tables_changed() {
+  tables_stale_.store(true);
+  {
+    std::lock_guard lock(wait_mutex_);
+    ++changes_;
+  }
+  changed_.notify_all();
+}
+
+}  // namespace lsmfs::kv

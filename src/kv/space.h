@@ -1,0 +1,82 @@
+// kv/space: how much room there is, and when a commit has to wait for the background work.
+//
+// RocksDB must never meet a full device, nor use its own brakes. So this class follows a few
+// numbers of the database and the volume and answers two questions: may new data come in (room),
+// must a commit wait (admit); and it asks for a flush of the memtables when the log needs space.
+//
+//   room = min(total - reserve - tables - unflushed, free - unflushed)
+// where `tables` are the live ones only, in whole granules: what a running compaction writes, and
+// what it has replaced but not yet removed, comes out of the reserve and not out of room.
+//
+// Threads: all functions, from any thread. Locks: mutex_ is a leaf but for RocksDB's own, which
+// are taken under it; RocksDB never calls this class with a lock held that it needs for that.
+#pragma once
+
+#include <rocksdb/db.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <utility>
+
+#include "kv/fail_stop.h"
+#include "kv/sizing.h"
+#include "lsmfs/kv.h"
+
+namespace lsmfs::kv {
+
+class SpaceGauge {
+ public:
+  // `want_flush` is called, perhaps often and with locks held, while the log takes over half of the
+  // fixed region. (RocksDB counts the bytes of its records, not the blocks that each sync begins.)
+  SpaceGauge(Volume& volume, const Sizing& sizing, const FailStop& fail_stop, std::function<void()> want_flush)
+      : volume_(volume), sizing_(sizing), fail_stop_(fail_stop), want_flush_(std::move(want_flush)) {}
+
+  // Before anything else, once the database is open. handles: names, blocks.
+  void start(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* const (&handles)[2]);
+
+  ByteCount room() const;
+  ByteCount total() const { return ByteCount{sizing_.total - sizing_.reserve}; }
+
+  // Before a commit of `bytes`. Wait::no: EAGAIN instead of waiting. Errors of FailStop.
+  Result<void> admit(std::uint64_t bytes, Wait wait);
+  // After something that adds to the log without adding rows.
+  void count_log_block() { since_refresh_.fetch_add(kDeviceBlock, std::memory_order_relaxed); }
+
+  // Tables came or went, or memtables were flushed. From RocksDB's listener: takes no lock of it.
+  void tables_changed();
+  void refresh();  // now
+
+ private:
+  bool stale() const;
+  void try_refresh();
+  void measure();  // holds mutex_
+  bool must_wait() const;
+
+  Volume& volume_;
+  const Sizing sizing_;
+  const FailStop& fail_stop_;
+  const std::function<void()> want_flush_;
+  rocksdb::DB* db_ = nullptr;
+  rocksdb::ColumnFamilyHandle* handles_[2] = {};
+
+  std::mutex mutex_;  // measuring
+  std::chrono::steady_clock::time_point tables_measured_{};
+
+  std::mutex wait_mutex_;  // waiting
+  std::condition_variable changed_;
+  std::uint64_t changes_ = 0;  // under wait_mutex_
+
+  std::atomic<bool> tables_stale_ = true;
+  std::atomic<std::int64_t> measured_ns_ = 0;
+  std::atomic<std::uint64_t> since_refresh_ = 0;  // bytes committed
+  std::atomic<std::uint64_t> room_ = 0;           // at the last measurement
+  std::atomic<std::uint64_t> free_ = 0, unflushed_ = 0, level0_bytes_ = 0;
+  std::atomic<std::uint64_t> level0_tables_ = 0, waiting_memtables_ = 0;
+  std::atomic<std::uint64_t> fixed_free_ = 0;
+  std::atomic<std::uint64_t> tables_bytes_ = 0;
+};
+
+}  // namespace lsmfs::kv

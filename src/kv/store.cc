@@ -1,0 +1,284 @@
+#include "kv/store.h"
+
+#include <rocksdb/convenience.h>
+#include <rocksdb/listener.h>
+#include <rocksdb/table_properties.h>
+
+#include <algorithm>
+#include <map>
+#include <new>
+#include <stdexcept>
+#include <utility>
+
+#include "kv/batch.h"
+#include "kv/cursor.h"
+#include "kv/file_system.h"
+#include "kv/notice_logger.h"
+#include "kv/options.h"
+#include "kv/status.h"
+
+namespace lsmfs {
+
+using kv::to_error;
+using rocksdb::Slice;
+using rocksdb::Status;
+
+// Hears of background errors and of tables that come and go. RocksDB calls it from its threads.
+class RocksStore::Listener final : public rocksdb::EventListener {
+ public:
+  Listener(kv::FailStop& fail_stop, kv::SpaceGauge& space) : fail_stop_(fail_stop), space_(space) {}
+
+  void OnBackgroundError(rocksdb::BackgroundErrorReason, Status* error) override {
+    fail_stop_.set(to_error(*error, "background work"));
+  }
+  void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, Status, bool* auto_recovery) override {
+    *auto_recovery = false;
+  }
+  void OnFlushCompleted(rocksdb::DB*, const rocksdb::FlushJobInfo&) override { space_.tables_changed(); }
+  void OnCompactionCompleted(rocksdb::DB*, const rocksdb::CompactionJobInfo&) override { space_.tables_changed(); }
+
+ private:
+  kv::FailStop& fail_stop_;
+  kv::SpaceGauge& space_;
+};
+
+namespace {
+
+// A store without its CURRENT file must not be taken for a new one: RocksDB would make an empty
+// database and remove every table as unknown. What a crash in the middle of the first open leaves
+// has neither tables nor logs.
+Result<bool> holds_store(const Volume& volume) {
+  if (volume.exists("CURRENT")) return true;
+  for (const std::string& name : volume.list()) {
+    if (name.ends_with(".sst") || name.ends_with(".log")) {
+      return make_error(EUCLEAN, "store: the file CURRENT is missing, but there is " + name);
+    }
+  }
+  return false;
+}
+
+Error open_error(const Status& status) {
+  Error error = to_error(status, "open the store");
+  // Whatever else RocksDB finds wrong while it opens its own files is damage to them.
+  if (error.code != EIO && error.code != ENOMEM && error.code != ENOSPC && error.code != EROFS) error.code = EUCLEAN;
+  return error;
+}
+
+}  // namespace
+
+RocksStore::RocksStore(Volume& volume, const StoreOptions& options)
+    : volume_(volume),
+      options_(options),
+      sizing_(kv::Sizing::plan(volume.usage(), options.cache)),
+      fail_stop_(options.notice),
+      keeper_(fail_stop_),
+      space_(volume, sizing_, fail_stop_, [this] { keeper_.want_flush(); }) {}
+
+Result<void> RocksStore::open() {
+  if (!options_.read_only && !volume_.writable()) return make_error(EROFS, "store: the volume is read-only");
+  LSMFS_ASSIGN(const bool exists, holds_store(volume_));
+  if (!exists && options_.read_only) return make_error(EUCLEAN, "store: the volume holds none");
+
+  cache_ = kv::make_cache(sizing_);
+  env_ = rocksdb::NewCompositeEnv(
+      kv::make_file_system(volume_, fail_stop_, ByteCount{sizing_.blocks_memtable + sizing_.blocks_memtable / 16}));
+  const kv::OptionParts parts{env_.get(), kv::make_notice_logger(options_.notice),
+                              std::make_shared<Listener>(fail_stop_, space_), cache_};
+  const rocksdb::DBOptions db_options = kv::db_options(sizing_, parts, !exists);
+  const std::vector<rocksdb::ColumnFamilyDescriptor> families = {
+      {kv::kNamesFamily, kv::family_options(Family::names, sizing_, parts)},
+      {kv::kBlocksFamily, kv::family_options(Family::blocks, sizing_, parts)},
+  };
+
+  rocksdb::DB* db = nullptr;
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  Status status;
+  // RocksDB decodes files that may be damaged; a length it believes must not end the process.
+  try {
+    status = options_.read_only
+                 ? rocksdb::DB::OpenForReadOnly(db_options, kv::kDirectory, families, &handles, &db)
+                 : rocksdb::DB::Open(db_options, kv::kDirectory, families, &handles, &db);
+  } catch (const std::bad_alloc&) {
+    return make_error(ENOMEM, "open the store");
+  } catch (const std::length_error&) {
+    return make_error(EUCLEAN, "open the store: a file holds an impossible length");
+  }
+  db_.reset(db);
+  std::copy(handles.begin(), handles.end(), std::begin(handles_));
+  // A log that could not be read looks to RocksDB like one that ends there.
+  LSMFS_TRY(check());
+  if (!status.ok()) return open_error(status);
+
+  space_.start(db_.get(), handles_);
+  if (!options_.read_only) keeper_.start(db_.get(), handles_);
+  return {};
+}
+
+RocksStore::~RocksStore() {
+  keeper_.stop();
+  if (!db_) return;
+  for (auto* handle : handles_) {
+    if (handle != nullptr) db_->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
+  }
+  db_.reset();
+}
+
+Result<void> RocksStore::check() const {
+  if (auto error = fail_stop_.error()) return std::move(*error);
+  return {};
+}
+
+Error RocksStore::failure(const Status& status, std::string_view what) {
+  if (auto error = fail_stop_.error()) return std::move(*error);
+  return to_error(status, what);
+}
+
+Result<std::optional<std::string>> RocksStore::get(Family family, std::string_view key, Wait wait) {
+  const std::uint64_t read_failures = fail_stop_.read_failures();
+  std::string value;
+  const Status status = db_->Get(kv::read_options(wait), handle(family), Slice(key.data(), key.size()), &value);
+  if (read_failures != fail_stop_.read_failures()) return make_error(EIO, "get: a read of the device failed");
+  if (status.IsNotFound()) return std::optional<std::string>();
+  if (!status.ok()) return to_error(status, "get");
+  return std::optional<std::string>(std::move(value));
+}
+
+std::unique_ptr<Cursor> RocksStore::cursor(Family family, const CursorOptions& options) {
+  return kv::make_cursor(*db_, handle(family), options, fail_stop_);
+}
+
+Result<void> RocksStore::commit(Batch& batch, Wait wait) {
+  if (options_.read_only) return make_error(EROFS, "commit: the store is open for reading only");
+  LSMFS_TRY(check());
+  if (batch.empty()) return {};
+  LSMFS_TRY(space_.admit(batch.bytes(), wait));
+
+  rocksdb::WriteBatch out(batch.bytes() + 64);
+  Status status = batch.rep_->write_to(out, handles_);
+  if (!status.ok()) return to_error(status, "commit");
+  status = db_->Write(kv::write_options(wait), &out);
+  // The log pretends success after an error: look before believing it (kv/file_system.h).
+  LSMFS_TRY(check());
+  if (!status.ok()) {
+    Error error = to_error(status, "commit");
+    if (error.code != EAGAIN || wait == Wait::yes) fail_stop_.set(error);
+    return error;
+  }
+  committed_.fetch_add(1, std::memory_order_acq_rel);
+  keeper_.note_ranges(batch.rep_->ranges);
+  return {};
+}
+
+Result<void> RocksStore::sync() {
+  if (options_.read_only) return {};
+  const std::uint64_t wanted = committed_.load(std::memory_order_acquire);
+  std::unique_lock lock(sync_mutex_);
+  while (true) {
+    LSMFS_TRY(check());
+    if (synced_ >= wanted) return {};
+    if (!syncing_) break;
+    sync_done_.wait(lock);
+  }
+  // This caller syncs for all who wait by then.
+  syncing_ = true;
+  lock.unlock();
+  const std::uint64_t covered = committed_.load(std::memory_order_acquire);
+  const Status status = db_->SyncWAL();
+  if (!status.ok()) fail_stop_.set(to_error(status, "sync"));
+  space_.count_log_block();
+  lock.lock();
+  syncing_ = false;
+  if (!fail_stop_.failed()) synced_ = std::max(synced_, covered);
+  lock.unlock();
+  sync_done_.notify_all();
+  return check();
+}
+
+Result<void> RocksStore::flush() {
+  if (options_.read_only) return {};
+  LSMFS_TRY(check());
+  rocksdb::FlushOptions flush;
+  flush.wait = true;
+  flush.allow_write_stall = true;  // a flush is what ends a stall
+  const Status status = db_->Flush(flush, {handles_[0], handles_[1]});
+  LSMFS_TRY(check());
+  space_.refresh();
+  return kv::to_result(status, "flush");
+}
+
+Result<void> RocksStore::compact(Family family, std::string_view from, std::string_view to) {
+  if (options_.read_only) return make_error(EROFS, "compact: the store is open for reading only");
+  LSMFS_TRY(check());
+  const Slice first(from.data(), from.size()), last(to.data(), to.size());
+  const Status status = db_->CompactRange(kv::compact_options(), handle(family), from.empty() ? nullptr : &first,
+                                          to.empty() ? nullptr : &last);
+  LSMFS_TRY(check());
+  if (!status.ok()) return to_error(status, "compact");
+  // The space of the tables that are gone returns when that is durable.
+  if (auto done = volume_.commit(); !done) {
+    fail_stop_.set(done.error());
+    return done;
+  }
+  space_.tables_changed();
+  space_.refresh();
+  return {};
+}
+
+Result<void> RocksStore::close() {
+  keeper_.stop();
+  Result<void> result;
+  if (!options_.read_only) {
+    result = flush();
+    if (result) result = sync();
+  }
+  rocksdb::CancelAllBackgroundWork(db_.get(), /*wait=*/true);
+  for (auto*& handle : handles_) db_->DestroyColumnFamilyHandle(std::exchange(handle, nullptr)).PermitUncheckedError();
+  const Status status = db_->Close();
+  db_.reset();
+  if (options_.read_only) return {};
+  if (result) result = check();
+  if (result) result = kv::to_result(status, "close");
+  if (result) result = volume_.commit();
+  return result;
+}
+
+Store::Space RocksStore::space() const {
+  const std::uint64_t total = space_.total().v;
+  return {ByteCount{total}, ByteCount{std::min(space_.room().v, total)}};
+}
+
+StoreStats RocksStore::stats() const {
+  StoreStats stats;
+  std::map<int, StoreStats::Level> levels;
+  for (auto* handle : handles_) {
+    rocksdb::ColumnFamilyMetaData facts;
+    db_->GetColumnFamilyMetaData(handle, &facts);
+    for (const auto& level : facts.levels) {
+      if (level.files.empty()) continue;
+      StoreStats::Level& sum = levels[level.level];
+      sum.level = level.level;
+      sum.files += level.files.size();
+      sum.bytes.v += level.size;
+      stats.table_bytes += level.size;
+    }
+    rocksdb::TablePropertiesCollection properties;
+    if (db_->GetPropertiesOfAllTables(handle, &properties).ok()) {
+      for (const auto& [name, table] : properties) stats.raw_bytes += table->raw_key_size + table->raw_value_size;
+    }
+    std::uint64_t memtables = 0;
+    if (db_->GetIntProperty(handle, rocksdb::DB::Properties::kCurSizeAllMemTables, &memtables)) {
+      stats.memtable_bytes += memtables;
+    }
+  }
+  for (const auto& [number, level] : levels) stats.levels.push_back(level);
+  stats.cache_bytes = cache_->GetUsage();
+  return stats;
+}
+
+Result<std::unique_ptr<Store>> Store::open(Volume& volume, const StoreOptions& options) {
+  auto store = std::make_unique<RocksStore>(volume, options);
+  LSMFS_TRY(store->open());
+  return std::unique_ptr<Store>(std::move(store));
+}
+
+}  // namespace lsmfs

@@ -1,0 +1,67 @@
+// kv/store: Store on RocksDB.
+//
+// Locks, outermost first: sync_mutex_; then RocksDB's own; then those of SpaceGauge, Keeper,
+// FailStop. No lock is held while a caller's function runs but FailStop's notice.
+#pragma once
+
+#include <rocksdb/db.h>
+#include <rocksdb/env.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+
+#include "kv/fail_stop.h"
+#include "kv/keeper.h"
+#include "kv/sizing.h"
+#include "kv/space.h"
+#include "lsmfs/kv.h"
+
+namespace lsmfs {
+
+class RocksStore final : public Store {
+ public:
+  // Two steps because RocksDB calls back into the parts while it opens; only Store::open does both.
+  RocksStore(Volume& volume, const StoreOptions& options);
+  Result<void> open();
+  ~RocksStore() override;
+
+  Result<std::optional<std::string>> get(Family family, std::string_view key, Wait wait) override;
+  std::unique_ptr<Cursor> cursor(Family family, const CursorOptions& options) override;
+  Result<void> commit(Batch& batch, Wait wait) override;
+  Result<void> sync() override;
+  Result<void> flush() override;
+  Result<void> compact(Family family, std::string_view from, std::string_view to) override;
+  Result<void> close() override;
+  ByteCount room() const override { return options_.read_only ? ByteCount{0} : space_.room(); }
+  Store::Space space() const override;
+  StoreStats stats() const override;
+
+ private:
+  class Listener;
+
+  Result<void> check() const;  // the error that stopped the store, if one did
+  // The error to report for a failed call: what stopped the store, or the call's own.
+  Error failure(const rocksdb::Status& status, std::string_view what);
+  rocksdb::ColumnFamilyHandle* handle(Family family) const { return handles_[static_cast<int>(family)]; }
+
+  Volume& volume_;
+  const StoreOptions options_;
+  const kv::Sizing sizing_;
+  kv::FailStop fail_stop_;
+  kv::Keeper keeper_;
+  kv::SpaceGauge space_;
+  std::shared_ptr<rocksdb::Cache> cache_;
+  std::unique_ptr<rocksdb::Env> env_;
+  std::unique_ptr<rocksdb::DB> db_;
+  rocksdb::ColumnFamilyHandle* handles_[2] = {};  // by Family
+
+  std::atomic<std::uint64_t> committed_ = 0;  // commits that returned, or are about to
+  std::mutex sync_mutex_;
+  std::condition_variable sync_done_;
+  bool syncing_ = false;
+  std::uint64_t synced_ = 0;  // the value of committed_ that is durable
+};
+
+}  // namespace lsmfs

@@ -1,0 +1,338 @@
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <thread>
+
+#include "kv/support.h"
+
+namespace lsmfs {
+namespace {
+
+using kv_test::assert_ok;
+using kv_test::expect_ok;
+using kv_test::Machine;
+using kv_test::number_key;
+using kv_test::random_bytes;
+
+std::optional<std::string> get(Store& store, Family family, std::string_view key) {
+  auto r = store.get(family, key, Wait::yes);
+  EXPECT_TRUE(r.has_value()) << r.error().message();
+  return r ? *r : std::nullopt;
+}
+
+void put(Store& store, Family family, std::string_view key, std::string_view value) {
+  Batch batch;
+  batch.put(family, key, value);
+  assert_ok(store.commit(batch, Wait::yes));
+}
+
+std::map<std::string, std::string> all(Store& store, Family family, const CursorOptions& options = {}) {
+  std::map<std::string, std::string> rows;
+  auto cursor = store.cursor(family, options);
+  for (cursor->seek(options.lower); cursor->valid(); cursor->next()) {
+    rows.emplace(cursor->key(), cursor->value());
+  }
+  expect_ok(cursor->status());
+  return rows;
+}
+
+TEST(Store, GivesBackWhatWasCommittedAndNothingElse) {
+  auto m = Machine::fresh();
+  put(*m.store, Family::names, "a", "1");
+  put(*m.store, Family::blocks, "a", "2");
+  EXPECT_EQ(get(*m.store, Family::names, "a"), "1");
+  EXPECT_EQ(get(*m.store, Family::blocks, "a"), "2");
+  EXPECT_EQ(get(*m.store, Family::names, "b"), std::nullopt);
+  Batch batch;
+  batch.erase(Family::names, "a");
+  batch.put(Family::names, "b", "3");
+  assert_ok(m.store->commit(batch, Wait::yes));
+  EXPECT_EQ(get(*m.store, Family::names, "a"), std::nullopt);
+  EXPECT_EQ(get(*m.store, Family::names, "b"), "3");
+  m.stop();
+}
+
+TEST(Store, ABatchAppliesInOrderAndCanBeUsedAgain) {
+  auto m = Machine::fresh();
+  Batch batch;
+  EXPECT_TRUE(batch.empty());
+  batch.put(Family::names, "a", "1");
+  batch.erase(Family::names, "a");
+  batch.put(Family::names, "a", "2");
+  batch.patch(Family::names, "a", 1, "3");
+  batch.cut(Family::names, "new", 3);
+  EXPECT_FALSE(batch.empty());
+  EXPECT_GT(batch.bytes(), 5u);
+  assert_ok(m.store->commit(batch, Wait::yes));
+  EXPECT_EQ(get(*m.store, Family::names, "a"), "23");
+  EXPECT_EQ(get(*m.store, Family::names, "new"), "");
+  batch.clear();
+  EXPECT_TRUE(batch.empty());
+  assert_ok(m.store->commit(batch, Wait::yes));
+  batch.put(Family::names, "c", "4");
+  assert_ok(m.store->commit(batch, Wait::yes));
+  EXPECT_EQ(get(*m.store, Family::names, "a"), "23");
+  EXPECT_EQ(get(*m.store, Family::names, "c"), "4");
+}
+
+TEST(Store, ACursorStaysWithinItsBoundsAndSeesTheMomentItWasMade) {
+  auto m = Machine::fresh();
+  for (char c = 'a'; c <= 'z'; ++c) put(*m.store, Family::names, std::string(1, c), std::string(1, c));
+  CursorOptions options;
+  options.lower = "d";
+  options.upper = "h";
+  auto cursor = m.store->cursor(Family::names, options);
+  EXPECT_FALSE(cursor->valid());
+  put(*m.store, Family::names, "da", "later");
+  cursor->seek("");
+  std::string seen;
+  for (; cursor->valid(); cursor->next()) seen += cursor->key();
+  expect_ok(cursor->status());
+  EXPECT_EQ(seen, "defg");
+  cursor->seek("z");
+  EXPECT_FALSE(cursor->valid());
+  expect_ok(cursor->status());
+  cursor->seek("f");
+  ASSERT_TRUE(cursor->valid());
+  EXPECT_EQ(cursor->key(), "f");
+}
+
+TEST(Store, RangesAreErasedWithoutTheirEnd) {
+  auto m = Machine::fresh();
+  for (int i = 0; i < 100; ++i) put(*m.store, Family::blocks, number_key(i), "x");
+  expect_ok(m.store->flush());
+  Batch batch;
+  batch.erase_range(Family::blocks, number_key(10), number_key(90));
+  batch.erase_range(Family::blocks, number_key(5), number_key(5));
+  batch.put(Family::blocks, number_key(50), "again");
+  assert_ok(m.store->commit(batch, Wait::yes));
+  EXPECT_EQ(all(*m.store, Family::blocks).size(), 21u);
+  expect_ok(m.store->flush());
+  expect_ok(m.store->compact(Family::blocks, "", ""));
+  const auto rows = all(*m.store, Family::blocks);
+  EXPECT_EQ(rows.size(), 21u);
+  EXPECT_EQ(rows.at(number_key(50)), "again");
+  EXPECT_EQ(get(*m.store, Family::blocks, number_key(10)), std::nullopt);
+  EXPECT_EQ(get(*m.store, Family::blocks, number_key(90)), "x");
+}
+
+TEST(Store, ManyRangesAreFlushedAndStayErased) {
+  auto m = Machine::fresh();
+  for (int i = 0; i < 4000; ++i) put(*m.store, Family::blocks, number_key(i), "x");
+  for (int i = 0; i < 1300; ++i) {
+    Batch batch;
+    batch.erase_range(Family::blocks, number_key(i * 3), number_key(i * 3 + 2));
+    assert_ok(m.store->commit(batch, Wait::yes));
+  }
+  EXPECT_EQ(all(*m.store, Family::blocks).size(), 1400u);
+  m.stop();
+  m.start();
+  EXPECT_EQ(all(*m.store, Family::blocks).size(), 1400u);
+}
+
+TEST(Store, IsWholeAfterCloseAndOpen) {
+  auto m = Machine::fresh();
+  for (int i = 0; i < 1000; ++i) put(*m.store, Family::blocks, number_key(i), std::string(1000, 'a' + i % 26));
+  m.stop();
+  m.start();
+  EXPECT_EQ(all(*m.store, Family::blocks).size(), 1000u);
+  EXPECT_EQ(get(*m.store, Family::blocks, number_key(7)), std::string(1000, 'a' + 7));
+  m.stop();
+}
+
+TEST(Store, ReadOnlySeesEverythingAndWritesNothing) {
+  auto m = Machine::fresh();
+  put(*m.store, Family::names, "flushed", "1");
+  expect_ok(m.store->flush());
+  put(*m.store, Family::names, "in the log", "2");
+  expect_ok(m.store->sync());
+  auto disk = m.disk->copy();
+  StoreOptions options = kv_test::quiet_options();
+  options.read_only = true;
+  auto reader = Machine::on(std::move(disk), options);
+  const std::uint64_t writes = reader.disk->writes;
+  EXPECT_EQ(get(*reader.store, Family::names, "flushed"), "1");
+  EXPECT_EQ(get(*reader.store, Family::names, "in the log"), "2");
+  Batch batch;
+  batch.put(Family::names, "x", "y");
+  const auto refused = reader.store->commit(batch, Wait::yes);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, EROFS);
+  expect_ok(reader.store->close());
+  EXPECT_EQ(reader.disk->writes, writes);
+}
+
+TEST(Store, PatchesAgreeWithAPlainModelThroughFlushesAndCompactions) {
+  const std::uint64_t seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  auto m = Machine::fresh();
+  std::map<std::string, std::string> model;
+  for (int step = 0; step < 6000; ++step) {
+    const std::string key = number_key(random() % 20);
+    Batch batch;
+    const auto at = static_cast<std::uint32_t>(random() % 4000);
+    switch (random() % 16) {
+      case 0: {
+        const std::string value = random_bytes(random, random() % 500 * 8);
+        batch.put(Family::blocks, key, value);
+        model[key] = value;
+        break;
+      }
+      case 1:
+        batch.erase(Family::blocks, key);
+        model.erase(key);
+        break;
+      case 2:
+        batch.cut(Family::blocks, key, at);
+        if (std::string& v = model[key]; v.size() > at) v.resize(at);
+        break;
+      default: {
+        const std::string bytes = random_bytes(random, 8 + random() % 10 * 8);
+        batch.patch(Family::blocks, key, at, bytes);
+        std::string& v = model[key];
+        if (v.size() < at + bytes.size()) v.resize(at + bytes.size());
+        v.replace(at, bytes.size(), bytes);
+      }
+    }
+    ASSERT_NO_FATAL_FAILURE(assert_ok(m.store->commit(batch, Wait::yes)));
+    if (random() % 200 == 0) expect_ok(m.store->flush());
+    if (random() % 1000 == 0) expect_ok(m.store->compact(Family::blocks, "", ""));
+    if (random() % 1500 == 0) {
+      m.stop();
+      m.start();
+    }
+    if (random() % 10 == 0) {
+      const auto found = get(*m.store, Family::blocks, key);
+      const auto expected = model.find(key);
+      if (expected == model.end()) {
+        ASSERT_EQ(found, std::nullopt) << "step " << step;
+      } else {
+        ASSERT_TRUE(found == expected->second) << "step " << step;
+      }
+    }
+  }
+  const auto rows = all(*m.store, Family::blocks);
+  EXPECT_EQ(rows.size(), model.size());
+  for (const auto& [key, value] : model) {
+    ASSERT_TRUE(rows.contains(key));
+    EXPECT_TRUE(rows.at(key) == value) << key << " " << rows.at(key).size() << " " << value.size() << " get says "
+                                       << (get(*m.store, Family::blocks, key) == value);
+  }
+}
+
+TEST(Store, WithoutWaitingNothingIsReadFromTheDevice) {
+  auto m = Machine::fresh();
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 2000; ++i) put(*m.store, Family::blocks, number_key(i), random_bytes(random, 4096));
+  for (int i = 0; i < 2000; ++i) put(*m.store, Family::names, number_key(i), random_bytes(random, 128));
+  // Nothing is left to do in the background after this.
+  for (Family family : {Family::names, Family::blocks}) expect_ok(m.store->compact(family, "", ""));
+  m.stop();
+  m.start();
+  std::uint64_t reads = m.disk->reads;
+  int refused = 0;
+  for (int i = 0; i < 2000; i += 50) {
+    for (Family family : {Family::names, Family::blocks}) {
+      auto r = m.store->get(family, number_key(i), Wait::no);
+      if (!r) {
+        EXPECT_EQ(r.error().code, EAGAIN);
+        ++refused;
+      }
+      CursorOptions options;
+      options.wait = Wait::no;
+      auto cursor = m.store->cursor(family, options);
+      cursor->seek(number_key(i));
+      if (!cursor->valid()) {
+        ASSERT_FALSE(cursor->status().has_value());
+        EXPECT_EQ(cursor->status().error().code, EAGAIN);
+      }
+    }
+  }
+  EXPECT_EQ(m.disk->reads, reads);
+  EXPECT_GT(refused, 0);
+
+  // What has been read with waiting is then in memory.
+  EXPECT_TRUE(get(*m.store, Family::names, number_key(50)).has_value());
+  reads = m.disk->reads;
+  auto r = m.store->get(Family::names, number_key(50), Wait::no);
+  ASSERT_TRUE(r.has_value()) << r.error().message();
+  EXPECT_TRUE(r->has_value());
+  Batch batch;
+  batch.put(Family::names, "new", "row");
+  expect_ok(m.store->commit(batch, Wait::no));
+  r = m.store->get(Family::names, "new", Wait::no);
+  ASSERT_TRUE(r.has_value()) << r.error().message();
+  EXPECT_EQ(*r, "row");
+  EXPECT_EQ(m.disk->reads, reads);
+}
+
+TEST(Store, ALongScanReadsTheDeviceInLargeRequests) {
+  auto m = Machine::fresh(512 * MiB);
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 10000; ++i) put(*m.store, Family::blocks, number_key(i), random_bytes(random, 4096));
+  expect_ok(m.store->compact(Family::blocks, "", ""));
+  m.stop();
+  m.start();
+  CursorOptions options;
+  options.upper = number_key(10000);
+  options.readahead = ByteCount{2 * MiB};
+  options.fill_cache = false;
+  const std::uint64_t reads = m.disk->reads;
+  EXPECT_EQ(all(*m.store, Family::blocks, options).size(), 10000u);
+  EXPECT_LT(m.disk->reads - reads, 200u) << "40 MiB in requests of 2 MiB, and the indexes";
+}
+
+TEST(Store, SyncWithNothingNewTouchesNothing) {
+  auto m = Machine::fresh();
+  put(*m.store, Family::names, "a", "1");
+  expect_ok(m.store->sync());
+  const std::uint64_t flushes = m.disk->flushes, writes = m.disk->writes;
+  for (int i = 0; i < 10; ++i) expect_ok(m.store->sync());
+  EXPECT_EQ(m.disk->flushes, flushes);
+  EXPECT_EQ(m.disk->writes, writes);
+}
+
+TEST(Store, StatsTellWhatIsWhere) {
+  auto m = Machine::fresh();
+  EXPECT_EQ(m.store->stats().table_bytes, 0u);
+  for (int i = 0; i < 1000; ++i) put(*m.store, Family::blocks, number_key(i), std::string(4096, 'x'));
+  EXPECT_GT(m.store->stats().memtable_bytes, 0u);
+  expect_ok(m.store->flush());
+  const StoreStats stats = m.store->stats();
+  ASSERT_FALSE(stats.levels.empty());
+  EXPECT_GE(stats.raw_bytes, 1000u * 4096);
+  EXPECT_GT(stats.table_bytes, 0u);
+  EXPECT_LT(stats.table_bytes, stats.raw_bytes / 4);
+}
+
+TEST(Store, AVolumeThatLostItsStartIsRefusedAndNotMadeAnew) {
+  auto m = Machine::fresh();
+  put(*m.store, Family::names, "a", "1");
+  m.stop();
+  auto v = Volume::open(m.disk->device());
+  ASSERT_TRUE(v.has_value());
+  assert_ok((*v)->remove("CURRENT"));
+  assert_ok((*v)->commit());
+  const auto names = (*v)->list();
+  auto s = Store::open(**v, kv_test::quiet_options());
+  ASSERT_FALSE(s.has_value());
+  EXPECT_EQ(s.error().code, EUCLEAN);
+  EXPECT_EQ((*v)->list(), names);
+}
+
+TEST(Store, NothingButItsOwnFilesIsOnTheVolume) {
+  auto m = Machine::fresh();
+  put(*m.store, Family::names, "a", "1");
+  m.stop();
+  m.start();
+  for (const std::string& name : m.volume->list()) {
+    EXPECT_TRUE(name == "CURRENT" || name == "IDENTITY" || name.starts_with("MANIFEST-") ||
+                name.starts_with("OPTIONS-") || name.ends_with(".sst") || name.ends_with(".log"))
+        << name;
+  }
+}
+
+}  // namespace
+}  // namespace lsmfs
