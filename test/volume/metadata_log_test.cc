@@ -1,0 +1,184 @@
+#include "volume/metadata_log.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "volume/sparse_device.h"
+#include "volume/support.h"
+
+namespace lsmfs {
+namespace {
+
+using test::after_power_cut;
+using test::ok;
+using test::SparseDevice;
+using test::SparseImage;
+using test::Survivors;
+
+// The state these logs keep is a list of numbers; a delta adds one, a snapshot is the last few.
+class MetadataLogTest : public ::testing::Test {
+ protected:
+  static constexpr std::uint64_t kSize = 128 * MiB;
+
+  MetadataLogTest() {
+    superblock_.layout = *plan_layout(kSize);
+    superblock_.info.uuid = Uuid::random();
+  }
+
+  static std::string delta(std::uint64_t n, std::size_t filler) {
+    std::string s;
+    put_varint(s, n);
+    put_string(s, std::string(filler, static_cast<char>('a' + n % 26)));
+    return s;
+  }
+
+  // The last number in the log; what is read must be an unbroken count.
+  Result<std::uint64_t> load(Device& device, std::optional<MetadataLog>* log = nullptr) {
+    std::uint64_t last = 0;
+    bool first = true;
+    auto loaded = MetadataLog::load(device, superblock_, [&](std::string_view payload) -> Result<void> {
+      Reader in(payload);
+      while (!in.at_end()) {
+        const std::uint64_t n = in.varint();
+        in.string();
+        if (!in.ok() || (!first && n != last + 1)) return make_error(EUCLEAN, "broken count");
+        last = n;
+        first = false;
+      }
+      return {};
+    });
+    if (!loaded) return std::move(loaded.error());
+    if (log) log->emplace(std::move(*loaded));
+    return last;
+  }
+
+  void append(MetadataLog& log, std::uint64_t n, std::size_t filler) {
+    ASSERT_TRUE(ok(log.append(delta(n, filler), [&] { return delta(n, 100); })));
+  }
+
+  SuperblockInfo superblock_;
+};
+
+TEST_F(MetadataLogTest, ReplaysThroughManySwitchesOfTheArea) {
+  SparseDevice device{SparseImage(kSize)};
+  ASSERT_TRUE(ok(MetadataLog::format(device, superblock_, delta(0, 0))));
+  std::mt19937_64 random(5);
+  std::optional<MetadataLog> log;
+  ASSERT_EQ(*load(device, &log), 0u);
+  for (std::uint64_t n = 1; n < 3000; ++n) {
+    append(*log, n, random() % 9000);
+    if (n % 37 == 0) {
+      auto last = load(device, &log);
+      ASSERT_TRUE(ok(last));
+      ASSERT_EQ(*last, n);
+    }
+  }
+  EXPECT_GT(log->generation(), 8u);
+}
+
+TEST_F(MetadataLogTest, LosesOnlyTheRecordThatWasNotFlushedWhereverThePowerIsCut) {
+  const std::uint64_t seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937_64 random(seed);
+  const SparseImage empty(kSize);
+  SparseDevice device{empty};
+  device.record();
+  ASSERT_TRUE(ok(MetadataLog::format(device, superblock_, delta(0, 0))));
+  ASSERT_TRUE(ok(device.flush()));
+  std::optional<MetadataLog> log;
+  ASSERT_TRUE(ok(load(device, &log)));
+  std::vector<std::size_t> flushed_at = {device.events()};  // by number
+  for (std::uint64_t n = 1; n < 60; ++n) {
+    append(*log, n, 1 + random() % 90000);
+    ASSERT_TRUE(ok(device.flush()));
+    flushed_at.push_back(device.events());
+  }
+  ASSERT_GT(log->generation(), 2u);
+  const auto trace = device.trace();
+  for (std::size_t events = flushed_at[0]; events <= trace.size(); ++events) {
+    for (Survivors which : {Survivors::all, Survivors::none, Survivors::random_torn, Survivors::random_torn}) {
+      SparseDevice cut{after_power_cut(empty, trace, events, which, random)};
+      std::uint64_t durable = 0;
+      while (durable + 1 < flushed_at.size() && flushed_at[durable + 1] <= events) ++durable;
+      std::optional<MetadataLog> recovered;
+      auto last = load(cut, &recovered);
+      ASSERT_TRUE(ok(last)) << "after event " << events;
+      ASSERT_GE(*last, durable);
+      ASSERT_LE(*last, durable + 1);
+      // And it goes on from there.
+      append(*recovered, *last + 1, 5000);
+      ASSERT_EQ(*load(cut), *last + 1);
+    }
+  }
+}
+
+TEST_F(MetadataLogTest, EndsAtARecordTornAtAnyBlock) {
+  SparseDevice device{SparseImage(kSize)};
+  ASSERT_TRUE(ok(MetadataLog::format(device, superblock_, delta(0, 0))));
+  std::optional<MetadataLog> log;
+  ASSERT_TRUE(ok(load(device, &log)));
+  append(*log, 1, 100);
+  append(*log, 2, 50000);  // 13 blocks
+  const std::uint64_t start = superblock_.layout.metadata[0].start + 2 * kDeviceBlock;
+  const SparseImage whole = device.image();
+  const AlignedBuffer zeros(kDeviceBlock);
+  for (std::uint64_t block = 0; block < 13; ++block) {
+    SparseDevice torn{whole};
+    ASSERT_TRUE(ok(torn.write(ByteOffset{start + block * kDeviceBlock}, zeros.bytes())));
+    auto last = load(torn);
+    ASSERT_TRUE(ok(last));
+    EXPECT_EQ(*last, 1u) << "block " << block;
+  }
+}
+
+TEST_F(MetadataLogTest, ReportsADamagedRecordThatLaterOnesProve) {
+  SparseDevice device{SparseImage(kSize)};
+  ASSERT_TRUE(ok(MetadataLog::format(device, superblock_, delta(0, 0))));
+  std::optional<MetadataLog> log;
+  ASSERT_TRUE(ok(load(device, &log)));
+  for (std::uint64_t n = 1; n < 10; ++n) append(*log, n, 10);
+  AlignedBuffer block(kDeviceBlock);
+  const ByteOffset at{superblock_.layout.metadata[0].start + 4 * kDeviceBlock};
+  ASSERT_TRUE(ok(device.read(at, block.bytes())));
+  block.data()[45] ^= std::byte{1};
+  ASSERT_TRUE(ok(device.write(at, block.bytes())));
+  EXPECT_EQ(load(device).error().code, EUCLEAN);
+}
+
+TEST_F(MetadataLogTest, ReportsADamagedSnapshotInsteadOfFallingBackToAnOldOne) {
+  SparseDevice device{SparseImage(kSize)};
+  ASSERT_TRUE(ok(MetadataLog::format(device, superblock_, delta(0, 0))));
+  std::optional<MetadataLog> log;
+  ASSERT_TRUE(ok(load(device, &log)));
+  std::uint64_t n = 1;
+  while (log->generation() == 1) append(*log, n++, 30000);
+  append(*log, n++, 10);
+  AlignedBuffer block(kDeviceBlock);
+  const ByteOffset at{superblock_.layout.metadata[1].start};
+  ASSERT_TRUE(ok(device.read(at, block.bytes())));
+  block.data()[45] ^= std::byte{1};
+  ASSERT_TRUE(ok(device.write(at, block.bytes())));
+  EXPECT_EQ(load(device).error().code, EUCLEAN);
+}
+
+TEST_F(MetadataLogTest, IgnoresRecordsOfAnotherVolume) {
+  SparseDevice device{SparseImage(kSize)};
+  ASSERT_TRUE(ok(MetadataLog::format(device, superblock_, delta(0, 0))));
+  superblock_.info.uuid = Uuid::random();
+  EXPECT_EQ(load(device).error().code, EUCLEAN);
+}
+
+TEST_F(MetadataLogTest, RefusesASnapshotThatDoesNotFitAndKeepsWhatThereIs) {
+  SparseDevice device{SparseImage(kSize)};
+  ASSERT_TRUE(ok(MetadataLog::format(device, superblock_, delta(0, 0))));
+  std::optional<MetadataLog> log;
+  ASSERT_TRUE(ok(load(device, &log)));
+  append(*log, 1, 10);
+  const std::string huge = delta(2, 2 * MiB);
+  EXPECT_EQ(log->append(huge, [&] { return huge; }).error().code, ENOSPC);
+  EXPECT_EQ(*load(device), 1u);
+}
+
+}  // namespace
+}  // namespace lsmfs
