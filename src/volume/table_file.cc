@@ -130,6 +130,9 @@ Result<void> TableFile::sync() {
     LSMFS_TRY(shared_.journal.check());
     if (changed_) {
       LSMFS_TRY(write_buffer());
+      // Synced bytes that moved must be durable in their new place before a record points there; for
+      // bytes that were never synced record and data may share a flush.
+      if (!replaced_.empty()) LSMFS_TRY(shared_.journal.reach(shared_.journal.next_round()));
       const std::uint64_t end = whole_granules(size_now());
       std::string operations;
       if (recorded_ < end || !replaced_.empty()) {

@@ -10,8 +10,8 @@
 namespace lsmfs {
 namespace {
 
-using test::after_power_cut;
 using test::ok;
+using test::PowerCut;
 using test::SparseDevice;
 using test::SparseImage;
 using test::Survivors;
@@ -96,9 +96,12 @@ TEST_F(MetadataLogTest, LosesOnlyTheRecordThatWasNotFlushedWhereverThePowerIsCut
   }
   ASSERT_GT(log->generation(), 2u);
   const auto trace = device.trace();
-  for (std::size_t events = flushed_at[0]; events <= trace.size(); ++events) {
+  PowerCut power(empty, trace);
+  while (power.advance()) {
+    const std::size_t events = power.events();
+    if (events < flushed_at[0]) continue;
     for (Survivors which : {Survivors::all, Survivors::none, Survivors::random_torn, Survivors::random_torn}) {
-      SparseDevice cut{after_power_cut(empty, trace, events, which, random)};
+      SparseDevice cut{power.image(which, random)};
       std::uint64_t durable = 0;
       while (durable + 1 < flushed_at.size() && flushed_at[durable + 1] <= events) ++durable;
       std::optional<MetadataLog> recovered;

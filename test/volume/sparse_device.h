@@ -121,41 +121,45 @@ class SparseDevice : public Device {
 // Which of the writes since the last flush survive.
 enum class Survivors { all, none, random_whole, random_torn };
 
-// The image after a power cut right after event `events` of the trace.
-inline SparseImage after_power_cut(SparseImage start, const std::vector<TraceEvent>& trace, std::size_t events, Survivors which,
-                                   std::mt19937_64& random) {
-  std::size_t flushed = 0;
-  for (std::size_t i = 0; i < events; ++i) {
-    if (trace[i].flush) flushed = i;
-  }
-  for (std::size_t i = 0; i < flushed; ++i) {
-    if (!trace[i].flush) start.write(trace[i].at, *trace[i].data);
-  }
-  std::vector<std::size_t> open;
-  for (std::size_t i = flushed; i < events; ++i) {
-    if (!trace[i].flush) open.push_back(i);
-  }
-  const unsigned chance = static_cast<unsigned>(random() % 100);
-  for (std::size_t i : open) {
-    const Bytes data = *trace[i].data;
-    switch (which) {
-      case Survivors::none: break;
-      case Survivors::all: start.write(trace[i].at, data); break;
-      case Survivors::random_whole:
-        if (random() % 100 < chance) start.write(trace[i].at, data);
-        break;
-      case Survivors::random_torn:
-        if (random() % 100 < chance) {
-          start.write(trace[i].at, data);
-        } else if (random() % 2) {
-          for (std::uint64_t s = 0; s < data.size(); s += kSector) {
-            if (random() % 2) start.write_sectors(trace[i].at + s, data.subspan(s, kSector));
-          }
-        }
-        break;
+// The images that a power cut can leave, at one point of a trace after the other.
+class PowerCut {
+ public:
+  PowerCut(SparseImage start, const std::vector<TraceEvent>& trace) : durable_(std::move(start)), trace_(trace) {}
+
+  // Lets one more event happen; false at the end of the trace.
+  bool advance() {
+    if (events_ == trace_.size()) return false;
+    if (trace_[events_].flush) {
+      for (; flushed_ < events_; ++flushed_) {
+        if (!trace_[flushed_].flush) durable_.write(trace_[flushed_].at, *trace_[flushed_].data);
+      }
     }
+    ++events_;
+    return true;
   }
-  return start;
-}
+  std::size_t events() const { return events_; }  // that have happened
+
+  SparseImage image(Survivors which, std::mt19937_64& random) const {
+    SparseImage image = durable_;
+    const unsigned chance = static_cast<unsigned>(random() % 100);
+    for (std::size_t i = flushed_; i < events_; ++i) {
+      if (trace_[i].flush) continue;
+      const Bytes data = *trace_[i].data;
+      if (which == Survivors::all || (which != Survivors::none && random() % 100 < chance)) {
+        image.write(trace_[i].at, data);
+      } else if (which == Survivors::random_torn && random() % 2) {
+        for (std::uint64_t s = 0; s < data.size(); s += kSector) {
+          if (random() % 2) image.write_sectors(trace_[i].at + s, data.subspan(s, kSector));
+        }
+      }
+    }
+    return image;
+  }
+
+ private:
+  SparseImage durable_;
+  const std::vector<TraceEvent>& trace_;
+  std::size_t events_ = 0, flushed_ = 0;
+};
 
 }  // namespace lsmfs::test
