@@ -1,8 +1,5 @@
 #include "fuse/directory_reply.h"
 
-#include <linux/fuse.h>
-
-#include <cstddef>
 #include <cstring>
 
 #include "fuse/attributes.h"
@@ -28,17 +25,9 @@ bool DirectoryReply::add(const DirEntry& entry) {
     size = fuse_add_direntry(req_, to, room, name, &attr, static_cast<off_t>(entry.next_cookie));
   }
   if (size > room) return false;
-  last_ = used_;
   used_ += size;
   if (plus_ && !dots) looked_up_.push_back(entry.attr.ino);
   return true;
-}
-
-void DirectoryReply::mark_end() {
-  if (used_ == 0) return;
-  const std::size_t dirent = last_ + (plus_ ? offsetof(fuse_direntplus, dirent) : 0);
-  const std::uint64_t end = kEndCookie;
-  std::memcpy(buffer_.data() + dirent + offsetof(fuse_dirent, off), &end, sizeof end);
 }
 
 }  // namespace lsmfs

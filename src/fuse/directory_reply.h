@@ -8,10 +8,6 @@
 
 namespace lsmfs {
 
-// The cookie of a directory's last entry. The kernel asks once more after it, and can be answered
-// without asking the tree.
-inline constexpr std::uint64_t kEndCookie = INT64_MAX;
-
 class DirectoryReply {
  public:
   // `buffer` must outlive the reply.
@@ -19,8 +15,6 @@ class DirectoryReply {
 
   // False when it does not fit any more.
   bool add(const DirEntry& entry);
-  // Says that the last entry added was the directory's last.
-  void mark_end();
 
   Bytes bytes() const { return buffer_.first(used_); }
   // The inodes whose lookup count the kernel raises when it gets the reply.
@@ -31,7 +25,6 @@ class DirectoryReply {
   MutableBytes buffer_;
   bool plus_;
   std::size_t used_ = 0;
-  std::size_t last_ = 0;  // where the last entry begins
   std::vector<Ino> looked_up_;
 };
 

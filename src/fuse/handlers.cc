@@ -180,13 +180,9 @@ void list(fuse_req_t req, fuse_ino_t dir, std::size_t size, off_t cookie, bool p
   serve(req, [&tree, req, dir, size, cookie = static_cast<std::uint64_t>(cookie), plus](
                  Wait wait) -> Result<DirectoryReply> {
     DirectoryReply reply(req, scratch(size), plus);
-    if (cookie == kEndCookie) return reply;
-    bool full = false;
-    LSMFS_TRY(tree.readdir(Ino{dir}, cookie, plus, [&](const DirEntry& entry) {
-      full = !reply.add(entry);
-      return !full;
-    }, wait));
-    if (!full) reply.mark_end();
+    auto listed = tree.readdir(Ino{dir}, cookie, plus, [&](const DirEntry& entry) { return reply.add(entry); }, wait);
+    // What was given before an error counts; the kernel asks for the rest and gets the error then.
+    if (!listed && reply.bytes().empty()) return std::move(listed.error());
     return reply;
   });
 }

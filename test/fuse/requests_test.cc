@@ -100,14 +100,6 @@ TEST_F(Requests, ListingAColdDirectoryCostsABufferfulEach) {
   EXPECT_EQ(mounted_->requests(FUSE_READDIR), 0u) << "every buffer comes with attributes";
 }
 
-TEST_F(Requests, TheEndOfADirectoryIsAnsweredWithoutTheTree) {
-  ASSERT_EQ(::mkdir(path("d").c_str(), 0755), 0);
-  ASSERT_EQ(write_file(path("d/f"), ""), 0);
-  const auto before = tree_.calls("readdir");
-  EXPECT_EQ(list("d"), 3);
-  EXPECT_EQ(tree_.calls("readdir"), before + 1);
-}
-
 TEST_F(Requests, ANameThatIsMissingIsAskedForOnce) {
   EXPECT_EQ(cost([&] { EXPECT_NE(::access(path("missing").c_str(), F_OK), 0); }), 1u);
   EXPECT_EQ(cost([&] { EXPECT_NE(::access(path("missing").c_str(), F_OK), 0); }), 0u);

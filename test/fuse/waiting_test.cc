@@ -127,6 +127,32 @@ TEST_F(Waiting, SyncWaitsOnAWorker) {
   ::close(fd);
 }
 
+// Gives half of a directory and then fails.
+class HalfListed : public MemoryTree {
+ public:
+  Result<void> readdir(Ino dir, std::uint64_t cookie, bool plus, const DirVisitor& visit, Wait wait) override {
+    int given = 0;
+    LSMFS_TRY(MemoryTree::readdir(dir, cookie, plus, [&](const DirEntry& entry) {
+      return given < 5 && visit(entry) && ++given > 0;
+    }, wait));
+    if (given == 5) return make_error(wait == Wait::no ? EAGAIN : EIO, "the rest");
+    return {};
+  }
+};
+
+TEST_F(Waiting, WhatAListingGaveBeforeItHadToWaitIsNotLostNorGivenTwice) {
+  HalfListed tree;
+  Mounted mounted(tree);
+  std::vector<std::string> expected, listed;
+  for (int i = 0; i < 40; ++i) {
+    expected.push_back("f" + std::to_string(100 + i));
+    ASSERT_EQ(write_file(mounted.path(expected.back()), ""), 0);
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(mounted.root())) listed.push_back(entry.path().filename());
+  EXPECT_EQ(listed, expected);
+  mounted.stop();
+}
+
 TEST_F(Waiting, ManyThreadsGetTheirOwnAnswers) {
   tree_.set_hook([n = std::make_shared<std::atomic<unsigned>>(0)](const std::string&, Wait wait) -> Result<void> {
     if (wait == Wait::no && n->fetch_add(1) % 3 != 0) return make_error(EAGAIN, "");

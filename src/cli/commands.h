@@ -1,0 +1,34 @@
+// The commands: each has its arguments as a struct and one function that does it, prints what went
+// wrong as one line on stderr, and gives the exit code.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace lsmfs::cli {
+
+struct MkfsArguments {
+  std::string path;   // device or image
+  std::string label;
+  std::string size;   // empty: as large as it is
+  bool force = false;
+};
+int mkfs(const MkfsArguments& arguments);
+
+struct MountArguments {
+  std::string path, directory;
+  std::vector<std::string> options;  // as given with -o, commas and all
+  bool foreground = false;
+  std::string log;  // a file; empty: syslog, or stderr in the foreground
+};
+int mount(const MountArguments& arguments);
+
+int umount(const std::string& directory);
+
+struct InfoArguments {
+  std::string path;  // device, image, or any file or directory in a mount
+  bool json = false;
+};
+int info(const InfoArguments& arguments);
+
+}  // namespace lsmfs::cli

@@ -1,0 +1,23 @@
+// Who has a device or image now, and what is on it.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "lsmfs/base.h"
+#include "lsmfs/device.h"
+
+namespace lsmfs::cli {
+
+// "mounted at /mnt", "used as swap", ...; nullopt: nobody that could be found. `path` is absolute
+// and without symbolic links. A daemon that is just finishing is not seen here.
+std::optional<std::string> in_use(const std::string& path);
+
+// Where a daemon of ours serves `path`; nullopt: nowhere.
+std::optional<std::string> mounted_where(const std::string& path);
+
+// "ext4 (label data)", "an lsmfs (label x)", "a partition table (gpt)": what mkfs would destroy;
+// nullopt: nothing known.
+Result<std::optional<std::string>> signature(Device& device);
+
+}  // namespace lsmfs::cli

@@ -1,0 +1,115 @@
+#include "cli/facts.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/sizes.h"
+
+namespace lsmfs::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string date_of(std::int64_t nanoseconds) {
+  const std::time_t seconds = nanoseconds / 1'000'000'000;
+  std::tm utc{};
+  gmtime_r(&seconds, &utc);
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", utc);
+}
+
+}  // namespace
+
+std::string facts_json(Opened& opened, const std::string& mount_point) {
+  const VolumeInfo volume = opened.volume().info();
+  const VolumeUsage usage = opened.volume().usage();
+  const Store::Space space = opened.store().space();
+  const StoreStats stats = opened.store().stats();
+  const TreeCounts counts = opened.tree().counts();
+
+  Json json;
+  json["label"] = volume.label;
+  json["uuid"] = volume.uuid.text();
+  json["format_version"] = volume.version;
+  json["created"] = date_of(volume.created_ns);
+  json["program_version"] = LSMFS_VERSION;
+  json["device"] = opened.device().path();
+  json["device_bytes"] = volume.device_size.v;
+  if (!mount_point.empty()) json["mount_point"] = mount_point;
+  json["read_only"] = !opened.volume().writable();
+  if (const auto failure = opened.volume().failure()) json["stopped_by"] = failure->message();
+  json["space"] = {{"total_bytes", space.total.v},
+                   {"used_bytes", space.total.v - std::min(space.free.v, space.total.v)},
+                   {"free_bytes", space.free.v}};
+  json["compression"] = {{"raw_bytes", stats.raw_bytes}, {"stored_bytes", stats.table_bytes}};
+  if (stats.table_bytes > 0) {
+    json["compression"]["ratio"] = static_cast<double>(stats.raw_bytes) / static_cast<double>(stats.table_bytes);
+  }
+  json["files"] = {{"regular", counts.regular},
+                   {"directories", counts.directories},
+                   {"symlinks", counts.symlinks},
+                   {"others", counts.others}};
+  json["levels"] = Json::array();
+  for (const auto& level : stats.levels) {
+    json["levels"].push_back({{"level", level.level}, {"tables", level.files}, {"bytes", level.bytes.v}});
+  }
+  json["memory"] = {{"unwritten_bytes", stats.memtable_bytes}, {"cache_bytes", stats.cache_bytes}};
+  json["volume"] = {{"files", usage.files},
+                    {"table_bytes", usage.table_total.v},
+                    {"table_free_bytes", usage.table_free.v},
+                    {"largest_free_bytes", usage.largest_free.v},
+                    {"fixed_bytes", usage.fixed_total.v},
+                    {"fixed_free_bytes", usage.fixed_free.v}};
+  // A path is bytes and JSON is UTF-8.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+std::optional<std::string> facts_text(const std::string& text) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object()) return std::nullopt;
+  std::string out;
+  const auto line = [&](std::string_view name, std::string_view value) {
+    out += fmt::format("{:<13}{}\n", fmt::format("{}:", name), value);
+  };
+  const auto at = [&](const char* path) -> const Json& {
+    static const Json nothing;
+    const Json::json_pointer pointer(path);
+    return json.contains(pointer) ? json.at(pointer) : nothing;
+  };
+  const auto number = [&](const char* path) { return at(path).is_number_unsigned() ? at(path).get<std::uint64_t>() : 0; };
+  const auto word = [&](const char* path) { return at(path).is_string() ? at(path).get<std::string>() : ""; };
+
+  line("device", word("/device"));
+  if (!word("/mount_point").empty()) {
+    line("mounted at", word("/mount_point") + (at("/read_only") == true ? " (read-only)" : ""));
+  }
+  if (!word("/stopped_by").empty()) line("stopped by", word("/stopped_by"));
+  line("label", word("/label").empty() ? "(none)" : word("/label"));
+  line("uuid", word("/uuid"));
+  line("version", std::to_string(number("/format_version")));
+  line("created", word("/created"));
+  line("device size", format_size(number("/device_bytes")));
+  line("total", format_size(number("/space/total_bytes")));
+  line("used", format_size(number("/space/used_bytes")));
+  line("free", format_size(number("/space/free_bytes")));
+  if (at("/compression/ratio").is_number()) {
+    line("compression", fmt::format("{:.2f} ({} in {})", at("/compression/ratio").get<double>(),
+                                    format_size(number("/compression/raw_bytes")),
+                                    format_size(number("/compression/stored_bytes"))));
+  }
+  line("files", fmt::format("{} regular, {} directories, {} symlinks, {} others", number("/files/regular"),
+                            number("/files/directories"), number("/files/symlinks"), number("/files/others")));
+  if (at("/levels").is_array()) {
+    for (std::size_t i = 0; i < at("/levels").size(); ++i) {
+      const std::string prefix = fmt::format("/levels/{}/", i);
+      line(fmt::format("level {}", number((prefix + "level").c_str())),
+           fmt::format("{} in {} tables", format_size(number((prefix + "bytes").c_str())),
+                       number((prefix + "tables").c_str())));
+    }
+  }
+  if (number("/memory/unwritten_bytes") > 0) line("in memory", format_size(number("/memory/unwritten_bytes")));
+  return out;
+}
+
+}  // namespace lsmfs::cli

@@ -1,0 +1,119 @@
+// lsmfs mkfs: makes an empty file system.
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/device_use.h"
+#include "cli/exit_codes.h"
+#include "cli/messages.h"
+#include "cli/opened.h"
+#include "cli/paths.h"
+#include "cli/sizes.h"
+
+namespace lsmfs::cli {
+namespace {
+
+// An image that was made here, and goes again unless all succeeds.
+class NewImage {
+ public:
+  NewImage() = default;
+  NewImage(const NewImage&) = delete;
+  NewImage& operator=(const NewImage&) = delete;
+  ~NewImage() {
+    if (!path_.empty()) ::unlink(path_.c_str());
+  }
+  Result<void> create(const std::string& path, ByteCount size) {
+    // Somebody else's file of that name must survive, so ours is made under O_EXCL first.
+    const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (fd < 0) return make_error(errno, path);
+    ::close(fd);
+    path_ = path;
+    return create_image(path, size);
+  }
+  void keep() { path_.clear(); }
+
+ private:
+  std::string path_;
+};
+
+Problem too_small(const std::string& path, std::uint64_t bytes) {
+  return {kFailure, fmt::format("{}: is too small: {} bytes, at least {} ({}) are needed", path, bytes, kDeviceMin,
+                                format_size(kDeviceMin))};
+}
+
+// What --size says about a path; nullopt: all is well.
+std::optional<Problem> check_size(const std::string& path, const std::optional<ByteCount>& size, NewImage& image) {
+  struct stat facts {};
+  if (stat(path.c_str(), &facts) == 0) {
+    if (!size) return std::nullopt;
+    if (!S_ISREG(facts.st_mode)) return Problem{kUsage, path + ": --size is for images, not for devices"};
+    if (static_cast<std::uint64_t>(facts.st_size) == size->v) return std::nullopt;
+    return Problem{kUsage, fmt::format("{}: exists and has {} bytes; leave out --size, or remove it", path, facts.st_size)};
+  }
+  if (errno != ENOENT) return Problem{kFailure, explain(path, make_error(errno, path))};
+  if (!size) return Problem{kFailure, path + ": does not exist; give --size to make an image of that size"};
+  if (size->v < kDeviceMin) return too_small(path, size->v);
+  if (const auto made = image.create(path, *size); !made) {
+    // ENOENT is about the folder here.
+    return Problem{kFailure, made.error().code == ENOENT ? path + ": its folder does not exist"
+                                                         : explain(path, made.error())};
+  }
+  return std::nullopt;
+}
+
+Result<VolumeInfo> make_file_system(Device& device, const std::string& label) {
+  LSMFS_TRY(Volume::format(device, {.label = label}));
+  LSMFS_ASSIGN(const auto volume, Volume::open(device));
+  LSMFS_ASSIGN(const auto store, Store::open(*volume, {}));
+  LSMFS_TRY(Tree::format(*store));
+  if (getuid() != 0) {
+    // Who makes an image wants to write in it.
+    LSMFS_ASSIGN(const auto tree, Tree::open(*store, {}));
+    AttrChange owner;
+    owner.uid = getuid();
+    owner.gid = getgid();
+    LSMFS_TRY(tree->setattr(kRootIno, owner, Wait::yes));
+    LSMFS_TRY(tree->close());
+  }
+  LSMFS_TRY(store->close());
+  return volume->info();
+}
+
+}  // namespace
+
+int mkfs(const MkfsArguments& arguments) {
+  std::optional<ByteCount> size;
+  if (!arguments.size.empty()) {
+    size = parse_size(arguments.size);
+    if (!size) return report({kUsage, fmt::format("--size {}: is not a size; write 4G or 512M", arguments.size)});
+    size->v = round_down(size->v, kDeviceBlock);
+  }
+  const std::string path = absolute_path(arguments.path);
+  NewImage image;
+  if (const auto problem = check_size(path, size, image)) return report(*problem);
+  if (const auto user = in_use(path)) {
+    return report({kFailure, fmt::format("{}: is in use: {}; unmount it or end that first", path, *user)});
+  }
+  auto device = open_device(path, Access::read_write, Sharing::exclusive);
+  if (!device) return report({kFailure, explain(path, device.error())});
+  if ((*device)->size().v < kDeviceMin) return report(too_small(path, (*device)->size().v));
+  if (!arguments.force) {
+    const auto found = signature(**device);
+    if (!found) return report({kFailure, explain(path, found.error())});
+    if (*found) return report({kFailure, fmt::format("{}: holds {}; -f destroys it", path, **found)});
+  }
+  const auto made = make_file_system(**device, arguments.label);
+  if (!made) return report({kFailure, explain(path, made.error())});
+  image.keep();
+  fmt::print("{}: lsmfs {}{}, {}\n", path, made->uuid.text(),
+             made->label.empty() ? "" : fmt::format(", label {}", made->label), format_size(made->device_size.v));
+  return kOk;
+}
+
+}  // namespace lsmfs::cli

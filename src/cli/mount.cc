@@ -1,0 +1,208 @@
+// lsmfs mount: opens everything, mounts, and serves until it is unmounted.
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <optional>
+#include <thread>
+
+#include "cli/commands.h"
+#include "cli/daemon.h"
+#include "cli/device_use.h"
+#include "cli/exit_codes.h"
+#include "cli/facts.h"
+#include "cli/log.h"
+#include "cli/messages.h"
+#include "cli/mount_options.h"
+#include "cli/opened.h"
+#include "cli/paths.h"
+#include "lsmfs/fuse.h"
+
+namespace lsmfs::cli {
+namespace {
+
+// A daemon whose mount is gone may still be writing what it has. Its lock tells.
+constexpr auto kPredecessorPatience = std::chrono::seconds(60);
+constexpr auto kRetryEvery = std::chrono::milliseconds(50);
+
+int exit_code_of(const Error& error) {
+  switch (error.code) {
+    case EACCES:
+    case EPERM:
+      return kUsage;
+    case ENOMEM:
+    case ENODEV:
+      return kSystemError;
+    default:
+      return kMountFailure;
+  }
+}
+
+std::optional<Problem> check_mount_point(const std::string& directory, const std::string& source) {
+  const auto table = mount_table();
+  if (!table) return Problem{kSystemError, table.error().message()};
+  const MountEntry* top = nullptr;
+  for (const auto& entry : *table) {
+    if (entry.mount_point == directory) top = &entry;
+  }
+  struct stat facts {};
+  const int code = stat(directory.c_str(), &facts) == 0 ? 0 : errno;
+  if (code == ENOTCONN) {
+    return Problem{kMountFailure, fmt::format("{}: is a mount whose daemon is gone; take it away with umount -l {}",
+                                              directory, directory)};
+  }
+  if (code == ENOENT) return Problem{kMountFailure, directory + ": does not exist; make the directory first"};
+  if (code == EACCES) return Problem{kUsage, directory + ": no permission to mount there"};
+  if (code != 0) return Problem{kMountFailure, make_error(code, directory).message()};
+  if (!S_ISDIR(facts.st_mode)) return Problem{kMountFailure, directory + ": is not a directory"};
+  if (top != nullptr && top->source == source) {
+    return Problem{kMountFailure, fmt::format("{}: {} is mounted here already", directory, source)};
+  }
+  if (top != nullptr) {
+    return Problem{kMountFailure, fmt::format("{}: is in use as the mount point of {} ({}); choose another directory",
+                                              directory, top->source, top->type)};
+  }
+  return std::nullopt;
+}
+
+// Errors of what Mount::start says, in words for the mount point.
+std::string explain_mounting(const std::string& directory, const Error& error) {
+  switch (error.code) {
+    case ENODEV:
+      return "/dev/fuse: is not there; load the kernel module with modprobe fuse";
+    case EBUSY:
+      return directory + ": is in use, or the device is; unmount it first";
+    case EPERM:
+      if (error.context.starts_with("fusermount3")) return fmt::format("{}: {}", directory, error.context);
+      return fmt::format("{}: no permission to mount ({})", directory, error.context);
+    case ENOENT:
+      if (error.context == "fusermount3") return "fusermount3: is not installed, and only root can mount without it";
+      [[fallthrough]];
+    default:
+      return fmt::format("{}: {}", directory, error.message());
+  }
+}
+
+class Service {
+ public:
+  Service(const std::string& path, const std::string& directory, const ParsedOptions& options, std::shared_ptr<Log> log)
+      : path_(path), directory_(directory), options_(options), log_(std::move(log)) {}
+
+  int run(Starter& starter) {
+    if (const auto problem = begin(starter)) {
+      log_->warn(problem->text);
+      // Before the word goes out, so that nothing of this attempt is left when the command returns.
+      mount_.reset();
+      if (opened_) (void)opened_->close();
+      starter.failed(*problem);
+      return problem->exit_code;
+    }
+    int code = kOk;
+    const auto note = [&](const Result<void>& result, const char* what) {
+      if (result) return;
+      log_->warn(fmt::format("{}: {}: {}", path_, what, result.error().message()));
+      code = kMountFailure;
+    };
+    const auto served = mount_->serve(
+        [&] {
+          log_->info(fmt::format("{} is mounted at {}{}", path_, directory_, options_.read_only ? ", read-only" : ""));
+          starting_ = nullptr;
+          starter.ready();
+        },
+        [&] { note(opened_->close(), "closing"); });
+    note(served, "serving");
+    log_->info(fmt::format("{} is unmounted", path_));
+    return code;
+  }
+
+ private:
+  std::optional<Problem> begin(Starter& starter) {
+    starting_ = &starter;
+    OpenOptions open;
+    open.access = options_.read_only ? Access::read_only : Access::read_write;
+    open.store.cache = options_.cache;
+    open.tree.atime = options_.atime;
+    open.tree.sync_interval_ms = options_.sync_interval_ms;
+    open.notice = [this](std::string_view line) { notice(line); };
+    auto opened = open_patiently(open);
+    if (!opened) {
+      std::string text = explain(path_, opened.error());
+      if (opened.error().code == EROFS) text += "; mount it with -o ro";
+      return Problem{exit_code_of(opened.error()), text};
+    }
+    opened_.emplace(std::move(*opened));
+
+    MountOptions mount;
+    mount.source = path_;
+    mount.mount_point = directory_;
+    mount.block_device = opened_->device().is_block_device() && geteuid() == 0;
+    mount.read_only = options_.read_only;
+    mount.writeback = options_.writeback;
+    mount.kernel_options = options_.kernel;
+    mount.latency = options_.latency;
+    mount.notice = open.notice;
+    auto started = Mount::start(opened_->tree(), mount, [this] { return facts_json(*opened_, directory_); });
+    if (!started) return Problem{exit_code_of(started.error()), explain_mounting(directory_, started.error())};
+    mount_ = std::move(*started);
+    return std::nullopt;
+  }
+
+  Result<Opened> open_patiently(const OpenOptions& options) {
+    const auto deadline = std::chrono::steady_clock::now() + kPredecessorPatience;
+    for (bool said = false;;) {
+      auto opened = Opened::open(path_, options);
+      if (opened || opened.error().code != EBUSY || in_use(path_) || std::chrono::steady_clock::now() > deadline) {
+        return opened;
+      }
+      if (!said) notice(path_ + ": another lsmfs is still closing it; waiting");
+      said = true;
+      std::this_thread::sleep_for(kRetryEvery);
+    }
+  }
+
+  // Called from any thread of the layers below; the starter hears only of what comes before ready().
+  void notice(std::string_view line) {
+    log_->warn(line);
+    const std::lock_guard lock(mutex_);
+    if (Starter* starter = starting_) starter->notice(line);
+  }
+
+  std::string path_, directory_;
+  ParsedOptions options_;
+  std::shared_ptr<Log> log_;
+  std::mutex mutex_;
+  std::atomic<Starter*> starting_{nullptr};
+  std::optional<Opened> opened_;
+  std::unique_ptr<Mount> mount_;
+};
+
+}  // namespace
+
+int mount(const MountArguments& arguments) {
+  const auto options = parse_mount_options(arguments.options);
+  if (!options) return report({kUsage, options.error().context});
+  const std::string path = absolute_path(arguments.path), directory = absolute_path(arguments.directory);
+  if (const auto problem = check_mount_point(directory, path)) return report(*problem);
+  struct stat facts {};
+  if (stat(path.c_str(), &facts) != 0) {
+    const Error error = make_error(errno, path);
+    return report({exit_code_of(error), explain(path, error)});
+  }
+  if (const auto user = in_use(path)) {
+    return report({kMountFailure, fmt::format("{}: is in use: {}; unmount it or end that first", path, *user)});
+  }
+  if (access("/dev/fuse", F_OK) != 0) return report({kSystemError, explain_mounting(directory, make_error(ENODEV, ""))});
+
+  const std::string log_file = arguments.log.empty() ? "" : absolute_path(arguments.log);
+  auto log = Log::open(log_file, arguments.foreground);
+  if (!log) return report({kUsage, fmt::format("--log {}", log.error().message())});
+  return run_and_report(!arguments.foreground, [&](Starter& starter) {
+    Service service(path, directory, *options, *log);
+    return service.run(starter);
+  });
+}
+
+}  // namespace lsmfs::cli

@@ -1,0 +1,34 @@
+#include "cli/opened.h"
+
+namespace lsmfs::cli {
+
+Result<Opened> Opened::open(const std::string& path, const OpenOptions& options) {
+  Opened opened;
+  LSMFS_ASSIGN(opened.device_, open_device(path, options.access, options.sharing));
+  LSMFS_ASSIGN(opened.volume_, Volume::open(*opened.device_, {.notice = options.notice}));
+  StoreOptions store = options.store;
+  store.read_only = options.access == Access::read_only;
+  store.notice = options.notice;
+  LSMFS_ASSIGN(opened.store_, Store::open(*opened.volume_, store));
+  TreeOptions tree = options.tree;
+  tree.read_only = store.read_only;
+  tree.notice = options.notice;
+  LSMFS_ASSIGN(opened.tree_, Tree::open(*opened.store_, tree));
+  return opened;
+}
+
+Result<void> Opened::close() {
+  Result<void> result;
+  const auto note = [&](Result<void> step) {
+    if (!step && result) result = std::move(step);
+  };
+  if (tree_) note(tree_->close());
+  tree_.reset();
+  if (store_) note(store_->close());
+  store_.reset();
+  volume_.reset();
+  device_.reset();
+  return result;
+}
+
+}  // namespace lsmfs::cli

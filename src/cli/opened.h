@@ -1,0 +1,45 @@
+// A whole file system, opened: device, volume, store, tree, and taken down in the right order.
+#pragma once
+
+#include <memory>
+
+#include "lsmfs/device.h"
+#include "lsmfs/kv.h"
+#include "lsmfs/tree.h"
+#include "lsmfs/volume.h"
+
+namespace lsmfs::cli {
+
+struct OpenOptions {
+  Access access = Access::read_write;
+  Sharing sharing = Sharing::locked;
+  StoreOptions store;  // read_only and notice are set here
+  TreeOptions tree;    // the same
+  std::function<void(std::string_view)> notice = [](std::string_view) {};
+};
+
+class Opened {
+ public:
+  static Result<Opened> open(const std::string& path, const OpenOptions& options);
+  Opened(Opened&&) = default;
+  ~Opened() { (void)close(); }
+
+  // Writes everything and lets go of the device; the first error of all that is done. Once.
+  Result<void> close();
+
+  Device& device() { return *device_; }
+  Volume& volume() { return *volume_; }
+  Store& store() { return *store_; }
+  Tree& tree() { return *tree_; }
+
+ private:
+  Opened() = default;
+
+  // The destructors must run from the last to the first.
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Volume> volume_;
+  std::unique_ptr<Store> store_;
+  std::unique_ptr<Tree> tree_;
+};
+
+}  // namespace lsmfs::cli

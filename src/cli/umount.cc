@@ -1,0 +1,58 @@
+// lsmfs umount: returns when all is on disk.
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "cli/commands.h"
+#include "cli/exit_codes.h"
+#include "cli/messages.h"
+#include "cli/paths.h"
+#include "lsmfs/fuse.h"
+
+namespace lsmfs::cli {
+namespace {
+
+// The daemon of an image ends some time after the mount is gone; it holds a lock on the image until
+// all is written. Whoever may not open the image cannot wait for that.
+void wait_for_daemon(int fd) {
+  if (fd < 0) return;
+  while (flock(fd, LOCK_SH) != 0 && errno == EINTR) {
+  }
+  close(fd);
+}
+
+}  // namespace
+
+int umount(const std::string& given) {
+  const std::string directory = absolute_path(given);
+  const auto table = mount_table();
+  if (!table) return report({kSystemError, table.error().message()});
+  const MountEntry* top = nullptr;
+  for (const auto& entry : *table) {
+    if (entry.mount_point == directory) top = &entry;
+  }
+  if (top == nullptr) return report({kMountFailure, directory + ": is not mounted"});
+  if (!top->is_lsmfs()) {
+    return report({kMountFailure, fmt::format("{}: is a mount of type {}, not lsmfs; use umount", directory, top->type)});
+  }
+  // Opened before, since nothing says where the image is afterwards.
+  const int source = open(top->source.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  const auto done = unmount(directory, false);
+  if (!done) {
+    if (source >= 0) close(source);
+    switch (done.error().code) {
+      case EBUSY:
+        return report({kMountFailure, directory + ": is in use; end the programs that have files open there (fuser -m)"});
+      case EPERM:
+        return report({kUsage, directory + ": no permission to unmount it"});
+      default:
+        return report({kMountFailure, fmt::format("{}: {}", directory, done.error().message())});
+    }
+  }
+  wait_for_daemon(source);
+  return kOk;
+}
+
+}  // namespace lsmfs::cli
