@@ -1,0 +1,313 @@
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "cli/program.h"
+#include "lsmfs/volume.h"
+
+namespace lsmfs::test {
+namespace {
+
+class MountCommand : public MountFolder {
+ protected:
+  // Every mount writes its log here, so that a failing test can be understood.
+  std::string mount(const std::string& options = "") {
+    std::vector<std::string> arguments{"mount", path("image"), path("mnt"), "--log", path("log")};
+    if (!options.empty()) arguments.insert(arguments.end(), {"-o", options});
+    return accepted(arguments);
+  }
+  void write(const std::string& name, std::string_view data) {
+    std::ofstream file(path(name), std::ios::binary);
+    file.write(data.data(), static_cast<std::streamsize>(data.size()));
+    file.close();
+    EXPECT_TRUE(file.good()) << name;
+  }
+  std::string text(const std::string& name) const {
+    std::ifstream file(path(name), std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  // Both copies get this version and a checksum that fits.
+  void set_version(const std::string& name, std::uint32_t version) {
+    const std::uint64_t size = 128 * MiB;
+    for (const std::uint64_t offset : {std::uint64_t{0}, size - MiB}) {
+      std::string block = read(name, offset, 4096), number;
+      put_le32(number, version);
+      block.replace(8, 4, number);
+      block.replace(16, 8, std::string(8, '\0'));
+      std::string sum_bytes;
+      put_le64(sum_bytes, checksum(block));
+      block.replace(16, 8, sum_bytes);
+      patch(name, offset, block);
+    }
+  }
+};
+
+TEST_F(MountCommand, KeepsWhatWasWrittenOverAnUnmount) {
+  make_image("image");
+  make_directory("mnt");
+  mount();
+  EXPECT_TRUE(is_mounted("mnt"));
+  write("mnt/file", "contents");
+  accepted({"umount", path("mnt")});
+  EXPECT_FALSE(is_mounted("mnt"));
+  EXPECT_NE(text("mnt/file"), "contents");
+  mount();
+  EXPECT_EQ(text("mnt/file"), "contents");
+  EXPECT_NE(text("log").find("is mounted"), std::string::npos);
+}
+
+TEST_F(MountCommand, TakesRelativePathsAndLinks) {
+  make_image("image");
+  make_directory("mnt");
+  ASSERT_EQ(::symlink("image", path("link").c_str()), 0);
+  accepted({"mount", "link", "mnt/", "--log", "relative.log"}, {.folder = folder()});
+  EXPECT_TRUE(is_mounted("mnt"));
+  EXPECT_NE(text("relative.log").find("is mounted"), std::string::npos);
+  refused(1, {"mkfs", "-f", "link"}, {"in use", path("mnt")}, {.folder = folder()});
+  accepted({"umount", "./mnt"}, {.folder = folder()});
+  EXPECT_FALSE(is_mounted("mnt"));
+}
+
+TEST_F(MountCommand, RefusesWhatIsNotThereOrNotLsmfs) {
+  const std::string directory = make_directory("mnt");
+  refused(32, {"mount", path("missing"), directory}, {path("missing"), "does not exist"});
+  refused(32, {"mount", "/dev/no-such-device", directory}, {"does not exist"});
+  make_file("zeros", 150 * MiB);
+  refused(32, {"mount", path("zeros"), directory}, {"not lsmfs"});
+  make_file("tiny", 10);
+  refused(32, {"mount", path("tiny"), directory}, {"not lsmfs"});
+  refused(32, {"mount", folder(), directory}, {"neither"});
+  refused(32, {"mount", "/dev/null", directory}, {"neither"});
+  EXPECT_FALSE(is_mounted("mnt"));
+}
+
+TEST_F(MountCommand, RefusesANewerVersion) {
+  make_image("image");
+  make_directory("mnt");
+  set_version("image", kFormatVersion);
+  mount();  // the patching itself damages nothing
+  accepted({"umount", path("mnt")});
+  set_version("image", kFormatVersion + 1);
+  const auto before = sum("image");
+  refused(32, {"mount", path("image"), path("mnt")}, {path("image"), "newer"});
+  refused(1, {"info", path("image")}, {path("image"), "newer"});
+  refused(1, {"mkfs", path("image")}, {path("image"), "newer", "-f"});
+  EXPECT_EQ(sum("image"), before);
+}
+
+TEST_F(MountCommand, UsesTheSecondSuperblockAndSaysSo) {
+  make_image("image");
+  make_directory("mnt");
+  mount();
+  write("mnt/file", "contents");
+  accepted({"umount", path("mnt")});
+  patch("image", 100, "damage");
+  const Outcome outcome = run({"mount", path("image"), path("mnt"), "--log", path("log")});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_TRUE(outcome.is_one_line()) << outcome.err;
+  EXPECT_NE(outcome.err.find("superblock"), std::string::npos) << outcome.err;
+  EXPECT_NE(text("log").find("superblock"), std::string::npos);
+  EXPECT_EQ(text("mnt/file"), "contents");
+}
+
+TEST_F(MountCommand, RefusesWhenBothSuperblocksAreDamaged) {
+  make_image("image");
+  make_directory("mnt");
+  patch("image", 100, "damage");
+  patch("image", 127 * MiB + 100, "damage");
+  const auto before = sum("image");
+  refused(32, {"mount", path("image"), path("mnt")}, {path("image"), "damaged"});
+  EXPECT_EQ(sum("image"), before);
+}
+
+TEST_F(MountCommand, RefusesBadMountPoints) {
+  make_image("image");
+  make_file("file", 0);
+  const auto before = sum("image");
+  refused(32, {"mount", path("image"), path("missing")}, {path("missing"), "does not exist"});
+  refused(32, {"mount", path("image"), path("file")}, {path("file"), "not a directory"});
+  make_directory("taken");
+  ASSERT_EQ(::mount("none", path("taken").c_str(), "tmpfs", 0, nullptr), 0);
+  refused(32, {"mount", path("image"), path("taken")}, {path("taken"), "tmpfs"});
+  EXPECT_EQ(sum("image"), before);
+}
+
+TEST_F(MountCommand, RefusesASecondMount) {
+  make_image("image");
+  make_directory("mnt");
+  make_directory("other");
+  mount();
+  write("mnt/file", "contents");
+  refused(32, {"mount", path("image"), path("other")}, {path("image"), "in use", path("mnt")});
+  refused(32, {"mount", path("image"), path("mnt")}, {path("mnt"), "already"});
+  refused(1, {"mkfs", "-f", path("image")}, {"in use", path("mnt")});
+  EXPECT_FALSE(is_mounted("other"));
+  EXPECT_EQ(text("mnt/file"), "contents");
+}
+
+TEST_F(MountCommand, WaitsForAPredecessorThatIsStillClosing) {
+  make_image("image");
+  make_directory("mnt");
+  const int fd = ::open(path("image").c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_EQ(::flock(fd, LOCK_EX), 0);
+  // Closes the lock's last descriptor some time after the mount began.
+  const pid_t holder = ::fork();
+  if (holder == 0) {
+    ::usleep(300'000);
+    ::_exit(0);
+  }
+  ::close(fd);
+  const Outcome outcome = run({"mount", path("image"), path("mnt"), "--log", path("log")});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("closing"), std::string::npos) << outcome.err;
+  ::waitpid(holder, nullptr, 0);
+}
+
+TEST_F(MountCommand, RefusesWithoutDevFuse) {
+  make_image("image");
+  make_directory("mnt");
+  const auto before = sum("image");
+  refused(2, {"mount", path("image"), path("mnt")}, {"/dev/fuse", "modprobe"}, {.without_dev_fuse = true});
+  EXPECT_EQ(sum("image"), before);
+}
+
+TEST_F(MountCommand, NeedsPermission) {
+  make_image("image");
+  make_directory("mnt");
+  ASSERT_EQ(::chmod(folder().c_str(), 0755), 0);
+  ASSERT_EQ(::chmod(path("image").c_str(), 0600), 0);
+  const auto before = sum("image");
+  refused(1, {"mount", path("image"), path("mnt"), "--log", "/dev/null"}, {"permission"}, {.uid = 65534});
+  // Readable but not writable.
+  ASSERT_EQ(::chmod(path("image").c_str(), 0644), 0);
+  refused(1, {"mount", path("image"), path("mnt"), "--log", "/dev/null"}, {"permission"}, {.uid = 65534});
+  EXPECT_EQ(sum("image"), before);
+  EXPECT_FALSE(is_mounted("mnt"));
+}
+
+TEST_F(MountCommand, ReadOnlyChangesNothing) {
+  make_image("image");
+  make_directory("mnt");
+  mount();
+  write("mnt/file", "contents");
+  accepted({"umount", path("mnt")});
+  const auto before = sum("image");
+  mount("ro");
+  EXPECT_EQ(text("mnt/file"), "contents");
+  EXPECT_EQ(::unlink(path("mnt/file").c_str()), -1);
+  EXPECT_EQ(errno, EROFS);
+  accepted({"umount", path("mnt")});
+  EXPECT_EQ(sum("image"), before);
+}
+
+TEST_F(MountCommand, OptionsOfFstabAreAccepted) {
+  make_image("image");
+  make_directory("mnt");
+  mount("defaults,rw,noauto,nofail,_netdev,x-systemd.automount,user,comment=hello,relatime,nosuid,nodev,noexec,cache=64M,"
+        "sync_interval=1,latency=off");
+  write("mnt/script", "#!/bin/sh\n");
+  ASSERT_EQ(::chmod(path("mnt/script").c_str(), 0755), 0);
+  EXPECT_EQ(::access(path("mnt/script").c_str(), X_OK), -1) << "noexec";
+}
+
+TEST_F(MountCommand, ForegroundServesUntilItIsUnmounted) {
+  make_image("image");
+  make_directory("mnt");
+  Outcome outcome;
+  std::thread daemon([&] { outcome = run({"mount", "-f", path("image"), path("mnt")}); });
+  for (int i = 0; i < 1000 && !is_mounted("mnt"); ++i) ::usleep(10'000);
+  EXPECT_TRUE(is_mounted("mnt"));
+  write("mnt/file", "contents");
+  accepted({"umount", path("mnt")});
+  daemon.join();
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_NE(outcome.err.find("is unmounted"), std::string::npos) << outcome.err;
+}
+
+TEST_F(MountCommand, UmountRefusesWhatIsNotOurs) {
+  make_directory("mnt");
+  refused(32, {"umount", path("mnt")}, {path("mnt"), "not mounted"});
+  refused(32, {"umount", path("missing")}, {path("missing"), "not mounted"});
+  ASSERT_EQ(::mount("none", path("mnt").c_str(), "tmpfs", 0, nullptr), 0);
+  refused(32, {"umount", path("mnt")}, {path("mnt"), "tmpfs"});
+  EXPECT_TRUE(is_mounted("mnt"));
+}
+
+TEST_F(MountCommand, UmountRefusesABusyMount) {
+  make_image("image");
+  make_directory("mnt");
+  mount();
+  const int fd = ::open(path("mnt/file").c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
+  refused(32, {"umount", path("mnt")}, {path("mnt"), "in use"});
+  ::close(fd);
+  accepted({"umount", path("mnt")});
+}
+
+TEST_F(MountCommand, ADeadMountIsExplained) {
+  make_image("image");
+  make_directory("mnt");
+  Outcome outcome;
+  std::thread daemon([&] { outcome = run({"mount", "-f", path("image"), path("mnt")}); });
+  for (int i = 0; i < 1000 && !is_mounted("mnt"); ++i) ::usleep(10'000);
+  // The daemon names its own process in the kernel's request credentials nowhere; it is our only child.
+  std::ifstream children("/proc/self/task/" + std::to_string(::getpid()) + "/children");
+  bool killed = false;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream list(task.path() / "children");
+    for (pid_t pid = 0; list >> pid;) killed |= ::kill(pid, SIGKILL) == 0;
+  }
+  daemon.join();
+  ASSERT_TRUE(killed);
+  EXPECT_EQ(outcome.code, 1000 + SIGKILL);
+  refused(32, {"mount", path("image"), path("mnt")}, {path("mnt"), "daemon is gone", "umount -l"});
+  refused(1, {"info", path("mnt")}, {"daemon is gone"});
+  accepted({"umount", path("mnt")});
+  EXPECT_FALSE(is_mounted("mnt"));
+  mount();
+}
+
+TEST_F(MountCommand, InfoTellsTheSameMountedOrNot) {
+  make_image("image", {"-L", "label"});
+  make_directory("mnt");
+  mount();
+  write("mnt/file", "contents");
+  ASSERT_EQ(::mkdir(path("mnt/folder").c_str(), 0755), 0);
+  ASSERT_EQ(::symlink("file", path("mnt/link").c_str()), 0);
+  using Json = nlohmann::json;
+  const Json by_directory = Json::parse(accepted({"info", "--json", path("mnt/folder")}), nullptr, false);
+  const Json by_image = Json::parse(accepted({"info", "--json", path("image")}), nullptr, false);
+  accepted({"umount", path("mnt")});
+  const Json offline = Json::parse(accepted({"info", "--json", path("image")}), nullptr, false);
+  for (const Json& json : {by_directory, by_image, offline}) {
+    ASSERT_TRUE(json.is_object());
+    EXPECT_EQ(json["label"], "label");
+    EXPECT_EQ(json["uuid"], offline["uuid"]);
+    EXPECT_EQ(json["device_bytes"], 128 * MiB);
+    EXPECT_EQ(json["files"]["regular"], 1);
+    EXPECT_EQ(json["files"]["directories"], 2);
+    EXPECT_EQ(json["files"]["symlinks"], 1);
+    EXPECT_LE(json["space"]["free_bytes"], json["space"]["total_bytes"]);
+  }
+  EXPECT_EQ(by_image["mount_point"], path("mnt"));
+  EXPECT_FALSE(offline.contains("mount_point"));
+}
+
+TEST_F(MountCommand, InfoRefusesWhatIsNotLsmfs) {
+  make_file("zeros", 150 * MiB);
+  refused(1, {"info", path("zeros")}, {path("zeros"), "not lsmfs"});
+  refused(1, {"info", path("missing")}, {"does not exist"});
+  refused(1, {"info", folder()}, {"not in an lsmfs"});
+  refused(1, {"info", "/dev/null"}, {"neither"});
+}
+
+}  // namespace
+}  // namespace lsmfs::test

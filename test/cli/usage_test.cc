@@ -1,0 +1,52 @@
+// Arguments: what the program says of itself, and of what it does not understand.
+
+#include "cli/program.h"
+
+namespace lsmfs::test {
+namespace {
+
+class Usage : public Folder {};
+
+TEST_F(Usage, EveryCommandHasHelp) {
+  EXPECT_NE(accepted({"--help"}).find("mount"), std::string::npos);
+  for (const char* command : {"mkfs", "mount", "umount", "info"}) {
+    const std::string text = accepted({command, "--help"});
+    EXPECT_NE(text.find("Usage"), std::string::npos) << command;
+    EXPECT_NE(text.find("--help"), std::string::npos) << command;
+  }
+  for (const char* option : {"cache=", "sync_interval=", "latency=", "noatime", "writeback", "allow_other"}) {
+    EXPECT_NE(accepted({"mount", "--help"}).find(option), std::string::npos) << option;
+  }
+}
+
+TEST_F(Usage, TheVersionIsOneLine) {
+  const std::string text = accepted({"--version"});
+  EXPECT_TRUE(text.starts_with("lsmfs ")) << text;
+  EXPECT_EQ(text.find('\n'), text.size() - 1);
+}
+
+TEST_F(Usage, WrongArgumentsAreRefusedWithOneLineAndAHint) {
+  refused(1, {}, {"--help"});
+  refused(1, {"fly"}, {"--help"});
+  refused(1, {"mkfs"}, {"path", "lsmfs mkfs --help"});
+  refused(1, {"mkfs", "--what", "/x"}, {"--what"});
+  refused(1, {"mount", "/x"}, {"directory", "lsmfs mount --help"});
+  refused(1, {"mount", "/x", "/y", "/z"}, {"/z"});
+  refused(1, {"umount"}, {"directory"});
+  refused(1, {"info"}, {"path"});
+}
+
+TEST_F(Usage, UnknownMountOptionsAreNamed) {
+  const std::string image = make_image("image"), directory = make_directory("mnt");
+  const auto before = sum("image");
+  refused(1, {"mount", image, directory, "-o", "noatime,colour=red"}, {"colour=red", "unknown"});
+  refused(1, {"mount", image, directory, "-o", "cache=much"}, {"cache=much", "256M"});
+  refused(1, {"mount", image, directory, "-o", "cache=1K"}, {"cache=1K", "at least"});
+  refused(1, {"mount", image, directory, "-o", "sync_interval=-1"}, {"sync_interval=-1"});
+  refused(1, {"mount", image, directory, "-o", "latency=maybe"}, {"latency=maybe", "auto"});
+  refused(1, {"mount", image, directory, "--log", "/no/such/folder/log"}, {"/no/such/folder/log"});
+  EXPECT_EQ(sum("image"), before);
+}
+
+}  // namespace
+}  // namespace lsmfs::test
