@@ -1,6 +1,6 @@
 #include "kv/files.h"
 
-#include <atomic>
+#include <algorithm>
 #include <utility>
 
 #include "kv/status.h"

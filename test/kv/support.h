@@ -3,15 +3,18 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <atomic>
-#include <functional>
+#include <cstring>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "lsmfs/device.h"
 #include "lsmfs/kv.h"
+#include "kv/sparse_device.h"
 #include "lsmfs/volume.h"
 
 namespace lsmfs::kv_test {
@@ -22,8 +25,9 @@ inline void assert_ok(const Result<void>& r) { ASSERT_TRUE(r.has_value()) << r.e
 // A device of the given size in memory under a hook.
 class Disk {
  public:
-  explicit Disk(std::uint64_t size = kDeviceMin)
-      : memory_(memory_device(ByteCount{size})),
+  explicit Disk(std::uint64_t size = kDeviceMin) : Disk(std::make_unique<SparseDevice>(size)) {}
+  explicit Disk(std::unique_ptr<SparseDevice> memory)
+      : memory_(std::move(memory)),
         device_(hooked_device(*memory_, [this](const DeviceEvent& e, Bytes data) { return observe(e, data); })) {}
 
   Device& device() { return *device_; }
@@ -31,32 +35,51 @@ class Disk {
 
   Result<void> format() { return Volume::format(*memory_, {}); }
 
-  // A disk with the same contents now, as a machine that starts again after this one stopped.
-  std::unique_ptr<Disk> copy() {
-    auto other = std::make_unique<Disk>(memory_->size().v);
-    AlignedBuffer buffer(4 * MiB);
-    for (std::uint64_t at = 0; at < memory_->size().v; at += buffer.size()) {
-      const auto bytes = buffer.bytes().first(std::min<std::uint64_t>(buffer.size(), memory_->size().v - at));
-      EXPECT_TRUE(memory_->read(ByteOffset{at}, bytes).has_value());
-      if (std::any_of(bytes.begin(), bytes.end(), [](std::byte b) { return b != std::byte{0}; })) {
-        EXPECT_TRUE(other->memory_->write(ByteOffset{at}, bytes).has_value());
+  // From now on crashed_copy() works; costs a second device.
+  void watch_flushes() {
+    durable_ = copy();
+    watching_ = true;
+  }
+
+  // The disk after a power cut now: what was flushed, and of the writes since then any, each
+  // possibly cut short at a sector.
+  std::unique_ptr<Disk> crashed_copy(std::mt19937_64& random) {
+    std::lock_guard lock(mutex_);
+    auto other = durable_->copy();
+    const bool all = random() % 4 == 0;
+    for (const auto& [offset, data] : pending_) {
+      if (!all && random() % 2 == 0) continue;
+      std::size_t length = data.size();
+      AlignedBuffer buffer(length);
+      if (!all && random() % 4 == 0) {
+        length = random() % (length / 512) * 512;
+        EXPECT_TRUE(other->memory_->read(ByteOffset{offset}, buffer.bytes()).has_value());
       }
+      std::memcpy(buffer.data(), data.data(), length);
+      EXPECT_TRUE(other->memory_->write(ByteOffset{offset}, buffer.bytes()).has_value());
     }
     return other;
   }
 
+  // A disk with the same contents now, as a machine that starts again after this one stopped.
+  std::unique_ptr<Disk> copy() {
+    auto other = std::make_unique<Disk>(memory_->copy());
+    return other;
+  }
+
   std::atomic<std::uint64_t> reads = 0, writes = 0, flushes = 0;
-  // Fails requests of these kinds from the given number (counted from 1 over both) on, for ever.
+  // Fails requests of these kinds from the given number (counted from 1) on.
   std::atomic<std::uint64_t> fail_writes_from = 0;  // writes and flushes; 0: never
   std::atomic<std::uint64_t> fail_reads_from = 0;
+  std::atomic<std::uint64_t> fail_reads_to = ~std::uint64_t{0};  // and not from this one on
   std::atomic<int> fail_code = EIO;
 
  private:
-  Result<void> observe(const DeviceEvent& e, Bytes) {
+  Result<void> observe(const DeviceEvent& e, Bytes data) {
     switch (e.kind) {
       case DeviceEvent::Kind::read: {
         const std::uint64_t n = ++reads;
-        if (fail_reads_from != 0 && n >= fail_reads_from) return make_error(fail_code, "injected read error");
+        if (fail_reads_from != 0 && n >= fail_reads_from && n < fail_reads_to) return make_error(fail_code, "injected read error");
         break;
       }
       case DeviceEvent::Kind::write:
@@ -71,11 +94,30 @@ class Disk {
     if (e.kind != DeviceEvent::Kind::read && fail_writes_from != 0 && writes + flushes >= fail_writes_from) {
       return make_error(fail_code, "injected write error");
     }
+    if (watching_ && e.kind != DeviceEvent::Kind::read) remember(e, data);
     return {};
   }
 
-  std::unique_ptr<Device> memory_;
+  void remember(const DeviceEvent& e, Bytes data) {
+    std::lock_guard lock(mutex_);
+    if (e.kind == DeviceEvent::Kind::write) {
+      pending_.emplace_back(e.offset.v, std::string(as_text(data)));
+      return;
+    }
+    for (const auto& [offset, bytes] : pending_) {
+      AlignedBuffer buffer(bytes.size());
+      std::memcpy(buffer.data(), bytes.data(), bytes.size());
+      EXPECT_TRUE(durable_->memory_->write(ByteOffset{offset}, buffer.bytes()).has_value());
+    }
+    pending_.clear();
+  }
+
+  std::unique_ptr<SparseDevice> memory_;
   std::unique_ptr<Device> device_;
+  std::atomic<bool> watching_ = false;
+  std::mutex mutex_;
+  std::unique_ptr<Disk> durable_;
+  std::vector<std::pair<std::uint64_t, std::string>> pending_;  // writes since the last flush
 };
 
 // Notices go to the test's log when it fails.

@@ -1,0 +1,90 @@
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "kv/history.h"
+#include "kv/support.h"
+
+namespace lsmfs {
+namespace {
+
+using kv_test::assert_ok;
+using kv_test::expect_ok;
+using kv_test::History;
+using kv_test::Machine;
+
+TEST(Crash, AfterAnyPowerCutExactlyAPrefixIsThereWithAllThatWasSynced) {
+  const std::uint64_t seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  const History history(seed);
+  auto m = Machine::fresh();
+  m.disk->watch_flushes();
+  std::uint64_t done = 0, synced = 0;
+  for (int life = 0; life < 12; ++life) {
+    const std::uint64_t commits = 1 + random() % 400;
+    Batch batch;
+    for (std::uint64_t i = 0; i < commits; ++i) {
+      batch.clear();
+      history.commit(++done, &batch, nullptr);
+      ASSERT_NO_FATAL_FAILURE(assert_ok(m.store->commit(batch, Wait::yes)));
+      if (random() % 50 == 0) {
+        expect_ok(m.store->sync());
+        synced = done;
+      }
+      if (random() % 150 == 0) expect_ok(m.store->flush());
+    }
+    auto disk = m.disk->crashed_copy(random);
+    m.drop();
+    m = Machine::on(std::move(disk));
+    ASSERT_TRUE(m.store);
+    const std::uint64_t found = history.check(*m.store);
+    ASSERT_GE(found, synced) << "life " << life;
+    ASSERT_LE(found, done);
+    if (testing::Test::HasFailure()) return;
+    // What a mount finds is what the next one finds, whatever came after.
+    done = synced = found;
+    m.disk->watch_flushes();
+  }
+}
+
+TEST(Crash, APowerCutDuringTheFirstOpenLeavesAVolumeThatOpens) {
+  auto disk = std::make_unique<kv_test::Disk>();
+  assert_ok(disk->format());
+  const std::uint64_t seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  for (std::uint64_t stop = 1; stop < 40; ++stop) {
+    auto trial = disk->copy();
+    trial->watch_flushes();
+    trial->fail_writes_from = stop;
+    std::unique_ptr<kv_test::Disk> after;
+    {
+      auto volume = Volume::open(trial->device());
+      if (volume) {
+        auto store = Store::open(**volume, kv_test::quiet_options());
+        after = trial->crashed_copy(random);
+      } else {
+        after = trial->crashed_copy(random);
+      }
+    }
+    auto m = Machine::on(std::move(after));
+    ASSERT_TRUE(m.store) << "stopped at request " << stop;
+    Batch batch;
+    batch.put(Family::blocks, "a", "b");
+    expect_ok(m.store->commit(batch, Wait::yes));
+    m.stop();
+  }
+}
+
+TEST(Crash, DestroyingTheStoreWritesNoTables) {
+  auto m = Machine::fresh();
+  Batch batch;
+  batch.put(Family::blocks, "a", std::string(1000, 'x'));
+  assert_ok(m.store->commit(batch, Wait::yes));
+  m.store.reset();
+  for (const std::string& name : m.volume->list()) EXPECT_FALSE(name.ends_with(".sst")) << name;
+}
+
+}  // namespace
+}  // namespace lsmfs

@@ -1,0 +1,127 @@
+#include <gtest/gtest.h>
+
+#include <random>
+#include <thread>
+
+#include "kv/sizing.h"
+#include "kv/support.h"
+
+namespace lsmfs {
+namespace {
+
+using kv_test::assert_ok;
+using kv_test::expect_ok;
+using kv_test::Machine;
+using kv_test::number_key;
+
+TEST(Sizing, EveryVolumeKeepsMostOfItsSpaceForData) {
+  for (std::uint64_t size = 96 * MiB; size < 64 * 1024 * GiB; size += size / 3) {
+    VolumeUsage usage;
+    usage.table_total = usage.table_free = ByteCount{round_down(size, MiB)};
+    usage.fixed_total = usage.fixed_free = ByteCount{std::max(size / 16, 16 * MiB)};
+    for (std::uint64_t cache : {8 * MiB, 256 * MiB, 8 * GiB}) {
+      const auto s = kv::Sizing::plan(usage, ByteCount{cache});
+      EXPECT_LE(s.reserve, s.total * 2 / 5) << size << " " << cache;
+      EXPECT_GE(s.reserve, s.total / 20);
+      EXPECT_GE(s.blocks_memtable, MiB);
+      EXPECT_LE(s.blocks_memtable, 64 * MiB);
+      EXPECT_GE(s.level_base, s.blocks_memtable);
+      EXPECT_LE(s.log, usage.fixed_total.v / 2);
+    }
+  }
+}
+
+// Puts rows of random bytes until room() is 0 and stays so; gives the number of rows.
+std::uint64_t fill(Store& store, std::mt19937_64& random, std::uint64_t first) {
+  std::uint64_t n = 0;
+  for (int waits = 0; waits < 40;) {
+    if (store.room().v < 64 * KiB) {
+      // Compaction may still make room; a caller that is in no hurry waits for it.
+      std::this_thread::sleep_for(std::chrono::milliseconds(25));
+      ++waits;
+      continue;
+    }
+    waits = 0;
+    Batch batch;
+    for (int i = 0; i < 8; ++i) {
+      batch.put(Family::blocks, number_key(first + n), kv_test::random_bytes(random, 4096));
+      batch.put(Family::names, number_key(first + n), kv_test::random_bytes(random, 120));
+      ++n;
+    }
+    const auto done = store.commit(batch, Wait::yes);
+    EXPECT_TRUE(done.has_value()) << done.error().message();
+    if (!done) break;
+  }
+  return n;
+}
+
+TEST(Space, AFullStoreErasesAndFillsAgainTimeAfterTime) {
+  const std::uint64_t seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  auto m = Machine::fresh(kDeviceMin);
+  const std::uint64_t empty_room = m.store->room().v;
+  EXPECT_GT(empty_room, 50 * MiB) << "of a 128 MiB volume";
+  EXPECT_LE(m.store->space().total.v - empty_room, 64 * KiB) << "an empty memtable has a little";
+  for (int cycle = 0; cycle < 4; ++cycle) {
+    SCOPED_TRACE("cycle " + std::to_string(cycle));
+    const std::uint64_t rows = fill(*m.store, random, 0);
+    EXPECT_GT(rows * 4096, empty_room * 6 / 10);
+    if (testing::Test::HasFailure()) return;
+    // Erasing works on a full store: half of them one by one, half as ranges, by the cycle.
+    Batch batch;
+    if (cycle % 2 == 0) {
+      for (std::uint64_t i = 0; i < rows; ++i) {
+        batch.erase(Family::blocks, number_key(i));
+        batch.erase(Family::names, number_key(i));
+        if (i % 64 == 0) {
+          expect_ok(m.store->commit(batch, Wait::yes));
+          batch.clear();
+        }
+      }
+    } else {
+      batch.erase_range(Family::blocks, number_key(0), number_key(rows));
+      batch.erase_range(Family::names, number_key(0), number_key(rows));
+    }
+    expect_ok(m.store->commit(batch, Wait::yes));
+    for (Family family : {Family::names, Family::blocks}) expect_ok(m.store->compact(family, "", ""));
+    EXPECT_GT(m.store->room().v, empty_room * 9 / 10);
+    EXPECT_FALSE(m.volume->failure().has_value());
+    if (cycle == 1) {
+      m.stop();
+      m.start();
+    }
+    if (testing::Test::HasFailure()) return;
+  }
+  m.stop();
+}
+
+TEST(Space, OverwritingForEverNeverFills) {
+  std::mt19937_64 random(7);
+  auto m = Machine::fresh(kDeviceMin);
+  for (int round = 0; round < 12; ++round) {
+    for (std::uint64_t i = 0; i < 4096; i += 8) {
+      Batch batch;
+      for (std::uint64_t k = i; k < i + 8; ++k) {
+        batch.put(Family::blocks, number_key(random() % 4096), kv_test::random_bytes(random, 4096));
+      }
+      ASSERT_NO_FATAL_FAILURE(assert_ok(m.store->commit(batch, Wait::yes)));
+    }
+  }
+  EXPECT_GT(m.store->room().v, 0u);
+  m.stop();
+}
+
+TEST(Space, ManySmallSyncsNeverFillTheLogRegion) {
+  auto m = Machine::fresh(kDeviceMin);
+  const std::uint64_t blocks = m.volume->usage().fixed_total.v / kDeviceBlock;
+  for (std::uint64_t i = 0; i < blocks * 3; ++i) {
+    Batch batch;
+    batch.put(Family::names, number_key(i % 100), "x");
+    ASSERT_NO_FATAL_FAILURE(assert_ok(m.store->commit(batch, Wait::yes)));
+    ASSERT_NO_FATAL_FAILURE(assert_ok(m.store->sync()));
+  }
+}
+
+}  // namespace
+}  // namespace lsmfs

@@ -1,0 +1,125 @@
+#include <gtest/gtest.h>
+
+#include <random>
+#include <thread>
+
+#include "kv/support.h"
+
+namespace lsmfs {
+namespace {
+
+using kv_test::expect_ok;
+using kv_test::Machine;
+using kv_test::number_key;
+
+TEST(Threads, CommitsSyncsReadsAndFlushesTogether) {
+  auto m = Machine::fresh(256 * MiB);
+  constexpr int kWriters = 4;
+  constexpr int kCommits = 400;
+  std::atomic<bool> stop = false;
+  std::vector<std::thread> threads;
+  std::atomic<int> running = kWriters;
+  for (int w = 0; w < kWriters; ++w) {
+    threads.emplace_back([&, w] {
+      std::mt19937_64 random(static_cast<std::uint64_t>(w));
+      for (int i = 1; i <= kCommits; ++i) {
+        Batch batch;
+        batch.put(Family::names, number_key(w), std::to_string(i));
+        batch.put(Family::blocks, number_key(w), std::to_string(i));
+        batch.put(Family::blocks, number_key(100 + random() % 5000), kv_test::random_bytes(random, 4096));
+        const Wait wait = i % 3 == 0 ? Wait::no : Wait::yes;
+        auto done = m.store->commit(batch, wait);
+        if (!done && done.error().code == EAGAIN && wait == Wait::no) done = m.store->commit(batch, Wait::yes);
+        expect_ok(done);
+        if (i % 10 == 0) expect_ok(m.store->sync());
+      }
+      --running;
+    });
+  }
+  threads.emplace_back([&] {
+    while (!stop) {
+      for (int w = 0; w < kWriters; ++w) {
+        const auto first = m.store->get(Family::names, number_key(w), Wait::yes);
+        const auto second = m.store->get(Family::blocks, number_key(w), Wait::yes);
+        ASSERT_TRUE(first.has_value() && second.has_value());
+        const int a = *first ? std::stoi(**first) : 0;
+        const int b = *second ? std::stoi(**second) : 0;
+        EXPECT_LE(a, b) << "the second was read later and is never older";
+      }
+      auto cursor = m.store->cursor(Family::blocks, {});
+      for (cursor->seek(""); cursor->valid(); cursor->next()) {
+      }
+      expect_ok(cursor->status());
+      (void)m.store->room();
+      (void)m.store->space();
+      (void)m.store->stats();
+    }
+  });
+  threads.emplace_back([&] {
+    while (!stop) {
+      expect_ok(m.store->flush());
+      expect_ok(m.store->compact(Family::blocks, number_key(0), number_key(1000)));
+    }
+  });
+  while (running > 0) std::this_thread::yield();
+  stop = true;
+  for (auto& thread : threads) thread.join();
+  m.stop();
+  m.start();
+  for (int w = 0; w < kWriters; ++w) {
+    const auto value = m.store->get(Family::names, number_key(w), Wait::yes);
+    ASSERT_TRUE(value.has_value() && value->has_value());
+    EXPECT_EQ(**value, std::to_string(kCommits));
+  }
+}
+
+TEST(Threads, SyncsAtTheSameTimeShareADeviceFlush) {
+  auto m = Machine::fresh();
+  constexpr int kThreads = 8;
+  constexpr int kRounds = 100;
+  const std::uint64_t flushes = m.disk->flushes;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < kRounds; ++i) {
+        Batch batch;
+        batch.put(Family::names, number_key(t), std::to_string(i));
+        expect_ok(m.store->commit(batch, Wait::yes));
+        expect_ok(m.store->sync());
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_LE(m.disk->flushes - flushes, std::uint64_t{kThreads * kRounds} + 10);
+}
+
+TEST(Threads, AFailureInTheMiddleOfManyCommitsIsSeenByAllAndAbortsNothing) {
+  for (std::uint64_t round = 0; round < 6; ++round) {
+    auto m = Machine::fresh();
+    std::vector<std::thread> threads;
+    std::atomic<int> failed = 0;
+    m.disk->fail_writes_from = m.disk->writes + m.disk->flushes + 5 + round * 7;
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([&, t] {
+        std::mt19937_64 random(static_cast<std::uint64_t>(t));
+        for (int i = 0; i < 100000; ++i) {
+          Batch batch;
+          batch.put(Family::blocks, number_key(random()), kv_test::random_bytes(random, 4096));
+          auto done = m.store->commit(batch, Wait::yes);
+          if (done && i % 5 == t) done = m.store->sync();
+          if (!done) {
+            ++failed;
+            break;
+          }
+        }
+      });
+    }
+    for (auto& thread : threads) thread.join();
+    EXPECT_EQ(failed, 4);
+    EXPECT_FALSE(m.store->sync().has_value());
+    m.drop();
+  }
+}
+
+}  // namespace
+}  // namespace lsmfs
