@@ -26,6 +26,12 @@ void init(void* user_data, fuse_conn_info* conn) {
   };
   want(FUSE_CAP_ATOMIC_O_TRUNC, false);  // with no OPEN it would truncate nothing; SETATTR comes instead
   want(FUSE_CAP_HANDLE_KILLPRIV, false);  // the kernel clears set-user-id bits by SETATTR
+#ifdef FUSE_CAP_HANDLE_KILLPRIV_V2
+  want(FUSE_CAP_HANDLE_KILLPRIV_V2, false);
+#endif
+#ifdef FUSE_CAP_OVER_IO_URING
+  want(FUSE_CAP_OVER_IO_URING, false);  // requests would go past our loop
+#endif
   want(FUSE_CAP_AUTO_INVAL_DATA, false);  // all changes come through this kernel
   want(FUSE_CAP_EXPLICIT_INVAL_DATA, false);
   // Pipes cost more than a copy for replies of this size, and reads could not be told apart from writes.

@@ -23,8 +23,15 @@ void on_signal(int) {
 
 }  // namespace
 
-StopSignals::StopSignals() : descriptor_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  signal_descriptor = descriptor_;
+StopSignals::StopSignals() {
+  // One for the process, never closed: a handler may still be running in another thread when the
+  // object goes, and must not write into somebody else's file.
+  if (signal_descriptor < 0) signal_descriptor = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  descriptor_ = signal_descriptor;
+  std::uint64_t old_signals = 0;
+  if (read(descriptor_, &old_signals, sizeof old_signals) < 0) {
+    // there were none
+  }
   struct sigaction action {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
@@ -33,8 +40,6 @@ StopSignals::StopSignals() : descriptor_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))
 
 StopSignals::~StopSignals() {
   for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &old_[i], nullptr);
-  signal_descriptor = -1;
-  close(descriptor_);
 }
 
 Interruptible::Interruptible() : thread_(pthread_self()) {

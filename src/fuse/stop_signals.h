@@ -23,7 +23,7 @@ class StopSignals {
 
  private:
   static constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP};
-  int descriptor_;
+  int descriptor_ = -1;
   std::array<struct sigaction, kSignals.size()> old_{};
 };
 
