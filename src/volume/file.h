@@ -4,8 +4,8 @@
 // durable; its destructor gives its extents back. Two kinds: TableFile (tables and small files,
 // plain bytes) and LogFile (frames).
 //
-// Locks, in order: File::mutex_ -> Journal -> (Space, WriteQueue, retire_mutex_). None is held
-// during a flush that another file's append waits for.
+// Locks, in order: File::mutex_ -> Journal -> WriteQueue -> retire_mutex_, label_mutex_ -> Space.
+// None is held during a flush that another file's append waits for.
 #pragma once
 
 #include <atomic>

@@ -101,15 +101,14 @@ Result<void> Journal::reach(std::uint64_t round) {
     Round taken = std::exchange(pending_, Round{});
     lock.unlock();
     auto result = run(taken);
+    // Before the others hear of it: they may be waiting for the space.
+    if (result) release(taken);
     if (!result) fail(std::move(result.error()));
     lock.lock();
     running_ = false;
     if (!failure_) done_ = mine;
     done_changed_.notify_all();
     if (failure_) return *failure_;
-    lock.unlock();
-    release(taken);
-    lock.lock();
   }
   return {};
 }

@@ -54,6 +54,8 @@ void WriteQueue::perform(Job& job) {
   job.stream->under_way_.erase(job.sequence);
   if (!written) job.stream->first_failed_ = std::min(job.stream->first_failed_, job.sequence);
   if (spare_.size() < kSpare) spare_.push_back(std::move(job.frame));
+  // Before those who wait go on: when they let go of a removed file, its space must be free then.
+  job.owner.reset();
   done_.notify_all();
 }
 
@@ -74,7 +76,6 @@ void WriteQueue::loop() {
     room_.notify_all();
     lock.unlock();
     perform(job);
-    job = Job{};  // may be the last owner of its file
     lock.lock();
   }
 }

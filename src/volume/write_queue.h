@@ -1,7 +1,7 @@
 // Writes the frames of log files from a thread of its own, so that appending costs a copy in memory.
 //
 // What it is not: it knows nothing of durability; errors stop the volume (Journal::fail) and
-// are seen by whoever syncs. Thread-safe; its lock is a leaf.
+// are seen by whoever syncs. Thread-safe; its lock is taken after all others but Space's.
 #pragma once
 
 #include <condition_variable>

@@ -36,7 +36,7 @@ TEST_F(VolumeTest, KeepsWhatWasSyncedOfEveryKindOverAReopen) {
     for (std::size_t size : sizes) {
       const auto name = std::to_string(static_cast<int>(kind)) + "-" + std::to_string(size);
       ASSERT_TRUE(ok(write_file(*volume_, name, kind, pattern(size, size))));
-      EXPECT_EQ(contents_of(*volume_, name), pattern(size, size)) << name;
+      EXPECT_TRUE(contents_of(*volume_, name) == pattern(size, size)) << name;
     }
   }
   reopen();
@@ -46,7 +46,7 @@ TEST_F(VolumeTest, KeepsWhatWasSyncedOfEveryKindOverAReopen) {
       auto known = volume_->size_of(name);
       ASSERT_TRUE(ok(known));
       EXPECT_EQ(known->v, size) << name;
-      EXPECT_EQ(contents_of(*volume_, name), pattern(size, size)) << name;
+      EXPECT_TRUE(contents_of(*volume_, name) == pattern(size, size)) << name;
     }
   }
 }
@@ -66,10 +66,10 @@ TEST_F(VolumeTest, AppendsToAFileThatWasSyncedAndClosed) {
       if (i % 2) {
         ASSERT_TRUE(ok((*writer)->close()));
       }
-      EXPECT_EQ(contents_of(*volume_, "f"), expected);
+      EXPECT_TRUE(contents_of(*volume_, "f") == expected);
       writer->reset();
       if (i % 3 == 0) reopen();
-      EXPECT_EQ(contents_of(*volume_, "f"), expected);
+      EXPECT_TRUE(contents_of(*volume_, "f") == expected);
     }
   }
 }
@@ -83,9 +83,9 @@ TEST_F(VolumeTest, RenameReplacesAndRemoveFrees) {
   ASSERT_TRUE(ok(volume_->rename("a", "b")));
   EXPECT_EQ(volume_->rename("a", "c").error().code, ENOENT);
   EXPECT_EQ(volume_->list(), std::vector<std::string>{"b"});
-  EXPECT_EQ(contents_of(*volume_, "b"), pattern(3000000, 1));
+  EXPECT_TRUE(contents_of(*volume_, "b") == pattern(3000000, 1));
   ASSERT_TRUE(ok(volume_->commit()));
-  EXPECT_EQ(test::read_all(**reader), pattern(2000000, 2));
+  EXPECT_TRUE(test::read_all(**reader) == pattern(2000000, 2));
   reader->reset();
   ASSERT_TRUE(ok(volume_->remove("b")));
   ASSERT_TRUE(ok(volume_->commit()));

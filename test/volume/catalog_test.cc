@@ -1,0 +1,153 @@
+#include "volume/catalog.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "volume/support.h"
+
+namespace lsmfs {
+namespace {
+
+using test::ok;
+
+class CatalogTest : public ::testing::Test {
+ protected:
+  const Layout layout_ = *plan_layout(256 * MiB);
+  Catalog catalog_{layout_};
+
+  Extent table(std::uint64_t i, std::uint64_t n = 1) const { return {layout_.table.start + i * MiB, n * MiB}; }
+  Extent fixed(std::uint64_t i, std::uint64_t n = 1) const { return {layout_.fixed.start + i * 64 * KiB, n * 64 * KiB}; }
+
+  // One operation on a catalog that holds table 1 "t" with extents and log 2 "l".
+  int refused(const std::function<void(std::string&)>& operation) {
+    Catalog c(layout_);
+    std::string before, payload;
+    put_create(before, 1, FileKind::table, 0, "t");
+    put_extents(before, 1, 0, {table(0, 3)});
+    put_create(before, 2, FileKind::log, 5, "l");
+    put_extents(before, 2, 0, {fixed(0)});
+    EXPECT_TRUE(ok(c.apply(before)));
+    operation(payload);
+    auto r = c.apply(payload);
+    return r ? 0 : r.error().code;
+  }
+};
+
+TEST_F(CatalogTest, TellsItsStateInASnapshot) {
+  std::string ops;
+  put_create(ops, 3, FileKind::table, 0, "a");
+  put_extents(ops, 3, 0, {table(5, 2), table(9)});
+  put_size(ops, 3, 2 * MiB + 5);
+  put_create(ops, 4, FileKind::log, 99, "b");
+  put_extents(ops, 4, 0, {fixed(0, 4), table(0)});
+  put_cut(ops, 4, 7, 1000);
+  put_synced(ops, 4, 9);
+  put_create(ops, 8, FileKind::small, 0, "gone");
+  put_remove(ops, 8);
+  put_rename(ops, 3, "c");
+  ASSERT_TRUE(ok(catalog_.apply(ops)));
+  Catalog copy(layout_);
+  ASSERT_TRUE(ok(copy.apply(catalog_.snapshot())));
+  EXPECT_EQ(copy.snapshot(), catalog_.snapshot());
+  EXPECT_EQ(copy.next_id(), 9u);
+  EXPECT_EQ(copy.table().free(), layout_.table.length - 4 * MiB);
+  EXPECT_EQ(copy.fixed().free(), layout_.fixed.length - 256 * KiB);
+  const FileRecord& log = copy.files().at(4);
+  EXPECT_EQ(log.seed, 99u);
+  EXPECT_EQ(log.cut_size, 1000u);
+  EXPECT_EQ(log.synced_sequence, 9u);
+  EXPECT_EQ(copy.files().at(3).name, "c");
+}
+
+TEST_F(CatalogTest, ReplacesTheFileThatHadTheName) {
+  std::string ops;
+  put_create(ops, 1, FileKind::table, 0, "a");
+  put_extents(ops, 1, 0, {table(0)});
+  put_create(ops, 2, FileKind::table, 0, "a");
+  put_create(ops, 3, FileKind::small, 0, "b");
+  put_rename(ops, 3, "a");
+  ASSERT_TRUE(ok(catalog_.apply(ops)));
+  EXPECT_EQ(catalog_.files().size(), 1u);
+  EXPECT_EQ(catalog_.table().free(), layout_.table.length);
+}
+
+TEST_F(CatalogTest, CutsAndReplacesTheEndOfAListOfExtents) {
+  std::string ops;
+  put_create(ops, 1, FileKind::table, 0, "a");
+  put_extents(ops, 1, 0, {table(0, 4)});
+  put_size(ops, 1, 4 * MiB);
+  put_extents(ops, 1, 2 * MiB, {table(8), table(9)});
+  ASSERT_TRUE(ok(catalog_.apply(ops)));
+  EXPECT_EQ(catalog_.files().at(1).extents, (std::vector<Extent>{table(0, 2), table(8, 2)}));
+  ops.clear();
+  put_extents(ops, 1, MiB, {});
+  ASSERT_TRUE(ok(catalog_.apply(ops)));
+  EXPECT_EQ(catalog_.files().at(1).size, MiB);
+  EXPECT_EQ(catalog_.table().free(), layout_.table.length - MiB);
+}
+
+TEST_F(CatalogTest, RefusesWhatCannotBe) {
+  EXPECT_EQ(refused([](auto&) {}), 0);
+  EXPECT_EQ(refused([](auto& s) { put_create(s, 2, FileKind::table, 0, "x"); }), EUCLEAN);
+  EXPECT_EQ(refused([](auto& s) { put_create(s, 3, FileKind::table, 0, ""); }), EUCLEAN);
+  EXPECT_EQ(refused([](auto& s) { put_create(s, 3, FileKind::table, 0, std::string(256, 'x')); }), EUCLEAN);
+  EXPECT_EQ(refused([](auto& s) { put_create(s, 3, FileKind::table, 0, std::string(255, 'x')); }), 0);
+  EXPECT_EQ(refused([](auto& s) { put_create(s, 3, static_cast<FileKind>(9), 0, "x"); }), EUCLEAN);
+  EXPECT_EQ(refused([](auto& s) { put_rename(s, 7, "x"); }), EUCLEAN);
+  EXPECT_EQ(refused([](auto& s) { put_remove(s, 7); }), EUCLEAN);
+  EXPECT_EQ(refused([](auto& s) { put_size(s, 1, 3 * MiB + 1); }), EUCLEAN);
+  EXPECT_EQ(refused([](auto& s) { put_size(s, 2, 1); }), EUCLEAN);
+  EXPECT_EQ(refused([](auto& s) { put_cut(s, 1, 1, 1); }), EUCLEAN);
+  EXPECT_EQ(refused([](auto& s) { put_synced(s, 1, 1); }), EUCLEAN);
+  EXPECT_EQ(refused([](auto& s) { put_next_id(s, 1); }), EUCLEAN);
+  EXPECT_EQ(refused([](auto& s) { put_u8(s, 200), put_varint(s, 1); }), EUCLEAN);
+  EXPECT_EQ(refused([](auto& s) { put_u8(s, 1); }), EUCLEAN);
+  // Extents: of another file, twice, out of the region, crooked, of the wrong region, too many, beyond the end.
+  EXPECT_EQ(refused([&](auto& s) { put_extents(s, 1, 3 * MiB, {fixed(0)}); }), EUCLEAN);
+  EXPECT_EQ(refused([&](auto& s) { put_extents(s, 1, 3 * MiB, {fixed(5)}); }), EUCLEAN);
+  EXPECT_EQ(refused([&](auto& s) { put_extents(s, 2, 64 * KiB, {table(1)}); }), EUCLEAN);
+  EXPECT_EQ(refused([&](auto& s) { put_extents(s, 1, 3 * MiB, {table(5), table(5)}); }), EUCLEAN);
+  EXPECT_EQ(refused([&](auto& s) { put_extents(s, 1, 3 * MiB, {{layout_.table.end(), MiB}}); }), EUCLEAN);
+  EXPECT_EQ(refused([&](auto& s) { put_extents(s, 1, 3 * MiB, {{0, MiB}}); }), EUCLEAN);
+  EXPECT_EQ(refused([&](auto& s) { put_extents(s, 1, 3 * MiB, {{table(5).start + 4096, MiB}}); }), EUCLEAN);
+  EXPECT_EQ(refused([&](auto& s) { put_extents(s, 1, 3 * MiB, {{table(5).start, 4096}}); }), EUCLEAN);
+  EXPECT_EQ(refused([&](auto& s) { put_extents(s, 1, 3 * MiB, {{table(5).start, 0}}); }), EUCLEAN);
+  EXPECT_EQ(refused([&](auto& s) { put_extents(s, 1, 4 * MiB, {table(5)}); }), EUCLEAN);
+  EXPECT_EQ(refused([&](auto& s) { put_extents(s, 1, MiB / 2, {}); }), EUCLEAN);
+  EXPECT_EQ(refused([&](auto& s) {
+              put_u8(s, 2), put_varint(s, 1), put_varint(s, 0), put_varint(s, UINT64_MAX);
+            }), EUCLEAN);
+  EXPECT_EQ(refused([&](auto& s) {
+              put_u8(s, 2), put_varint(s, 1), put_varint(s, 0), put_varint(s, 1), put_varint(s, UINT64_MAX), put_varint(s, UINT64_MAX);
+            }), EUCLEAN);
+}
+
+TEST_F(CatalogTest, NeverCrashesOnRandomBytes) {
+  const std::uint64_t seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937_64 random(seed);
+  std::string whole;
+  put_create(whole, 1, FileKind::table, 0, "t");
+  put_extents(whole, 1, 0, {table(0, 3), table(7)});
+  put_size(whole, 1, 1000);
+  put_create(whole, 2, FileKind::log, 5, "l");
+  put_extents(whole, 2, 0, {fixed(0)});
+  put_cut(whole, 2, 5, 5);
+  put_rename(whole, 2, "t");
+  for (int i = 0; i < 20000; ++i) {
+    std::string bytes = whole;
+    for (int k = 0; k < 1 + i % 4; ++k) bytes[random() % bytes.size()] = static_cast<char>(random());
+    if (i % 3 == 0) bytes.resize(random() % bytes.size());
+    Catalog c(layout_);
+    if (auto r = c.apply(bytes); !r) {
+      ASSERT_EQ(r.error().code, EUCLEAN);
+    } else {
+      Catalog copy(layout_);
+      ASSERT_TRUE(ok(copy.apply(c.snapshot())));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lsmfs
