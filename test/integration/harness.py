@@ -125,8 +125,8 @@ class MountCase(unittest.TestCase):
     def _finish(self):
         try:
             os.chdir("/")
-            failed = any(error for _, error in getattr(self._outcome.result, "errors", []) +
-                         getattr(self._outcome.result, "failures", []))
+            result = self._outcome.result
+            failed = any(test is self for test, _ in result.errors + result.failures)
             for volume in self.volumes:
                 if os.path.ismount(volume.point):
                     volume.umount()
