@@ -5,7 +5,11 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <thread>
+
 #include "cli/commands.h"
+#include "cli/device_use.h"
 #include "cli/exit_codes.h"
 #include "cli/messages.h"
 #include "cli/paths.h"
@@ -16,9 +20,11 @@ namespace {
 
 // The daemon of an image ends some time after the mount is gone; it holds a lock on the image until
 // all is written. Whoever may not open the image cannot wait for that.
-void wait_for_daemon(int fd) {
+void wait_for_daemon(int fd, const std::string& source) {
   if (fd < 0) return;
-  while (flock(fd, LOCK_SH) != 0 && errno == EINTR) {
+  // Not one waiting call: a next mount may take the lock first, and would be waited for to its end.
+  while (flock(fd, LOCK_SH | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR) && !mounted_where(source)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   close(fd);
 }
@@ -38,7 +44,8 @@ int umount(const std::string& given) {
     return report({kMountFailure, fmt::format("{}: is a mount of type {}, not lsmfs; use umount", directory, top->type)});
   }
   // Opened before, since nothing says where the image is afterwards.
-  const int source = open(top->source.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  const std::string name = top->source;
+  const int source = open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   const auto done = unmount(directory, false);
   if (!done) {
     if (source >= 0) close(source);
@@ -51,7 +58,7 @@ int umount(const std::string& given) {
         return report({kMountFailure, fmt::format("{}: {}", directory, done.error().message())});
     }
   }
-  wait_for_daemon(source);
+  wait_for_daemon(source, name);
   return kOk;
 }
 

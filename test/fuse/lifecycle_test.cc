@@ -1,8 +1,11 @@
 // Starting, stopping and refusing to start.
 
 #include <fcntl.h>
+#include <linux/fuse.h>
+#include <linux/loop.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 
@@ -149,6 +152,79 @@ TEST_F(Lifecycle, AnAbortedConnectionEndsTheServerAndItsMount) {
   mounted.server().join();
   EXPECT_EQ(mounted.destroyed(), 1);
   EXPECT_FALSE(entry_of(mounted.root()));
+}
+
+// A loop device over an unlinked file; both go when it does.
+class LoopDevice {
+ public:
+  LoopDevice() {
+    char name[] = "/var/tmp/lsmfs-fuse-loop-XXXXXX";
+    file_ = mkstemp(name);
+    ::unlink(name);
+    EXPECT_EQ(::ftruncate(file_, 16 << 20), 0);
+    const int control = ::open("/dev/loop-control", O_RDWR | O_CLOEXEC);
+    // Another process may take the number first.
+    for (int attempt = 0; attempt < 20 && loop_ < 0 && control >= 0; ++attempt) {
+      path_ = "/dev/loop" + std::to_string(::ioctl(control, LOOP_CTL_GET_FREE));
+      loop_ = ::open(path_.c_str(), O_RDWR | O_CLOEXEC);
+      loop_config config{};
+      config.fd = static_cast<__u32>(file_);
+      config.info.lo_flags = LO_FLAGS_AUTOCLEAR;
+      if (loop_ >= 0 && ::ioctl(loop_, LOOP_CONFIGURE, &config) != 0) {
+        ::close(loop_);
+        loop_ = -1;
+      }
+    }
+    ::close(control);
+  }
+  ~LoopDevice() {
+    ::close(loop_);
+    ::close(file_);
+  }
+  bool works() const { return loop_ >= 0; }
+  const std::string& path() const { return path_; }
+
+ private:
+  int file_ = -1, loop_ = -1;
+  std::string path_;
+};
+
+TEST_F(Lifecycle, OfABlockDeviceUnmountingWaitsForTheServersLastWords) {
+  LoopDevice device;
+  if (!device.works()) GTEST_SKIP() << "no loop devices here";
+  MemoryTree tree;
+  MountOptions options;
+  options.source = device.path();
+  options.block_device = true;
+  std::atomic<bool> destroyed{false};
+  Mounted mounted(tree, options, [] { return "{}"; }, [&] {
+    ::usleep(200'000);  // what a store takes to close
+    destroyed = true;
+  });
+  ASSERT_EQ(write_file(mounted.path("f"), "x"), 0);
+  EXPECT_EQ(entry_of(mounted.root())->type, "fuseblk.lsmfs");
+  EXPECT_EQ(entry_of(mounted.root())->source, device.path());
+  ASSERT_TRUE(unmount(mounted.root(), false));
+  EXPECT_TRUE(destroyed);
+  mounted.server().join();
+}
+
+TEST_F(Lifecycle, OfABlockDeviceSyncOfTheFileSystemReachesTheTree) {
+  LoopDevice device;
+  if (!device.works()) GTEST_SKIP() << "no loop devices here";
+  MemoryTree tree;
+  MountOptions options;
+  options.source = device.path();
+  options.block_device = true;
+  Mounted mounted(tree, options);
+  ASSERT_EQ(write_file(mounted.path("f"), "x"), 0);
+  const int fd = ::open(mounted.path("f").c_str(), O_RDONLY);
+  EXPECT_EQ(::syncfs(fd), 0);
+  EXPECT_EQ(::syncfs(fd), 0);
+  ::close(fd);
+  // Older kernels do not ask.
+  EXPECT_EQ(tree.calls("sync"), mounted.requests(FUSE_SYNCFS));
+  EXPECT_TRUE(mounted.requests(FUSE_SYNCFS) == 0 || mounted.requests(FUSE_SYNCFS) == 2);
 }
 
 }  // namespace

@@ -17,10 +17,11 @@ namespace lsmfs::test {
 
 class Mounted {
  public:
-  explicit Mounted(Tree& tree, MountOptions options = {}, std::function<std::string()> facts = [] { return "{}"; }) {
+  explicit Mounted(Tree& tree, MountOptions options = {}, std::function<std::string()> facts = [] { return "{}"; },
+                   std::function<void()> on_destroy = [] {}) {
     char name[] = "/tmp/lsmfs-fuse-test-XXXXXX";
     root_ = mkdtemp(name);
-    options.source = "memory";
+    if (options.source.empty()) options.source = "memory";
     options.mount_point = root_;
     options.latency = IdleLatency::off;
     options.notice = [this](std::string_view line) {
@@ -33,7 +34,12 @@ class Mounted {
       ADD_FAILURE() << begun_.error().message();
       return;
     }
-    server_ = std::thread([this] { served_ = mount_->serve([] {}, [this] { ++destroyed_; }); });
+    server_ = std::thread([this, on_destroy] {
+      served_ = mount_->serve([] {}, [&] {
+        on_destroy();
+        ++destroyed_;
+      });
+    });
   }
 
   ~Mounted() {
