@@ -34,7 +34,8 @@ Sizing Sizing::plan(const VolumeUsage& usage, ByteCount cache) {
   s.blocks_memtable = under(memtable);
   s.names_memtable = under(std::max(memtable / 4, MiB));
 
-  const std::uint64_t table = std::clamp(round_down(s.total / 512, MiB), 2 * MiB, 32 * MiB);
+  // Half a granule is lost with each table, so large ones, as far as compactions of them fit.
+  const std::uint64_t table = std::clamp(round_down(s.total / 256, MiB), 2 * MiB, 32 * MiB);
   s.table = under(table);
   s.names_table = under(std::max(table / 4, 2 * MiB));
   s.level_base = kLevelBaseMemtables * memtable;

@@ -66,7 +66,8 @@ TEST(Space, AFullStoreErasesAndFillsAgainTimeAfterTime) {
   for (int cycle = 0; cycle < 4; ++cycle) {
     SCOPED_TRACE("cycle " + std::to_string(cycle));
     const std::uint64_t rows = fill(*m.store, random, 0);
-    EXPECT_GT(rows * 4096, empty_room * 6 / 10);
+    // Tables take whole granules: on so small a volume a third of them may stay empty.
+    EXPECT_GT(rows * 4096, empty_room * 45 / 100);
     if (testing::Test::HasFailure()) return;
     // Erasing works on a full store: half of them one by one, half as ranges, by the cycle.
     Batch batch;
