@@ -36,7 +36,7 @@ class TableContents final : public Contents {
   }
 
  private:
-  static constexpr std::uint64_t kBounceMin = 256 * KiB, kBounceMax = 4 * MiB;
+  static constexpr std::uint64_t kBounceMin = 64 * KiB, kBounceMax = MiB;
   const Journal& journal_;
   const std::vector<Extent> extents_;
   const std::uint64_t size_;

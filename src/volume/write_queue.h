@@ -50,7 +50,7 @@ class WriteQueue {
 
  private:
   static constexpr std::uint64_t kBound = 8 * MiB;
-  static constexpr std::size_t kSpare = 4;  // buffers kept for the next frames
+  static constexpr std::size_t kSpare = kBound / format::kFrameMax + 1;  // buffers kept for the next frames
 
   void perform(Job& job);
   void loop();

@@ -278,6 +278,16 @@ void run(std::uint64_t seed) {
   std::mt19937_64 random(seed);
   SparseDevice formatted{SparseImage(128 * MiB)};
   ASSERT_TRUE(ok(Volume::format(formatted, {})));
+  {
+    // Somewhere in the metadata area, so that its end is often met.
+    auto volume = Volume::open(formatted);
+    ASSERT_TRUE(ok(volume));
+    for (std::uint64_t i = random() % 256; i > 0; --i) {
+      ASSERT_TRUE(ok((*volume)->create("x", FileKind::small)));
+      ASSERT_TRUE(ok((*volume)->remove("x")));
+      ASSERT_TRUE(ok((*volume)->commit()));
+    }
+  }
   SparseImage image = formatted.image();
   std::map<std::string, FileKind> kinds;  // of the files on `image`
 
@@ -347,6 +357,43 @@ TEST(PowerCut, NeverBreaksAPromise) {
     run(text ? std::strtoull(text, nullptr, 10) : std::random_device{}());
     if (HasFailure()) return;
   }
+}
+
+TEST(PowerCut, LeavesTheOldVolumeOrNoneOrTheNewOneWhileFormatting) {
+  const std::uint64_t seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937_64 random(seed);
+  SparseDevice old{SparseImage(128 * MiB)};
+  ASSERT_TRUE(ok(Volume::format(old, {"old", Uuid::random()})));
+  {
+    auto volume = Volume::open(old);
+    ASSERT_TRUE(ok(volume));
+    ASSERT_TRUE(ok(test::write_file(**volume, "file", FileKind::table, "contents")));
+  }
+  SparseDevice device{old.image()};
+  device.record();
+  ASSERT_TRUE(ok(Volume::format(device, {"new", Uuid::random()})));
+  const auto trace = device.trace();
+  PowerCut power(old.image(), trace);
+  std::map<std::string, int> seen;
+  while (power.advance()) {
+    for (Survivors which : {Survivors::all, Survivors::none, Survivors::random_whole, Survivors::random_torn, Survivors::random_torn}) {
+      SparseDevice cut{power.image(which, random)};
+      auto volume = Volume::open(cut);
+      if (!volume) {
+        ASSERT_EQ(volume.error().code, EMEDIUMTYPE) << volume.error().message();
+        ++seen["none"];
+        continue;
+      }
+      const std::string label = (*volume)->info().label;
+      ASSERT_EQ((*volume)->list().size(), label == "old" ? 1u : 0u);
+      if (label == "old") {
+        ASSERT_EQ(contents_of(**volume, "file"), "contents");
+      }
+      ++seen[label];
+    }
+  }
+  EXPECT_EQ(seen.size(), 3u);
 }
 
 }  // namespace
