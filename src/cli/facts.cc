@@ -77,7 +77,9 @@ std::optional<std::string> facts_text(const std::string& text) {
     const Json::json_pointer pointer(path);
     return json.contains(pointer) ? json.at(pointer) : nothing;
   };
-  const auto number = [&](const char* path) { return at(path).is_number_unsigned() ? at(path).get<std::uint64_t>() : 0; };
+  const auto number = [&](const char* path) {
+    return at(path).is_number_unsigned() ? at(path).get<std::uint64_t>() : 0;
+  };
   const auto word = [&](const char* path) { return at(path).is_string() ? at(path).get<std::string>() : ""; };
 
   line("device", word("/device"));

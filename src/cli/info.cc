@@ -40,13 +40,16 @@ int info(const InfoArguments& arguments) {
   const std::string path = absolute_path(arguments.path);
   struct stat facts {};
   if (stat(path.c_str(), &facts) != 0) {
-    if (errno == ENOTCONN) return report({kFailure, path + ": is a mount whose daemon is gone; take it away with umount -l"});
+    if (errno == ENOTCONN) {
+      return report({kFailure, path + ": is a mount whose daemon is gone; take it away with umount -l"});
+    }
     return report({kFailure, explain(path, make_error(errno, path))});
   }
   if (S_ISDIR(facts.st_mode)) {
     const auto json = query_mount(path);
     if (json) return print(*json, arguments.json);
-    return report({kFailure, json.error().code == ENOTTY ? path + ": is not in an lsmfs" : explain(path, json.error())});
+    if (json.error().code == ENOTTY) return report({kFailure, path + ": is not in an lsmfs"});
+    return report({kFailure, explain(path, json.error())});
   }
   if (const auto where = mounted_where(path)) {
     const auto json = query_mount(*where);

@@ -40,7 +40,8 @@ Result<std::shared_ptr<Log>> Log::open(const std::string& file, bool foreground)
           std::make_shared<SpdLog>(std::make_shared<spdlog::sinks::basic_file_sink_mt>(file), kWithTime));
     }
     if (foreground) {
-      return std::shared_ptr<Log>(std::make_shared<SpdLog>(std::make_shared<spdlog::sinks::stderr_sink_mt>(), "lsmfs: %v"));
+      return std::shared_ptr<Log>(
+          std::make_shared<SpdLog>(std::make_shared<spdlog::sinks::stderr_sink_mt>(), "lsmfs: %v"));
     }
     return std::shared_ptr<Log>(std::make_shared<SpdLog>(
         std::make_shared<spdlog::sinks::syslog_sink_mt>("lsmfs", LOG_PID, LOG_DAEMON, true), "%v"));

@@ -38,7 +38,9 @@ int run(int argc, char** argv) {
 
   MountArguments mount_arguments;
   CLI::App* mount_command = app.add_subcommand("mount", "Mount a device or image; returns when it answers");
-  mount_command->add_option("-o", mount_arguments.options, "mount options, see below")->allow_extra_args(false)->take_all();
+  mount_command->add_option("-o", mount_arguments.options, "mount options, see below")
+      ->allow_extra_args(false)
+      ->take_all();
   mount_command->add_flag("-f,--foreground", mount_arguments.foreground, "stay in the foreground, log to stderr");
   mount_command->add_option("--log", mount_arguments.log, "log to this file instead of syslog");
   mount_command->add_option("path", mount_arguments.path, "block device or image file")->required();

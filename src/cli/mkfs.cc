@@ -54,7 +54,8 @@ std::optional<Problem> check_size(const std::string& path, const std::optional<B
     if (!size) return std::nullopt;
     if (!S_ISREG(facts.st_mode)) return Problem{kUsage, path + ": --size is for images, not for devices"};
     if (static_cast<std::uint64_t>(facts.st_size) == size->v) return std::nullopt;
-    return Problem{kUsage, fmt::format("{}: exists and has {} bytes; leave out --size, or remove it", path, facts.st_size)};
+    return Problem{kUsage,
+                   fmt::format("{}: exists and has {} bytes; leave out --size, or remove it", path, facts.st_size)};
   }
   if (errno != ENOENT) return Problem{kFailure, explain(path, make_error(errno, path))};
   if (!size) return Problem{kFailure, path + ": does not exist; give --size to make an image of that size"};

@@ -112,7 +112,12 @@ class Service {
           starting_ = nullptr;
           starter.ready();
         },
-        [&] { note(opened_->close(), "closing"); });
+        [&] {
+          note(opened_->close(), "closing");
+          // A device must be free when umount(8) returns, which is after this. The lock on an image
+          // stays until the process ends, which is what `lsmfs umount` waits for.
+          if (block_device_) opened_->release_device();
+        });
     note(served, "serving");
     log_->info(fmt::format("{} is unmounted", path_));
     return code;
@@ -138,7 +143,7 @@ class Service {
     MountOptions mount;
     mount.source = path_;
     mount.mount_point = directory_;
-    mount.block_device = opened_->device().is_block_device() && geteuid() == 0;
+    mount.block_device = block_device_ = opened_->device().is_block_device() && geteuid() == 0;
     mount.read_only = options_.read_only;
     mount.writeback = options_.writeback;
     mount.kernel_options = options_.kernel;
@@ -175,6 +180,7 @@ class Service {
   std::shared_ptr<Log> log_;
   std::mutex mutex_;
   std::atomic<Starter*> starting_{nullptr};
+  bool block_device_ = false;
   std::optional<Opened> opened_;
   std::unique_ptr<Mount> mount_;
 };
@@ -194,14 +200,16 @@ int mount(const MountArguments& arguments) {
   if (const auto user = in_use(path)) {
     return report({kMountFailure, fmt::format("{}: is in use: {}; unmount it or end that first", path, *user)});
   }
-  if (access("/dev/fuse", F_OK) != 0) return report({kSystemError, explain_mounting(directory, make_error(ENODEV, ""))});
+  if (access("/dev/fuse", F_OK) != 0) {
+    return report({kSystemError, explain_mounting(directory, make_error(ENODEV, ""))});
+  }
 
   const std::string log_file = arguments.log.empty() ? "" : absolute_path(arguments.log);
   auto log = Log::open(log_file, arguments.foreground);
   if (!log) return report({kUsage, fmt::format("--log {}", log.error().message())});
   return run_and_report(!arguments.foreground, [&](Starter& starter) {
-    Service service(path, directory, *options, *log);
-    return service.run(starter);
+    static std::optional<Service> until_the_process_ends;
+    return until_the_process_ends.emplace(path, directory, *options, *log).run(starter);
   });
 }
 

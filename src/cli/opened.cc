@@ -27,7 +27,6 @@ Result<void> Opened::close() {
   if (store_) note(store_->close());
   store_.reset();
   volume_.reset();
-  device_.reset();
   return result;
 }
 

@@ -24,8 +24,9 @@ class Opened {
   Opened(Opened&&) = default;
   ~Opened() { (void)close(); }
 
-  // Writes everything and lets go of the device; the first error of all that is done. Once.
+  // Writes everything; the first error of all that is done. Only the device stays open, and locked.
   Result<void> close();
+  void release_device() { device_.reset(); }  // after close()
 
   Device& device() { return *device_; }
   Volume& volume() { return *volume_; }

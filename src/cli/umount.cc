@@ -41,7 +41,8 @@ int umount(const std::string& given) {
   }
   if (top == nullptr) return report({kMountFailure, directory + ": is not mounted"});
   if (!top->is_lsmfs()) {
-    return report({kMountFailure, fmt::format("{}: is a mount of type {}, not lsmfs; use umount", directory, top->type)});
+    return report(
+        {kMountFailure, fmt::format("{}: is a mount of type {}, not lsmfs; use umount", directory, top->type)});
   }
   // Opened before, since nothing says where the image is afterwards.
   const std::string name = top->source;
@@ -51,7 +52,8 @@ int umount(const std::string& given) {
     if (source >= 0) close(source);
     switch (done.error().code) {
       case EBUSY:
-        return report({kMountFailure, directory + ": is in use; end the programs that have files open there (fuser -m)"});
+        return report(
+            {kMountFailure, directory + ": is in use; end the programs that have files open there (fuser -m)"});
       case EPERM:
         return report({kUsage, directory + ": no permission to unmount it"});
       default:

@@ -212,8 +212,8 @@ TEST_F(MountCommand, ReadOnlyChangesNothing) {
 TEST_F(MountCommand, OptionsOfFstabAreAccepted) {
   make_image("image");
   make_directory("mnt");
-  mount("defaults,rw,noauto,nofail,_netdev,x-systemd.automount,user,comment=hello,relatime,nosuid,nodev,noexec,cache=64M,"
-        "sync_interval=1,latency=off");
+  mount("defaults,rw,noauto,nofail,_netdev,x-systemd.automount,user,comment=hello,relatime,nosuid,nodev,noexec,"
+        "cache=64M,sync_interval=1,latency=off");
   write("mnt/script", "#!/bin/sh\n");
   ASSERT_EQ(::chmod(path("mnt/script").c_str(), 0755), 0);
   EXPECT_EQ(::access(path("mnt/script").c_str(), X_OK), -1) << "noexec";

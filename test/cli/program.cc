@@ -151,7 +151,8 @@ std::uint64_t Folder::sum(const std::string& name) {
     while (at < end) {
       const ssize_t got = ::pread(fd, chunk.data(), std::min<std::size_t>(chunk.size(), end - at), at);
       if (got <= 0) break;
-      sum = checksum(std::string_view(chunk).substr(0, static_cast<std::size_t>(got)), sum + static_cast<std::uint64_t>(at));
+      const auto bytes = std::string_view(chunk).substr(0, static_cast<std::size_t>(got));
+      sum = checksum(bytes, sum + static_cast<std::uint64_t>(at));
       at += got;
     }
   }

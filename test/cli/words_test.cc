@@ -62,7 +62,8 @@ TEST(MountOptions, OfFstabAreIgnored) {
 }
 
 TEST(MountOptions, ThatAreUnknownAreNamed) {
-  for (const char* bad : {"colour", "cache", "cache=", "sync_interval=x", "latency", "nodiratime=1", "fd=3", "rootmode=0"}) {
+  for (const char* bad :
+       {"colour", "cache", "cache=", "sync_interval=x", "latency", "nodiratime=1", "fd=3", "rootmode=0"}) {
     const auto parsed = parse_mount_options({std::string("ro,") + bad});
     ASSERT_FALSE(parsed) << bad;
     EXPECT_NE(parsed.error().context.find(bad), std::string::npos) << parsed.error().context;

@@ -148,7 +148,9 @@ TEST_F(Waiting, WhatAListingGaveBeforeItHadToWaitIsNotLostNorGivenTwice) {
     expected.push_back("f" + std::to_string(100 + i));
     ASSERT_EQ(write_file(mounted.path(expected.back()), ""), 0);
   }
-  for (const auto& entry : std::filesystem::directory_iterator(mounted.root())) listed.push_back(entry.path().filename());
+  for (const auto& entry : std::filesystem::directory_iterator(mounted.root())) {
+    listed.push_back(entry.path().filename());
+  }
   EXPECT_EQ(listed, expected);
   mounted.stop();
 }
