@@ -74,7 +74,8 @@ class Cursor {
   virtual bool valid() const = 0;
   virtual std::string_view key() const = 0;     // until the next seek or next
   virtual std::string_view value() const = 0;
-  // Why valid() is false: the end (success), EAGAIN (Wait::no), or a read error.
+  // Why valid() is false: the end (success), EAGAIN (Wait::no), or a read error. After EAGAIN the
+  // cursor stays invalid for good.
   virtual Result<void> status() const = 0;
 };
 

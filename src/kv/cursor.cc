@@ -1,5 +1,6 @@
 #include "kv/cursor.h"
 
+#include "kv/memory_only.h"
 #include "kv/options.h"
 #include "kv/status.h"
 
@@ -13,7 +14,7 @@ class RocksCursor final : public Cursor {
  public:
   RocksCursor(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* family, const CursorOptions& options,
               const FailStop& fail_stop)
-      : lower_(options.lower), upper_(options.upper), fail_stop_(fail_stop) {
+      : lower_(options.lower), upper_(options.upper), memory_only_(options.wait == Wait::no), fail_stop_(fail_stop) {
     read_failures_ = fail_stop_.read_failures();
     rocksdb::ReadOptions o = cursor_options(options);
     // RocksDB keeps pointers to the bounds: they point into this object.
@@ -25,7 +26,9 @@ class RocksCursor final : public Cursor {
       upper_slice_ = upper_;
       o.iterate_upper_bound = &upper_slice_;
     }
+    const MemoryOnly scope(memory_only_);
     iterator_.reset(db.NewIterator(o, family));
+    missed_ = scope.refused();
   }
 
   void seek(std::string_view key) override {
@@ -35,12 +38,19 @@ class RocksCursor final : public Cursor {
     }
     past_end_ = false;
     if (key < std::string_view(lower_)) key = lower_;
+    if (missed_) return;
+    const MemoryOnly scope(memory_only_);
     iterator_->Seek(Slice(key.data(), key.size()));
+    missed_ = scope.refused();
   }
 
-  void next() override { iterator_->Next(); }
+  void next() override {
+    const MemoryOnly scope(memory_only_);
+    iterator_->Next();
+    missed_ = scope.refused();
+  }
 
-  bool valid() const override { return !past_end_ && iterator_->Valid() && sound(); }
+  bool valid() const override { return !missed_ && !past_end_ && iterator_->Valid() && sound(); }
 
   std::string_view key() const override { return view(iterator_->key()); }
   std::string_view value() const override { return view(iterator_->value()); }
@@ -49,6 +59,7 @@ class RocksCursor final : public Cursor {
     if (!sound()) {
       return make_error(EIO, "cursor: a read of the device failed; the rows after it cannot be trusted");
     }
+    if (missed_) return make_error(EAGAIN, "cursor");
     if (past_end_) return {};
     return to_result(iterator_->status(), "cursor");
   }
@@ -59,6 +70,8 @@ class RocksCursor final : public Cursor {
 
   const std::string lower_, upper_;
   Slice lower_slice_, upper_slice_;
+  const bool memory_only_;
+  bool missed_ = false;  // a row may be missing: from then on the iterator is not to be trusted
   const FailStop& fail_stop_;
   std::uint64_t read_failures_ = 0;
   bool past_end_ = true;  // until the first seek

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kv/memory_only.h"
 #include "kv/status.h"
 
 namespace lsmfs::kv {
@@ -162,6 +163,7 @@ class RandomAccessFile final : public rocksdb::FSRandomAccessFile {
   IOStatus Read(std::uint64_t offset, std::size_t n, const IOOptions&, Slice* result, char* scratch,
                 IODebugContext*) const override {
     *result = Slice(scratch, 0);
+    if (MemoryOnly::refuse()) return IOStatus::Aborted("not in memory");
     const auto got =
         read_or_stop(*reader_, fail_stop_, ByteOffset{offset}, {reinterpret_cast<std::byte*>(scratch), n});
     if (!got) return to_io_status(got.error());

@@ -1,5 +1,8 @@
 #include "kv/options.h"
 
+#if __has_include(<rocksdb/advanced_cache.h>)
+#include <rocksdb/advanced_cache.h>  // where rocksdb::Cache lives from 8.x on
+#endif
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/table.h>
 #include <rocksdb/utilities/table_properties_collectors.h>
@@ -58,6 +61,8 @@ std::shared_ptr<rocksdb::Cache> make_cache(const Sizing& sizing) {
   return rocksdb::NewLRUCache(o);
 }
 
+std::uint64_t cache_usage(const rocksdb::Cache& cache) { return cache.GetUsage(); }
+
 rocksdb::DBOptions db_options(const Sizing& sizing, const OptionParts& parts, bool create) {
   rocksdb::DBOptions o;
   o.env = parts.env;
@@ -73,7 +78,9 @@ rocksdb::DBOptions db_options(const Sizing& sizing, const OptionParts& parts, bo
   o.max_bgerror_resume_count = 0;       // and it does not start again by itself
   // An error of that file is a device error, which FailStop already knows; true makes 7.8 leak a
   // family while it opens and abort for that.
+#if ROCKSDB_MAJOR < 10
   o.fail_if_options_file_error = false;
+#endif
 
   // ---- log and recovery
   o.manual_wal_flush = false;  // each commit reaches the volume's buffer, so sync() finds it there
@@ -99,7 +106,7 @@ rocksdb::DBOptions db_options(const Sizing& sizing, const OptionParts& parts, bo
   o.max_open_files = -1;  // a table stays open: no lookup in a second cache, and EAGAIN means "not cached"
   o.max_file_opening_threads = 8;  // at mount; they wait for the device, not for a core
   o.skip_stats_update_on_db_open = true;  // would read the properties of every table at mount
-  o.skip_checking_sst_file_sizes_on_db_open = false;  // costs nothing: the volume has sizes in memory
+  // The sizes of tables are checked at mount, as by default: the volume has them in memory.
   o.compaction_readahead_size = sizing.readahead;  // the default of 0 reads block by block
   o.writable_file_max_buffer_size = MiB;           // what one append to a table carries
   // Deleting a table takes the volume's lock and, when a cursor was the last to hold it, would
@@ -175,9 +182,9 @@ rocksdb::WriteOptions write_options(Wait wait) {
   return o;
 }
 
-rocksdb::ReadOptions read_options(Wait wait) {
+rocksdb::ReadOptions read_options() {
   rocksdb::ReadOptions o;
-  o.read_tier = wait == Wait::no ? rocksdb::kBlockCacheTier : rocksdb::kReadAllTier;
+  o.read_tier = rocksdb::kReadAllTier;  // what must not wait says so by MemoryOnly
   o.verify_checksums = true;
   o.async_io = false;
   o.total_order_seek = true;
@@ -188,7 +195,7 @@ rocksdb::ReadOptions read_options(Wait wait) {
 }
 
 rocksdb::ReadOptions cursor_options(const CursorOptions& options) {
-  rocksdb::ReadOptions o = read_options(options.wait);
+  rocksdb::ReadOptions o = read_options();
   o.readahead_size = options.readahead.v;
   o.fill_cache = options.fill_cache;
   // Tables that only this cursor still holds are deleted by a background thread.

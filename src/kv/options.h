@@ -33,11 +33,12 @@ struct OptionParts {
 };
 
 std::shared_ptr<rocksdb::Cache> make_cache(const Sizing& sizing);
+std::uint64_t cache_usage(const rocksdb::Cache& cache);
 rocksdb::DBOptions db_options(const Sizing& sizing, const OptionParts& parts, bool create);
 rocksdb::ColumnFamilyOptions family_options(Family family, const Sizing& sizing, const OptionParts& parts);
 
 rocksdb::WriteOptions write_options(Wait wait);
-rocksdb::ReadOptions read_options(Wait wait);
+rocksdb::ReadOptions read_options();
 // A cursor's; the bounds must be set by whoever keeps their bytes.
 rocksdb::ReadOptions cursor_options(const CursorOptions& options);
 rocksdb::CompactRangeOptions compact_options();

@@ -3,6 +3,7 @@
 #include <rocksdb/convenience.h>
 #include <rocksdb/listener.h>
 #include <rocksdb/table_properties.h>
+#include <rocksdb/version.h>
 
 #include <algorithm>
 #include <map>
@@ -13,6 +14,7 @@
 #include "kv/batch.h"
 #include "kv/cursor.h"
 #include "kv/file_system.h"
+#include "kv/memory_only.h"
 #include "kv/notice_logger.h"
 #include "kv/options.h"
 #include "kv/status.h"
@@ -57,6 +59,21 @@ Result<bool> holds_store(const Volume& volume) {
   return false;
 }
 
+Status open_database(const rocksdb::DBOptions& options,
+                     const std::vector<rocksdb::ColumnFamilyDescriptor>& families, bool read_only,
+                     std::vector<rocksdb::ColumnFamilyHandle*>& handles, std::unique_ptr<rocksdb::DB>& db) {
+#if ROCKSDB_MAJOR >= 11
+  return read_only ? rocksdb::DB::OpenForReadOnly(options, kv::kDirectory, families, &handles, &db)
+                   : rocksdb::DB::Open(options, kv::kDirectory, families, &handles, &db);
+#else
+  rocksdb::DB* raw = nullptr;
+  Status status = read_only ? rocksdb::DB::OpenForReadOnly(options, kv::kDirectory, families, &handles, &raw)
+                            : rocksdb::DB::Open(options, kv::kDirectory, families, &handles, &raw);
+  db.reset(raw);
+  return status;
+#endif
+}
+
 Error open_error(const Status& status) {
   Error error = to_error(status, "open the store");
   // Whatever else RocksDB finds wrong while it opens its own files is damage to them.
@@ -90,20 +107,16 @@ Result<void> RocksStore::open() {
       {kv::kBlocksFamily, kv::family_options(Family::blocks, sizing_, parts)},
   };
 
-  rocksdb::DB* db = nullptr;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   Status status;
   // RocksDB decodes files that may be damaged; a length it believes must not end the process.
   try {
-    status = options_.read_only
-                 ? rocksdb::DB::OpenForReadOnly(db_options, kv::kDirectory, families, &handles, &db)
-                 : rocksdb::DB::Open(db_options, kv::kDirectory, families, &handles, &db);
+    status = open_database(db_options, families, options_.read_only, handles, db_);
   } catch (const std::bad_alloc&) {
     return make_error(ENOMEM, "open the store");
   } catch (const std::length_error&) {
     return make_error(EUCLEAN, "open the store: a file holds an impossible length");
   }
-  db_.reset(db);
   std::copy(handles.begin(), handles.end(), std::begin(handles_));
   // A log that could not be read looks to RocksDB like one that ends there.
   LSMFS_TRY(check());
@@ -136,7 +149,9 @@ Error RocksStore::failure(const Status& status, std::string_view what) {
 Result<std::optional<std::string>> RocksStore::get(Family family, std::string_view key, Wait wait) {
   const std::uint64_t read_failures = fail_stop_.read_failures();
   std::string value;
-  const Status status = db_->Get(kv::read_options(wait), handle(family), Slice(key.data(), key.size()), &value);
+  const kv::MemoryOnly scope(wait == Wait::no);
+  const Status status = db_->Get(kv::read_options(), handle(family), Slice(key.data(), key.size()), &value);
+  if (scope.refused()) return make_error(EAGAIN, "get");
   if (read_failures != fail_stop_.read_failures()) return make_error(EIO, "get: a read of the device failed");
   if (status.IsNotFound()) return std::optional<std::string>();
   if (!status.ok()) return to_error(status, "get");
@@ -271,7 +286,7 @@ StoreStats RocksStore::stats() const {
     }
   }
   for (const auto& [number, level] : levels) stats.levels.push_back(level);
-  stats.cache_bytes = cache_->GetUsage();
+  stats.cache_bytes = kv::cache_usage(*cache_);
   return stats;
 }
 

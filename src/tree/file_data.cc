@@ -167,6 +167,7 @@ Result<std::size_t> LsmTree::read(Ino ino, ByteOffset offset, MutableBytes to, W
       LSMFS_ASSIGN(Inode * inode, find(ino));
       if (inode->record.is_directory()) return make_error(EISDIR, "");
       if (!inode->record.is_regular()) return make_error(EINVAL, "");
+      note_access_time(*inode);
       home = inode->home();
       size = inode->record.size;
       blocks = inode->record.blocks;
@@ -180,10 +181,7 @@ Result<std::size_t> LsmTree::read(Ino ino, ByteOffset offset, MutableBytes to, W
       LSMFS_TRY(read_blocks(home, offset, to.first(n), epoch, wait));
     }
     // A rename that moved the blocks meanwhile left nothing under the home that was read.
-    if (moves_ != moves) continue;
-    Lock lock(mutex_);
-    if (Inode* inode = inodes_.find(ino)) note_access_time(*inode);
-    return n;
+    if (moves_ == moves) return n;
   }
 }
 
@@ -204,6 +202,7 @@ Result<std::size_t> LsmTree::read_blocks(const std::string& home, ByteOffset off
   }
   const bool parkable = wait == Wait::no;
   if (cursor && cursor->valid() && cursor->key() < begin_key) cursor->next();
+  if (cursor && !cursor->status()) cursor.reset();  // the row after the last read's is not in memory; this read's may be
   if (!cursor) {
     cursor = store_.cursor(Family::blocks, {.lower = {}, .upper = parkable ? std::string() : end_key, .wait = wait});
     cursor->seek(begin_key);
