@@ -3,6 +3,7 @@
 #include <mutex>
 #include <new>
 #include <shared_mutex>
+#include <vector>
 
 #include "device/requests.h"
 #include "lsmfs/device.h"
@@ -13,7 +14,7 @@ namespace {
 class MemoryDevice final : public Device {
  public:
   // calloc leaves large blocks untouched until they are used, so that a big device costs little.
-  explicit MemoryDevice(std::uint64_t size) : size_(round_down(size, kDeviceBlock)), data_(std::calloc(size_ + 1, 1)) {
+  explicit MemoryDevice(std::uint64_t size) : size_(round_down(size, kDeviceBlock)), data_(std::calloc(size_ + 1, 1)), written_(size_ / kDeviceBlock) {
     if (!data_) throw std::bad_alloc();
   }
 
@@ -28,6 +29,7 @@ class MemoryDevice final : public Device {
     LSMFS_TRY(check_request(*this, "write", to, data.size(), data.data()));
     std::unique_lock lock(mutex_);
     if (!data.empty()) std::memcpy(at(to), data.data(), data.size());
+    for (std::uint64_t i = 0; i < data.size(); i += kDeviceBlock) written_[(to.v + i) / kDeviceBlock] = true;
     return {};
   }
 
@@ -38,8 +40,8 @@ class MemoryDevice final : public Device {
     LSMFS_TRY(check_request(*this, "discard", from, length.v, nullptr));
     std::unique_lock lock(mutex_);
     for (std::uint64_t i = 0; i < length.v; i += kDeviceBlock) {
-      std::byte* block = at(ByteOffset{from.v + i});
-      if (!is_zero(block)) std::memset(block, 0xd1, kDeviceBlock);
+      // Blocks that were never written stay untouched memory.
+      if (written_[(from.v + i) / kDeviceBlock]) std::memset(at(ByteOffset{from.v + i}), 0xd1, kDeviceBlock);
     }
     return {};
   }
@@ -55,13 +57,10 @@ class MemoryDevice final : public Device {
   };
 
   std::byte* at(ByteOffset o) { return static_cast<std::byte*>(data_.get()) + o.v; }
-  // Blocks that were never written stay untouched memory.
-  static bool is_zero(const std::byte* block) {
-    return block[0] == std::byte{0} && std::memcmp(block, block + 1, kDeviceBlock - 1) == 0;
-  }
 
   const std::uint64_t size_;
   std::unique_ptr<void, Free> data_;
+  std::vector<bool> written_;  // by block
   std::shared_mutex mutex_;
   std::string path_ = "memory";
 };

@@ -55,10 +55,7 @@ Result<void> TableFile::load_tail() {
   return read_extents(shared_.journal, extents_, buffer_start_, buffer_.bytes().first(kBlock), label());
 }
 
-Result<void> TableFile::begin_append() {
-  std::lock_guard lock(mutex_);
-  return load_tail();
-}
+Result<void> TableFile::begin_append() { return {}; }  // the first append does it; many only rename
 
 // The last block holds synced bytes and must not be written in place: the granule it is in moves.
 Result<void> TableFile::move_last_granule() {
@@ -98,6 +95,7 @@ Result<void> TableFile::append(Bytes data) {
   std::lock_guard lock(mutex_);
   LSMFS_TRY(shared_.journal.check());
   if (data.empty()) return {};
+  if (buffer_.size() == 0) LSMFS_TRY(load_tail());
   if (synced_ > round_down(size_now(), kBlock)) LSMFS_TRY(move_last_granule());
   LSMFS_TRY(ensure_allocated(round_up(size_now() + data.size(), kBlock)));
   changed_ = true;

@@ -139,6 +139,9 @@ TEST_F(Frames, AreCutWhereTheMetadataSays) {
   EXPECT_EQ(size(), 0u);
   file_.cut_size = 11;
   EXPECT_EQ(size(), 11u);
+  file_.cut_sequence = 9;  // of frames that were lost
+  EXPECT_EQ(size(), 11u);
+  file_.cut_sequence = 2;
   put(2 * kB, {.sequence = 3, .offset = 11, .previous = 100, .payload = "later"});
   EXPECT_EQ(size(), 16u);
 }
@@ -212,6 +215,44 @@ TEST(LogsOnAVolume, IgnoreTheLostEndOfAnEarlierRunThatNeverBecameDurable) {
   auto again = Volume::open(device);
   ASSERT_TRUE(ok(again));
   EXPECT_TRUE(contents_of(**again, "log") == block);
+}
+
+TEST(LogsOnAVolume, DoNotApplyACutOfLostFramesToThoseWrittenLater) {
+  test::SparseDevice device{test::SparseImage(128 * MiB)};
+  ASSERT_TRUE(ok(Volume::format(device, {})));
+  std::string expected = pattern(3000, 1);
+  {
+    auto volume = Volume::open(device);
+    ASSERT_TRUE(ok(volume));
+    auto log = (*volume)->create("log", FileKind::log);
+    ASSERT_TRUE(ok(log));
+    ASSERT_TRUE(ok((*log)->append(as_bytes(expected))));
+    ASSERT_TRUE(ok((*log)->sync()));
+    for (int i = 0; i < 3; ++i) {  // frames 2 to 4, not synced
+      ASSERT_TRUE(ok((*log)->append(as_bytes(pattern(2000, 2)))));
+      ASSERT_TRUE(ok((*volume)->open_reader("log")));
+    }
+    ASSERT_TRUE(ok((*log)->truncate(ByteCount{4000})));
+    ASSERT_TRUE(ok((*volume)->commit()));
+  }
+  const AlignedBuffer zeros(3 * kDeviceBlock);  // the crash took them
+  ASSERT_TRUE(ok(device.write(ByteOffset{plan_layout(128 * MiB)->fixed.start + kDeviceBlock}, zeros.bytes())));
+  {
+    auto volume = Volume::open(device);
+    ASSERT_TRUE(ok(volume));
+    ASSERT_TRUE(contents_of(**volume, "log") == expected);
+    auto log = (*volume)->reopen("log");
+    ASSERT_TRUE(ok(log));
+    for (int i = 0; i < 6; ++i) {
+      const std::string more = pattern(2000, static_cast<std::uint64_t>(10 + i));
+      ASSERT_TRUE(ok((*log)->append(as_bytes(more))));
+      ASSERT_TRUE(ok((*log)->sync()));
+      expected += more;
+    }
+  }
+  auto again = Volume::open(device);
+  ASSERT_TRUE(ok(again));
+  EXPECT_TRUE(contents_of(**again, "log") == expected);
 }
 
 TEST(LogsOnAVolume, ReportDamageOfASyncedFrameWhereverItIs) {

@@ -52,7 +52,7 @@ TEST_F(ModelTest, AgreesThroughRandomOperations) {
 
   const auto any_name = [&] { return "f" + std::to_string(random() % 12); };
   const auto any_file = [&] { return std::next(files.begin(), static_cast<long>(random() % files.size())); };
-  for (int step = 0; step < 1500; ++step) {
+  for (int step = 0; step < 1000; ++step) {
     SCOPED_TRACE(testing::Message() << "step " << step);
     const unsigned what = static_cast<unsigned>(random() % 24);
     if (what < 3) {

@@ -20,11 +20,11 @@ template <class T>
 inline std::string pattern(std::size_t size, std::uint64_t seed) {
   std::string text(size, '\0');
   std::uint64_t x = seed * 0x9e3779b97f4a7c15 + 1;
-  for (char& c : text) {
+  for (std::size_t i = 0; i < size; i += sizeof x) {
     x ^= x << 13;
     x ^= x >> 7;
     x ^= x << 17;
-    c = static_cast<char>(x >> 24);
+    std::memcpy(text.data() + i, &x, std::min(sizeof x, size - i));
   }
   return text;
 }

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <set>
 
+#include "volume/superblock.h"
 #include "volume/support.h"
 
 namespace lsmfs {
@@ -71,6 +73,41 @@ TEST_F(VolumeTest, AppendsToAFileThatWasSyncedAndClosed) {
       if (i % 3 == 0) reopen();
       EXPECT_TRUE(contents_of(*volume_, "f") == expected);
     }
+  }
+}
+
+TEST_F(VolumeTest, NeverWritesABlockAgainThatHoldsSyncedBytes) {
+  for (FileKind kind : {FileKind::table, FileKind::log, FileKind::small}) {
+    std::set<std::uint64_t> synced;  // blocks that the last sync made durable
+    std::set<std::uint64_t> fresh;
+    bool again = false;
+    const Layout layout = *plan_layout(device_->size().v);
+    auto device = hooked_device(*device_, [&](const DeviceEvent& event, Bytes data) -> Result<void> {
+      if (event.kind != DeviceEvent::Kind::write || event.offset.v < layout.fixed.start) return {};
+      for (std::uint64_t i = 0; i < data.size(); i += kDeviceBlock) {
+        again = again || synced.contains(event.offset.v + i);
+        fresh.insert(event.offset.v + i);
+      }
+      return {};
+    });
+    auto volume = Volume::open(*device);
+    ASSERT_TRUE(ok(volume));
+    const auto name = std::to_string(static_cast<int>(kind));
+    auto writer = (*volume)->create(name, kind);
+    ASSERT_TRUE(ok(writer));
+    std::string expected;
+    for (int i = 0; i < 12; ++i) {
+      const std::string more = pattern(static_cast<std::size_t>(i) * 7001 % 20000 + 1, static_cast<std::uint64_t>(i));
+      expected += more;
+      ASSERT_TRUE(ok((*writer)->append(as_bytes(more))));
+      EXPECT_TRUE(contents_of(**volume, name) == expected);  // writes out a partial block, which may be written again
+      ASSERT_TRUE(ok((*writer)->sync()));
+      // Only those of the last sync: what was given up before may be in use again.
+      synced = fresh;
+      fresh.clear();
+    }
+    EXPECT_FALSE(again) << name;
+    EXPECT_TRUE(contents_of(**volume, name) == expected);
   }
 }
 
