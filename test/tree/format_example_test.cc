@@ -1,0 +1,45 @@
+// The worked example of a record in docs/format.md, decoded as the program does it.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "tree/record.h"
+
+namespace lsmfs {
+namespace {
+
+std::string example(const std::string& fence) {
+  std::ifstream in(LSMFS_SOURCE_DIR "/docs/format.md");
+  std::string bytes;
+  bool inside = false;
+  for (std::string line; std::getline(in, line);) {
+    if (line == "```" + fence) {
+      inside = true;
+    } else if (inside && line == "```") {
+      return bytes;
+    } else if (inside) {
+      std::istringstream words(line);
+      for (std::string word; words >> word;) bytes.push_back(static_cast<char>(std::stoi(word, nullptr, 16)));
+    }
+  }
+  return {};
+}
+
+TEST(FormatExample, TheRecordOfTheDocumentIsWhatItSays) {
+  const std::string bytes = example("record");
+  const auto r = decode_record(bytes);
+  ASSERT_TRUE(r) << bytes.size() << " bytes";
+  EXPECT_EQ(r->ino, Ino{300});
+  EXPECT_EQ(r->mode, 0100644u);
+  EXPECT_EQ(r->nlink, 1u);
+  EXPECT_EQ(r->uid, 1000u);
+  EXPECT_EQ(r->gid, 0u);
+  EXPECT_EQ(r->size, 0u);
+  EXPECT_EQ(r->mtime, (Time{1'700'000'000, 5}));
+  EXPECT_EQ(r->btime, r->mtime);
+  EXPECT_EQ(encode(*r), bytes);
+}
+
+}  // namespace
+}  // namespace lsmfs
