@@ -142,6 +142,18 @@ TEST(FailedRead, IsTriedOnceMoreAndThenNamesTheFile) {
   EXPECT_TRUE(test::read_all(**reader) == pattern(100000, 1));
 }
 
+// What a process that was killed left in the device's cache must not be built upon before it is durable.
+TEST(OpeningAVolume, FlushesBeforeItIsUsed) {
+  SparseDevice disk{SparseImage(128 * MiB)};
+  ASSERT_TRUE(ok(Volume::format(disk, {})));
+  disk.record();
+  auto volume = Volume::open(disk);
+  ASSERT_TRUE(ok(volume));
+  const auto trace = disk.trace();
+  ASSERT_EQ(trace.size(), 1u);
+  EXPECT_TRUE(trace[0].flush);
+}
+
 TEST(ReadOnlyVolume, ReadsAndNeverWrites) {
   SparseDevice disk{SparseImage(128 * MiB)};
   ASSERT_TRUE(ok(Volume::format(disk, {})));
