@@ -30,7 +30,9 @@ class FileDevice final : public Device {
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) return system_error(fmt::format("read of {} bytes at {} of {}", to.size(), from.v, path_));
       // The device ends before the size it had when it was opened.
-      if (n == 0) return make_error(EIO, fmt::format("{} ends at {}: read of {} bytes at {}", path_, from.v + done, to.size(), from.v));
+      if (n == 0)
+        return make_error(
+            EIO, fmt::format("{} ends at {}: read of {} bytes at {}", path_, from.v + done, to.size(), from.v));
       done += static_cast<std::size_t>(n);
     }
     return {};
@@ -43,7 +45,8 @@ class FileDevice final : public Device {
       const ssize_t n = ::pwrite(fd_.get(), data.data() + done, data.size() - done, static_cast<off_t>(to.v + done));
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) return system_error(fmt::format("write of {} bytes at {} of {}", data.size(), to.v, path_));
-      if (n == 0) return make_error(EIO, fmt::format("write of {} bytes at {} of {} made no progress", data.size(), to.v, path_));
+      if (n == 0)
+        return make_error(EIO, fmt::format("write of {} bytes at {} of {} made no progress", data.size(), to.v, path_));
       done += static_cast<std::size_t>(n);
     }
     return {};
@@ -106,7 +109,8 @@ Result<Fd> open_file(const std::string& path, int flags, bool block) {
     const Fd probe(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (probe.valid() && is_read_only_block_device(probe.get())) return read_only_device(path);
   }
-  if (reason == EBUSY) return make_error(EBUSY, fmt::format("{} is in use (mounted, or claimed by another program)", path));
+  if (reason == EBUSY)
+    return make_error(EBUSY, fmt::format("{} is in use (mounted, or claimed by another program)", path));
   return make_error(reason, fmt::format("cannot open {}", path));
 }
 
@@ -147,7 +151,8 @@ Result<std::uint64_t> size_of_file(int fd, const struct stat& st, const std::str
   int sector = 0;
   if (::ioctl(fd, BLKSSZGET, &sector) != 0) return system_error(fmt::format("cannot get the sector size of {}", path));
   if (sector <= 0 || kDeviceBlock % static_cast<std::uint64_t>(sector) != 0) {
-    return make_error(EINVAL, fmt::format("{} has sectors of {} bytes; at most {} are supported", path, sector, kDeviceBlock));
+    return make_error(EINVAL,
+                      fmt::format("{} has sectors of {} bytes; at most {} are supported", path, sector, kDeviceBlock));
   }
   return size;
 }

@@ -14,7 +14,8 @@ namespace {
 class MemoryDevice final : public Device {
  public:
   // calloc leaves large blocks untouched until they are used, so that a big device costs little.
-  explicit MemoryDevice(std::uint64_t size) : size_(round_down(size, kDeviceBlock)), data_(std::calloc(size_ + 1, 1)), written_(size_ / kDeviceBlock) {
+  explicit MemoryDevice(std::uint64_t size)
+      : size_(round_down(size, kDeviceBlock)), data_(std::calloc(size_ + 1, 1)), written_(size_ / kDeviceBlock) {
     if (!data_) throw std::bad_alloc();
   }
 

@@ -45,7 +45,7 @@ class Allocator {
   void erase(std::map<std::uint64_t, std::uint64_t>::iterator run);
 
   std::uint64_t start_ = 0, length_ = 0, granule_ = 1, free_ = 0;
-  std::map<std::uint64_t, std::uint64_t> by_start_;             // free runs: start -> length
+  std::map<std::uint64_t, std::uint64_t> by_start_;              // free runs: start -> length
   std::set<std::pair<std::uint64_t, std::uint64_t>> by_length_;  // the same: (length, start)
 };
 

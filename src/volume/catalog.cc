@@ -15,7 +15,9 @@ void put_op(std::string& out, Op op, std::uint64_t id) {
   put_varint(out, id);
 }
 
-Error impossible(std::string_view what) { return make_error(EUCLEAN, fmt::format("metadata log is damaged: {}", what)); }
+Error impossible(std::string_view what) {
+  return make_error(EUCLEAN, fmt::format("metadata log is damaged: {}", what));
+}
 
 bool known_kind(std::uint8_t kind) {
   return kind >= static_cast<std::uint8_t>(FileKind::table) && kind <= static_cast<std::uint8_t>(FileKind::small);
@@ -183,7 +185,8 @@ Result<void> Catalog::apply_one(Reader& in) {
     }
     case Op::size: {
       const std::uint64_t size = in.varint();
-      if (!in.ok() || file->kind == FileKind::log || size > total_length(file->extents)) return impossible("size of a file");
+      if (!in.ok() || file->kind == FileKind::log || size > total_length(file->extents))
+        return impossible("size of a file");
       file->size = size;
       return {};
     }

@@ -10,8 +10,15 @@
 namespace lsmfs {
 
 File::File(Shared& shared, const FileRecord& record)
-    : shared_(shared), id_(record.id), kind_(record.kind), seed_(record.seed), extents_(record.extents),
-      allocated_(total_length(record.extents)), space_(shared.space), label_(record.name), charged_name_(record.name.size()) {
+    : shared_(shared),
+      id_(record.id),
+      kind_(record.kind),
+      seed_(record.seed),
+      extents_(record.extents),
+      allocated_(total_length(record.extents)),
+      space_(shared.space),
+      label_(record.name),
+      charged_name_(record.name.size()) {
   space_->charge_existing(kSnapshotFileBytes + charged_name_ + kSnapshotExtentBytes * extents_.size());
 }
 
@@ -157,8 +164,8 @@ void File::retire(std::vector<Extent> extents) {
   }
 }
 
-Result<void> read_extents(const Journal& journal, const std::vector<Extent>& extents, std::uint64_t from, MutableBytes to,
-                          std::string_view name) {
+Result<void> read_extents(const Journal& journal, const std::vector<Extent>& extents, std::uint64_t from,
+                          MutableBytes to, std::string_view name) {
   std::uint64_t at = 0;
   for (const Extent& e : extents) {
     if (to.empty()) return {};

@@ -125,7 +125,7 @@ class File : public std::enable_shared_from_this<File> {
 };
 
 // Reads a range of extents through the journal.
-Result<void> read_extents(const Journal& journal, const std::vector<Extent>& extents, std::uint64_t from, MutableBytes to,
-                          std::string_view name);
+Result<void> read_extents(const Journal& journal, const std::vector<Extent>& extents, std::uint64_t from,
+                          MutableBytes to, std::string_view name);
 
 }  // namespace lsmfs

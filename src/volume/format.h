@@ -15,9 +15,9 @@ namespace lsmfs::format {
 
 static_assert(std::endian::native == std::endian::little, "structures are copied as they are");
 
-inline constexpr std::uint64_t kBlock = kDeviceBlock;      // all structures begin at multiples of it
-inline constexpr std::uint64_t kTableGranule = MiB;        // unit of the table region
-inline constexpr std::uint64_t kFixedGranule = 64 * KiB;   // unit of the fixed region
+inline constexpr std::uint64_t kBlock = kDeviceBlock;        // all structures begin at multiples of it
+inline constexpr std::uint64_t kTableGranule = MiB;          // unit of the table region
+inline constexpr std::uint64_t kFixedGranule = 64 * KiB;     // unit of the fixed region
 inline constexpr std::uint64_t kMetadataAreaMax = 16 * MiB;  // each of the two
 
 // ---- superblock: block 0, and the first block of the device's last whole MiB ---------------
@@ -65,11 +65,11 @@ enum class RecordKind : std::uint16_t { snapshot = 1, delta = 2 };
 struct RecordHeader {
   std::uint32_t magic;
   std::uint16_t version;
-  std::uint16_t kind;           // RecordKind
-  std::uint64_t generation;     // of the area: counts the snapshots ever written
-  std::uint64_t sequence;       // within the generation: 0 is the snapshot
-  std::uint64_t payload_length; // bytes that follow this header
-  std::uint64_t checksum;       // seed metadata_seed(uuid), over header and payload
+  std::uint16_t kind;            // RecordKind
+  std::uint64_t generation;      // of the area: counts the snapshots ever written
+  std::uint64_t sequence;        // within the generation: 0 is the snapshot
+  std::uint64_t payload_length;  // bytes that follow this header
+  std::uint64_t checksum;        // seed metadata_seed(uuid), over header and payload
 };
 static_assert(sizeof(RecordHeader) == 40);
 static_assert(offsetof(RecordHeader, kind) == 6);
@@ -100,7 +100,7 @@ struct FrameHeader {
   std::uint32_t magic;
   std::uint16_t version;
   std::uint16_t zero;
-  std::uint32_t payload_length;    // bytes that follow this header, at least 1
+  std::uint32_t payload_length;  // bytes that follow this header, at least 1
   std::uint32_t zero2;
   std::uint64_t file_id;
   std::uint64_t sequence;          // 1 for a file's first frame

@@ -49,7 +49,8 @@ class Window {
 };
 
 // The header of the sound frame of this file at `position`, if there is one.
-Result<std::optional<FrameHeader>> frame_at(Window& window, std::uint64_t position, std::uint64_t file_id, std::uint64_t seed) {
+Result<std::optional<FrameHeader>> frame_at(Window& window, std::uint64_t position, std::uint64_t file_id,
+                                            std::uint64_t seed) {
   const std::optional<FrameHeader> none;
   if (window.total() - position < kBlock) return none;
   LSMFS_ASSIGN(const Bytes block, window.at(position, kBlock));
@@ -99,7 +100,8 @@ Result<LogScan> scan_log(const FileRecord& file, std::uint64_t seed, const ReadE
     if (header->previous_session != log.session) break;
     if (header->offset > log.size) break;
     if (header->offset < log.size) cut_frames(log.frames, header->offset);  // it was shortened in between
-    log.frames.push_back({header->offset, log.position + sizeof(FrameHeader), header->payload_length, header->sequence});
+    log.frames.push_back(
+        {header->offset, log.position + sizeof(FrameHeader), header->payload_length, header->sequence});
     log.size = header->offset + header->payload_length;
     log.sequence = header->sequence;
     log.session = header->session;
@@ -110,7 +112,8 @@ Result<LogScan> scan_log(const FileRecord& file, std::uint64_t seed, const ReadE
 
   const std::uint64_t missing = log.sequence + 1;
   const auto damaged = [&] {
-    return make_error(EUCLEAN, fmt::format("log file {} is damaged: frame {} was synced and cannot be read", file.name, missing));
+    return make_error(
+        EUCLEAN, fmt::format("log file {} is damaged: frame {} was synced and cannot be read", file.name, missing));
   };
   if (file.synced_sequence >= missing) return damaged();
   for (std::uint64_t at = log.position; at < window.total(); at += kBlock) {

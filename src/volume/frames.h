@@ -20,7 +20,9 @@ struct FrameRef {
   std::uint64_t sequence = 0;
 };
 
-inline std::uint64_t frame_length(std::uint64_t payload) { return round_up(sizeof(format::FrameHeader) + payload, format::kBlock); }
+inline std::uint64_t frame_length(std::uint64_t payload) {
+  return round_up(sizeof(format::FrameHeader) + payload, format::kBlock);
+}
 
 std::uint64_t frame_seed(const Uuid& volume, std::uint64_t file_id, std::uint64_t file_seed);
 
@@ -29,10 +31,10 @@ void seal_frame(MutableBytes frame, std::uint64_t seed);
 
 struct LogScan {
   std::vector<FrameRef> frames;
-  std::uint64_t size = 0;           // of the file
-  std::uint64_t sequence = 0;       // of the last frame, 0 when there is none
-  std::uint64_t session = 0;        // its session
-  std::uint64_t position = 0;       // where the next frame goes
+  std::uint64_t size = 0;      // of the file
+  std::uint64_t sequence = 0;  // of the last frame, 0 when there is none
+  std::uint64_t session = 0;   // its session
+  std::uint64_t position = 0;  // where the next frame goes
 };
 
 // Reads bytes of the file's extents; positions and lengths are multiples of the block.

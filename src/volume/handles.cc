@@ -9,7 +9,8 @@ namespace {
 
 class Writer final : public FileWriter {
  public:
-  Writer(std::shared_ptr<Shared> shared, std::shared_ptr<File> file) : shared_(std::move(shared)), file_(std::move(file)) {}
+  Writer(std::shared_ptr<Shared> shared, std::shared_ptr<File> file)
+      : shared_(std::move(shared)), file_(std::move(file)) {}
 
   ~Writer() override {
     if (auto r = close(); !r) {
@@ -95,7 +96,8 @@ Result<std::unique_ptr<FileReader>> make_reader(std::shared_ptr<Shared> shared, 
     file->drop_reader();
     return std::move(contents.error());
   }
-  return std::unique_ptr<FileReader>(std::make_unique<FileReaderImpl>(std::move(shared), std::move(file), std::move(*contents)));
+  return std::unique_ptr<FileReader>(
+      std::make_unique<FileReaderImpl>(std::move(shared), std::move(file), std::move(*contents)));
 }
 
 }  // namespace lsmfs

@@ -15,8 +15,13 @@ using format::kFramePayloadMax;
 
 class LogContents final : public Contents {
  public:
-  LogContents(const Journal& journal, std::vector<Extent> extents, std::vector<FrameRef> frames, std::uint64_t size, std::string name)
-      : journal_(journal), extents_(std::move(extents)), frames_(std::move(frames)), size_(size), name_(std::move(name)) {}
+  LogContents(const Journal& journal, std::vector<Extent> extents, std::vector<FrameRef> frames, std::uint64_t size,
+              std::string name)
+      : journal_(journal),
+        extents_(std::move(extents)),
+        frames_(std::move(frames)),
+        size_(size),
+        name_(std::move(name)) {}
 
   std::uint64_t size() const override { return size_; }
 
@@ -58,7 +63,8 @@ std::uint64_t random_session() {
 
 }  // namespace
 
-LogFile::LogFile(Shared& shared, const FileRecord& record, bool fresh) : File(shared, record), record_(record), loaded_(fresh) {}
+LogFile::LogFile(Shared& shared, const FileRecord& record, bool fresh)
+    : File(shared, record), record_(record), loaded_(fresh) {}
 
 Result<void> LogFile::load() {
   if (loaded_) return {};
@@ -238,7 +244,8 @@ Result<std::unique_ptr<Contents>> LogFile::contents() {
     size = std::min(size, frames.back().offset);
     frames.pop_back();
   }
-  return std::unique_ptr<Contents>(std::make_unique<LogContents>(shared_.journal, extents_, std::move(frames), size, label()));
+  return std::unique_ptr<Contents>(
+      std::make_unique<LogContents>(shared_.journal, extents_, std::move(frames), size, label()));
 }
 
 }  // namespace lsmfs

@@ -19,10 +19,10 @@ class LogFile final : public File {
   Result<void> begin_append() override;
 
  private:
-  Result<void> load();  // finds the frames, once
+  Result<void> load();                             // finds the frames, once
   Result<void> ensure_frames(std::uint64_t more);  // extents for the buffer and so many more bytes
-  WriteQueue::Job make_frame();  // of what is buffered, which must not be empty
-  Result<void> settle(std::uint64_t sequence);  // waits until frames up to it are written
+  WriteQueue::Job make_frame();                    // of what is buffered, which must not be empty
+  Result<void> settle(std::uint64_t sequence);     // waits until frames up to it are written
 
   // All guarded by mutex_.
   FileRecord record_;  // as it was at open, until load()
@@ -34,9 +34,9 @@ class LogFile final : public File {
   std::uint64_t sequence_ = 0;  // of the last frame
   std::uint64_t durable_ = 0;   // frames up to it are durable
   std::uint64_t session_ = 0, previous_session_ = 0;
-  AlignedBuffer buffer_;        // a frame in the making: room for the header, then used_ bytes
+  AlignedBuffer buffer_;  // a frame in the making: room for the header, then used_ bytes
   std::uint64_t used_ = 0;
-  WriteQueue::Stream stream_;   // guarded by the queue
+  WriteQueue::Stream stream_;  // guarded by the queue
 };
 
 }  // namespace lsmfs

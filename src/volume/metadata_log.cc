@@ -45,7 +45,8 @@ std::optional<Record> record_at(Bytes area, std::uint64_t at, std::uint64_t seed
 
 std::optional<Record> snapshot_of(Bytes area, std::uint64_t seed) {
   auto record = record_at(area, 0, seed);
-  if (!record || record->header.kind != static_cast<std::uint16_t>(RecordKind::snapshot) || record->header.sequence != 0) {
+  if (!record || record->header.kind != static_cast<std::uint16_t>(RecordKind::snapshot) ||
+      record->header.sequence != 0) {
     return std::nullopt;
   }
   return record;
@@ -96,8 +97,9 @@ Result<void> MetadataLog::append(std::string_view delta, const Snapshot& snapsho
   const std::string whole = snapshot();
   const int other = 1 - area_;
   if (record_length(whole.size()) > areas_[other].length) {
-    return make_error(ENOSPC, fmt::format("the list of files takes {} bytes and does not fit into a metadata area of {} bytes",
-                                          whole.size(), areas_[other].length));
+    return make_error(ENOSPC,
+                      fmt::format("the list of files takes {} bytes and does not fit into a metadata area of {} bytes",
+                                  whole.size(), areas_[other].length));
   }
   area_ = other;
   position_ = 0;
@@ -141,7 +143,8 @@ Result<MetadataLog> MetadataLog::load(Device& device, const SuperblockInfo& supe
   if (any_record(area, log.position_, log.seed_, [&](const RecordHeader& h) {
         return h.generation == log.generation_ && h.sequence >= log.sequence_;
       })) {
-    return make_error(EUCLEAN, fmt::format("{}: record {} of the metadata log is damaged", device.path(), log.sequence_));
+    return make_error(EUCLEAN,
+                      fmt::format("{}: record {} of the metadata log is damaged", device.path(), log.sequence_));
   }
   return log;
 }

@@ -39,17 +39,19 @@ class MetadataLog {
 
  private:
   MetadataLog(Device& device, const SuperblockInfo& superblock)
-      : device_(&device), areas_{superblock.layout.metadata[0], superblock.layout.metadata[1]}, seed_(superblock.metadata_seed()) {}
+      : device_(&device),
+        areas_{superblock.layout.metadata[0], superblock.layout.metadata[1]},
+        seed_(superblock.metadata_seed()) {}
 
   Result<void> write(format::RecordKind kind, std::string_view payload);
 
   Device* device_;
   Extent areas_[2];
   std::uint64_t seed_;
-  int area_ = 0;                  // the one in use
-  std::uint64_t position_ = 0;    // of the next record in it
+  int area_ = 0;                // the one in use
+  std::uint64_t position_ = 0;  // of the next record in it
   std::uint64_t generation_ = 0;
-  std::uint64_t sequence_ = 0;    // of the next record
+  std::uint64_t sequence_ = 0;  // of the next record
 };
 
 }  // namespace lsmfs

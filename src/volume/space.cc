@@ -8,12 +8,13 @@
 namespace lsmfs {
 namespace {
 
-constexpr std::uint64_t kMinPiece = 8 * MiB;    // of a table that does not fit in one run
-constexpr std::uint64_t kLogPiece = 4 * MiB;    // of a log of unknown length
+constexpr std::uint64_t kMinPiece = 8 * MiB;     // of a table that does not fit in one run
+constexpr std::uint64_t kLogPiece = 4 * MiB;     // of a log of unknown length
 constexpr std::uint64_t kTableGuess = 64 * MiB;  // of a table of unknown length
 
 // One run of `want` bytes, or half of it, a quarter ..., but at least `need`.
-std::optional<std::vector<Extent>> shrinking_run(Allocator& from, std::uint64_t want, std::uint64_t need, Allocator::End end) {
+std::optional<std::vector<Extent>> shrinking_run(Allocator& from, std::uint64_t want, std::uint64_t need,
+                                                 Allocator::End end) {
   for (want = std::max(want, need);; want = std::max(want / 2, need)) {
     if (auto run = from.allocate_run(want, end)) return std::vector<Extent>{*run};
     if (want == need) return std::nullopt;
@@ -23,7 +24,9 @@ std::optional<std::vector<Extent>> shrinking_run(Allocator& from, std::uint64_t 
 }  // namespace
 
 Space::Space(const Catalog& catalog, const Layout& layout)
-    : fixed_(catalog.fixed()), table_(catalog.table()), fixed_region_(layout.fixed),
+    : fixed_(catalog.fixed()),
+      table_(catalog.table()),
+      fixed_region_(layout.fixed),
       // The rest is for the counter, and for extents that are given up but not yet durably.
       charge_limit_(MetadataLog::capacity(layout) / 16 * 15) {}
 
@@ -35,7 +38,8 @@ std::uint64_t Space::granule_at(std::uint64_t at) const {
 
 std::optional<std::vector<Extent>> Space::take_table(const Request& request, Allocator::End end, std::uint64_t guess) {
   if (request.announced > 0) {
-    if (auto run = table_.allocate_run(std::max(request.announced, request.need), end)) return std::vector<Extent>{*run};
+    if (auto run = table_.allocate_run(std::max(request.announced, request.need), end))
+      return std::vector<Extent>{*run};
     if (auto pieces = table_.allocate(std::max(request.announced, request.need), end, kMinPiece)) return pieces;
   }
   // When space is short a guess must not take what others need now.

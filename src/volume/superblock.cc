@@ -16,9 +16,7 @@ std::uint64_t superblock_checksum(const Superblock& block) {
   return checksum({reinterpret_cast<const std::byte*>(&copy), sizeof copy});
 }
 
-Error damaged(const char* what) {
-  return make_error(EUCLEAN, fmt::format("superblock is damaged: {}", what));
-}
+Error damaged(const char* what) { return make_error(EUCLEAN, fmt::format("superblock is damaged: {}", what)); }
 
 bool in_order(const Layout& layout) {
   std::uint64_t at = MiB;
@@ -40,8 +38,9 @@ Result<SuperblockInfo> read_copy(Device& device, std::uint64_t offset) {
   std::memcpy(&block, buffer.data(), sizeof block);
   LSMFS_ASSIGN(auto info, decode_superblock(block));
   if (info.info.device_size > device.size()) {
-    return make_error(ENOSPC, fmt::format("{} has {} bytes, less than the {} bytes of the volume on it; enlarge it again",
-                                          device.path(), device.size().v, info.info.device_size.v));
+    return make_error(ENOSPC,
+                      fmt::format("{} has {} bytes, less than the {} bytes of the volume on it; enlarge it again",
+                                  device.path(), device.size().v, info.info.device_size.v));
   }
   return info;
 }
@@ -98,12 +97,15 @@ Result<SuperblockInfo> decode_superblock(const Superblock& block) {
   // Every version keeps magic, version and checksum where they are.
   if (block.checksum != superblock_checksum(block)) return damaged("checksum");
   if (block.version > kFormatVersion) {
-    return make_error(EPROTONOSUPPORT, fmt::format("format version {} is newer than this program (which knows up to {}); "
-                                                   "use a newer lsmfs", block.version, kFormatVersion));
+    return make_error(EPROTONOSUPPORT,
+                      fmt::format("format version {} is newer than this program (which knows up to {}); "
+                                  "use a newer lsmfs",
+                                  block.version, kFormatVersion));
   }
   if (block.version == 0) return damaged("version");
   if (block.label_length > kLabelMax) return damaged("length of the label");
-  if (block.device_size < kDeviceMin || block.device_size > static_cast<std::uint64_t>(INT64_MAX)) return damaged("device size");
+  if (block.device_size < kDeviceMin || block.device_size > static_cast<std::uint64_t>(INT64_MAX))
+    return damaged("device size");
 
   SuperblockInfo info;
   info.info.version = block.version;
@@ -171,16 +173,22 @@ Result<void> check_label(std::string_view label) {
   }
   const Error bad = make_error(EINVAL, "label must be UTF-8 without control characters");
   for (std::size_t i = 0; i < label.size();) {
-    const auto byte = [&](std::size_t k) { return i + k < label.size() ? static_cast<unsigned char>(label[i + k]) : 0; };
+    const auto byte = [&](std::size_t k) {
+      return i + k < label.size() ? static_cast<unsigned char>(label[i + k]) : 0;
+    };
     const unsigned char c = static_cast<unsigned char>(label[i]);
-    std::size_t length = c < 0x80 ? 1 : c >= 0xc2 && c < 0xe0 ? 2 : (c & 0xf0) == 0xe0 ? 3 : c >= 0xf0 && c < 0xf5 ? 4 : 0;
+    std::size_t length = c < 0x80                ? 1
+                         : c >= 0xc2 && c < 0xe0 ? 2
+                         : (c & 0xf0) == 0xe0    ? 3
+                         : c >= 0xf0 && c < 0xf5 ? 4
+                                                 : 0;
     if (length == 0 || c < 0x20 || c == 0x7f) return bad;
     for (std::size_t k = 1; k < length; ++k) {
       if (!continues(static_cast<unsigned char>(byte(k)))) return bad;
     }
     const unsigned char second = static_cast<unsigned char>(byte(1));
-    if (c == 0xc2 && second < 0xa0) return bad;                       // C1 control characters
-    if ((c == 0xe0 && second < 0xa0) || (c == 0xf0 && second < 0x90)) return bad;  // overlong
+    if (c == 0xc2 && second < 0xa0) return bad;                                      // C1 control characters
+    if ((c == 0xe0 && second < 0xa0) || (c == 0xf0 && second < 0x90)) return bad;    // overlong
     if ((c == 0xed && second >= 0xa0) || (c == 0xf4 && second >= 0x90)) return bad;  // surrogates, too large
     i += length;
   }

@@ -46,8 +46,12 @@ class TableContents final : public Contents {
 }  // namespace
 
 TableFile::TableFile(Shared& shared, const FileRecord& record)
-    : File(shared, record), buffer_start_(round_down(record.size, kBlock)), used_(record.size % kBlock),
-      written_(record.size), synced_(record.size), recorded_(allocated_) {}
+    : File(shared, record),
+      buffer_start_(round_down(record.size, kBlock)),
+      used_(record.size % kBlock),
+      written_(record.size),
+      synced_(record.size),
+      recorded_(allocated_) {}
 
 Result<void> TableFile::load_tail() {
   if (buffer_.size() == 0) buffer_ = AlignedBuffer(kBuffer);

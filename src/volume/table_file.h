@@ -20,8 +20,8 @@ class TableFile final : public File {
 
  private:
   std::uint64_t size_now() const { return buffer_start_ + used_; }
-  Result<void> write_buffer();   // whole blocks, the last one padded; keeps a partial block in the buffer
-  Result<void> load_tail();      // the partial block at the end, into the buffer
+  Result<void> write_buffer();  // whole blocks, the last one padded; keeps a partial block in the buffer
+  Result<void> load_tail();     // the partial block at the end, into the buffer
   Result<void> move_last_granule();
 
   static constexpr std::uint64_t kBuffer = MiB;
@@ -31,10 +31,10 @@ class TableFile final : public File {
   AlignedBuffer buffer_;
   std::uint64_t buffer_start_ = 0;  // a multiple of the block
   std::uint64_t used_ = 0;
-  std::uint64_t written_ = 0;   // bytes before it are on the device as they are in the file
-  std::uint64_t synced_ = 0;    // blocks with bytes before it must not be written again
-  std::uint64_t recorded_ = 0;  // extents up to here are in the metadata log, or about to be
-  bool changed_ = false;        // since the last sync
+  std::uint64_t written_ = 0;     // bytes before it are on the device as they are in the file
+  std::uint64_t synced_ = 0;      // blocks with bytes before it must not be written again
+  std::uint64_t recorded_ = 0;    // extents up to here are in the metadata log, or about to be
+  bool changed_ = false;          // since the last sync
   std::vector<Extent> replaced_;  // recorded extents that the next sync gives up
 };
 

@@ -28,7 +28,8 @@ std::uint64_t random_seed() {
 
 class VolumeImpl final : public Volume {
  public:
-  VolumeImpl(Device& device, const SuperblockInfo& superblock, Catalog catalog, MetadataLog log) : next_id_(catalog.next_id()) {
+  VolumeImpl(Device& device, const SuperblockInfo& superblock, Catalog catalog, MetadataLog log)
+      : next_id_(catalog.next_id()) {
     const std::map<std::uint64_t, FileRecord> records = catalog.files();
     shared_ = std::make_shared<Shared>(device, superblock, std::move(catalog), std::move(log));
     for (const auto& [id, record] : records) files_.emplace(record.name, File::make(*shared_, record, false));
@@ -173,7 +174,8 @@ class VolumeImpl final : public Volume {
 Result<void> write_zeros(Device& device, std::uint64_t at, std::uint64_t length) {
   AlignedBuffer zeros(std::min(length, MiB));
   for (std::uint64_t done = 0; done < length; done += zeros.size()) {
-    LSMFS_TRY(device.write(ByteOffset{at + done}, Bytes(zeros.bytes()).first(std::min<std::uint64_t>(zeros.size(), length - done))));
+    LSMFS_TRY(device.write(ByteOffset{at + done},
+                           Bytes(zeros.bytes()).first(std::min<std::uint64_t>(zeros.size(), length - done))));
   }
   return {};
 }

@@ -33,13 +33,13 @@ class WriteQueue {
     std::shared_ptr<void> owner;  // keeps the file, and so the stream, alive
     Stream* stream = nullptr;
     std::uint64_t sequence = 0;
-    AlignedBuffer frame;             // its checksum is still to be set
+    AlignedBuffer frame;  // its checksum is still to be set
     std::uint64_t seed = 0;
-    std::vector<Extent> places;      // on the device, in the order of the bytes
+    std::vector<Extent> places;  // on the device, in the order of the bytes
   };
 
-  void begin(Job& job);  // the frame is under way from now on
-  void push(Job job);    // must have begun; waits while 8 MiB are queued
+  void begin(Job& job);     // the frame is under way from now on
+  void push(Job job);       // must have begun; waits while 8 MiB are queued
   void write_now(Job job);  // must have begun; writes in the calling thread
   // Waits until no frame of the stream up to `sequence` is under way. Gives the first sequence that
   // could not be written, UINT64_MAX when all could.

@@ -17,7 +17,9 @@ class CatalogTest : public ::testing::Test {
   Catalog catalog_{layout_};
 
   Extent table(std::uint64_t i, std::uint64_t n = 1) const { return {layout_.table.start + i * MiB, n * MiB}; }
-  Extent fixed(std::uint64_t i, std::uint64_t n = 1) const { return {layout_.fixed.start + i * 64 * KiB, n * 64 * KiB}; }
+  Extent fixed(std::uint64_t i, std::uint64_t n = 1) const {
+    return {layout_.fixed.start + i * 64 * KiB, n * 64 * KiB};
+  }
 
   // One operation on a catalog that holds table 1 "t" with extents and log 2 "l".
   int refused(const std::function<void(std::string&)>& operation) {
@@ -115,12 +117,13 @@ TEST_F(CatalogTest, RefusesWhatCannotBe) {
   EXPECT_EQ(refused([&](auto& s) { put_extents(s, 1, 3 * MiB, {{table(5).start, 0}}); }), EUCLEAN);
   EXPECT_EQ(refused([&](auto& s) { put_extents(s, 1, 4 * MiB, {table(5)}); }), EUCLEAN);
   EXPECT_EQ(refused([&](auto& s) { put_extents(s, 1, MiB / 2, {}); }), EUCLEAN);
+  EXPECT_EQ(refused([&](auto& s) { put_u8(s, 2), put_varint(s, 1), put_varint(s, 0), put_varint(s, UINT64_MAX); }),
+            EUCLEAN);
   EXPECT_EQ(refused([&](auto& s) {
-              put_u8(s, 2), put_varint(s, 1), put_varint(s, 0), put_varint(s, UINT64_MAX);
-            }), EUCLEAN);
-  EXPECT_EQ(refused([&](auto& s) {
-              put_u8(s, 2), put_varint(s, 1), put_varint(s, 0), put_varint(s, 1), put_varint(s, UINT64_MAX), put_varint(s, UINT64_MAX);
-            }), EUCLEAN);
+              put_u8(s, 2), put_varint(s, 1), put_varint(s, 0), put_varint(s, 1), put_varint(s, UINT64_MAX),
+                  put_varint(s, UINT64_MAX);
+            }),
+            EUCLEAN);
 }
 
 TEST_F(CatalogTest, NeverCrashesOnRandomBytes) {

@@ -233,7 +233,8 @@ TEST_F(ModelTest, LogsGoOnInTheTableRegionWhenTheFixedOneIsFull) {
   const std::string contents = pattern(30 * MiB, 3);  // the fixed region has 16
   auto log = volume_->create("wal", FileKind::log);
   ASSERT_TRUE(ok(log));
-  for (std::size_t at = 0; at < contents.size(); at += MiB) ASSERT_TRUE(ok((*log)->append(as_bytes(contents).subspan(at, MiB))));
+  for (std::size_t at = 0; at < contents.size(); at += MiB)
+    ASSERT_TRUE(ok((*log)->append(as_bytes(contents).subspan(at, MiB))));
   ASSERT_TRUE(ok((*log)->close()));
   ASSERT_TRUE(ok((*volume_->reopen("wal"))->sync()));
   EXPECT_LT(volume_->usage().fixed_free.v, 4 * MiB);

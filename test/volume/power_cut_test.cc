@@ -27,7 +27,7 @@ struct State {  // of a file's contents, after an operation
 };
 
 struct Sync {
-  std::size_t state = 0;       // index in ModelFile::states
+  std::size_t state = 0;           // index in ModelFile::states
   std::size_t begin = 0, end = 0;  // events before and after
 };
 
@@ -51,7 +51,9 @@ struct Model {
   std::vector<Commit> commits;  // operations that made all names durable
 };
 
-const char* kind_name(FileKind kind) { return kind == FileKind::table ? "table" : kind == FileKind::log ? "log" : "small"; }
+const char* kind_name(FileKind kind) {
+  return kind == FileKind::table ? "table" : kind == FileKind::log ? "log" : "small";
+}
 
 // ---- what is allowed after a power cut when `events` had happened
 
@@ -74,7 +76,8 @@ std::string judge_contents(const ModelFile& file, std::size_t events, const std:
       least = std::min(least, then.size());
       if (found.size() >= least && found.size() <= then.size() && then.compare(0, found.size(), found) == 0) return "";
     }
-    return "log holds " + std::to_string(found.size()) + " bytes that it never held; synced were " + std::to_string(synced.size());
+    return "log holds " + std::to_string(found.size()) + " bytes that it never held; synced were " +
+           std::to_string(synced.size());
   }
   if (found == synced) return "";
   for (std::size_t state : attempted) {
@@ -85,7 +88,8 @@ std::string judge_contents(const ModelFile& file, std::size_t events, const std:
 }
 
 // Gives the names that are there, as indexes into the model, or says what is wrong.
-std::string judge(const Model& model, std::size_t events, const std::map<std::string, std::string>& found, Names& names) {
+std::string judge(const Model& model, std::size_t events, const std::map<std::string, std::string>& found,
+                  Names& names) {
   std::size_t first = 0;
   for (const auto& commit : model.commits) {
     if (commit.end <= events) first = std::max(first, commit.version);
@@ -124,15 +128,37 @@ class Driver {
 
   void step() {
     switch (random_() % 20) {
-      case 0: case 1: create(); break;
-      case 2: reopen(); break;
-      case 3: rename(); break;
-      case 4: remove(); break;
-      case 5: commit(); break;
-      case 6: close(); break;
-      case 7: truncate(); break;
-      case 8: case 9: case 10: case 11: case 12: sync(); break;
-      default: append();
+      case 0:
+      case 1:
+        create();
+        break;
+      case 2:
+        reopen();
+        break;
+      case 3:
+        rename();
+        break;
+      case 4:
+        remove();
+        break;
+      case 5:
+        commit();
+        break;
+      case 6:
+        close();
+        break;
+      case 7:
+        truncate();
+        break;
+      case 8:
+      case 9:
+      case 10:
+      case 11:
+      case 12:
+        sync();
+        break;
+      default:
+        append();
     }
   }
 
@@ -197,7 +223,8 @@ class Driver {
   }
 
   std::map<int, std::unique_ptr<FileWriter>>::iterator any_writer() {
-    return writers_.empty() ? writers_.end() : std::next(writers_.begin(), static_cast<long>(random_() % writers_.size()));
+    return writers_.empty() ? writers_.end()
+                            : std::next(writers_.begin(), static_cast<long>(random_() % writers_.size()));
   }
 
   void append() {
@@ -256,7 +283,8 @@ std::map<std::string, std::string> all_contents(Volume& volume) {
 }
 
 // A recovered volume must be one like any other.
-void work_on(SparseDevice& device, Volume& volume, std::map<std::string, std::string> expected, std::mt19937_64& random) {
+void work_on(SparseDevice& device, Volume& volume, std::map<std::string, std::string> expected,
+             std::mt19937_64& random) {
   std::unique_ptr<Volume> again;
   for (auto& [name, contents] : expected) {
     auto writer = volume.reopen(name);
@@ -310,7 +338,8 @@ void run(std::uint64_t seed) {
         if (testing::Test::HasFatalFailure()) return;
       }
       for (const auto& [name, index] : model.versions.back().names) {
-        ASSERT_TRUE(contents_of(**volume, name) == model.files[static_cast<std::size_t>(index)].states.back().contents) << name;
+        ASSERT_TRUE(contents_of(**volume, name) == model.files[static_cast<std::size_t>(index)].states.back().contents)
+            << name;
       }
     }
     volume->reset();
@@ -321,15 +350,16 @@ void run(std::uint64_t seed) {
     Names chosen_names;
     const std::size_t choice = random() % (trace.size() + 1);
     while (power.advance()) {
-      for (Survivors which : {Survivors::all, Survivors::none, Survivors::random_whole, Survivors::random_torn, Survivors::random_torn}) {
+      for (Survivors which :
+           {Survivors::all, Survivors::none, Survivors::random_whole, Survivors::random_torn, Survivors::random_torn}) {
         SparseDevice cut{power.image(which, random)};
         auto recovered = Volume::open(cut);
         ASSERT_TRUE(ok(recovered)) << "after event " << power.events();
         const auto found = all_contents(**recovered);
         Names found_names;
         const std::string wrong = judge(model, power.events(), found, found_names);
-        ASSERT_EQ(wrong, "") << "generation " << generation << ", after event " << power.events() << " of " << trace.size()
-                             << ", survivors " << static_cast<int>(which);
+        ASSERT_EQ(wrong, "") << "generation " << generation << ", after event " << power.events() << " of "
+                             << trace.size() << ", survivors " << static_cast<int>(which);
         if (power.events() >= choice && !chosen && which == Survivors::random_torn) {
           chosen = cut.image();
           chosen_names = found_names;
@@ -337,7 +367,8 @@ void run(std::uint64_t seed) {
         if (random() % 8 == 0) {
           work_on(cut, **recovered, found, random);
           if (testing::Test::HasFatalFailure()) {
-            ADD_FAILURE() << "generation " << generation << ", after event " << power.events() << " of " << trace.size();
+            ADD_FAILURE() << "generation " << generation << ", after event " << power.events() << " of "
+                          << trace.size();
             return;
           }
         }
@@ -377,7 +408,8 @@ TEST(PowerCut, LeavesTheOldVolumeOrNoneOrTheNewOneWhileFormatting) {
   PowerCut power(old.image(), trace);
   std::map<std::string, int> seen;
   while (power.advance()) {
-    for (Survivors which : {Survivors::all, Survivors::none, Survivors::random_whole, Survivors::random_torn, Survivors::random_torn}) {
+    for (Survivors which :
+         {Survivors::all, Survivors::none, Survivors::random_whole, Survivors::random_torn, Survivors::random_torn}) {
       SparseDevice cut{power.image(which, random)};
       auto volume = Volume::open(cut);
       if (!volume) {

@@ -171,14 +171,16 @@ TEST_F(SuperblockTest, LeavesNoTraceOfWhatWasOnTheDeviceBefore) {
   ASSERT_TRUE(ok(Volume::format(used, {})));
   AlignedBuffer buffer(2 * MiB);
   ASSERT_TRUE(ok(used.read(ByteOffset{0}, buffer.bytes().first(MiB))));
-  EXPECT_EQ(std::count(buffer.data() + kDeviceBlock, buffer.data() + MiB, std::byte{0}), static_cast<long>(MiB - kDeviceBlock));
+  EXPECT_EQ(std::count(buffer.data() + kDeviceBlock, buffer.data() + MiB, std::byte{0}),
+            static_cast<long>(MiB - kDeviceBlock));
   const std::uint64_t tail = end - (second_superblock_offset(end) + kDeviceBlock);
   ASSERT_TRUE(ok(used.read(ByteOffset{end - tail}, buffer.bytes().first(tail))));
   EXPECT_EQ(std::count(buffer.data(), buffer.data() + tail, std::byte{0}), static_cast<long>(tail));
 }
 
 TEST(Layout, FillsDevicesOfEverySizeInOrderAndAligned) {
-  std::uint64_t sizes[] = {kDeviceMin, kDeviceMin + 4096, 300 * MiB + 4096, 4 * GiB, 6 * GiB, 1024 * GiB, 100 * 1024 * GiB};
+  std::uint64_t sizes[] = {kDeviceMin, kDeviceMin + 4096, 300 * MiB + 4096, 4 * GiB,
+                           6 * GiB,    1024 * GiB,        100 * 1024 * GiB};
   for (std::uint64_t size : sizes) {
     auto layout = plan_layout(size);
     ASSERT_TRUE(ok(layout));
@@ -200,7 +202,8 @@ TEST(Label, MustBeShortCleanUtf8) {
   EXPECT_TRUE(ok(check_label("")));
   EXPECT_TRUE(ok(check_label("gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80")));
   EXPECT_TRUE(ok(check_label(std::string(kLabelMax, 'x'))));
-  for (const char* bad : {"a\nb", "\x7f", "\xff", "\xc3", "\xc0\x80", "\xe0\x80\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xc2\x85", "\x80"}) {
+  for (const char* bad : {"a\nb", "\x7f", "\xff", "\xc3", "\xc0\x80", "\xe0\x80\x80", "\xed\xa0\x80",
+                          "\xf4\x90\x80\x80", "\xc2\x85", "\x80"}) {
     EXPECT_EQ(check_label(bad).error().code, EINVAL) << bad;
   }
   EXPECT_EQ(check_label(std::string(kLabelMax + 1, 'x')).error().code, EINVAL);

@@ -24,7 +24,8 @@ class Gate {
     std::unique_lock lock(mutex_);
     ++flushes_;
     changed_.notify_all();
-    if (!changed_.wait_for(lock, std::chrono::seconds(60), [&] { return open_; })) return make_error(ETIMEDOUT, "gate never opened");
+    if (!changed_.wait_for(lock, std::chrono::seconds(60), [&] { return open_; }))
+      return make_error(ETIMEDOUT, "gate never opened");
     return {};
   }
   void shut() { set(false); }
@@ -114,7 +115,8 @@ TEST_F(Threads, CallersOfSyncShareAFlush) {
     });
   }
   while (started < 15) std::this_thread::yield();
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // let them get into sync(); only likelier, not needed to pass
+  std::this_thread::sleep_for(
+      std::chrono::milliseconds(50));  // let them get into sync(); only likelier, not needed to pass
   gate_.open();
   first.join();
   for (auto& t : others) t.join();
@@ -145,7 +147,8 @@ TEST_F(Threads, ManyWorkAtOnceAndAllIsThereInTheEnd) {
     threads.emplace_back([&, i] {  // tables come and go
       for (int n = 0; n < 40; ++n) {
         const std::string name = "table" + std::to_string(i) + "-" + std::to_string(n);
-        EXPECT_TRUE(ok(test::write_file(*volume_, "tmp" + name, FileKind::table, pattern(static_cast<std::size_t>(n) * 30000, 9))));
+        EXPECT_TRUE(ok(test::write_file(*volume_, "tmp" + name, FileKind::table,
+                                        pattern(static_cast<std::size_t>(n) * 30000, 9))));
         EXPECT_TRUE(ok(volume_->rename("tmp" + name, name)));
         if (n >= 2) {
           EXPECT_TRUE(ok(volume_->remove("table" + std::to_string(i) + "-" + std::to_string(n - 2))));
