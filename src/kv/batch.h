@@ -1,8 +1,8 @@
 // kv/batch: what a Batch holds until it is committed.
 //
-// A log of operations of our own and not a rocksdb::WriteBatch, because that one wants the
-// database's handles at each put, and a batch is made before it meets a store. It also stays
-// whole when a commit is refused with EAGAIN.
+// A rocksdb::WriteBatch, which is what goes to the log and the memtables as it stands: file data
+// is copied into it once. It wants a handle of the database at each put, but a Batch is made before
+// it meets a store; all that is read from the handle is the family's number, and those are fixed.
 #pragma once
 
 #include <rocksdb/db.h>
@@ -17,25 +17,25 @@
 namespace lsmfs {
 
 namespace kv {
+
 struct ErasedRange {
   Family family;
   std::string from, to;
 };
+
+// The number that RocksDB gives each family: names is its default family, blocks the first created.
+inline constexpr std::uint32_t family_number(Family family) { return family == Family::names ? 0 : 1; }
+
 }  // namespace kv
 
 struct Batch::Rep {
-  enum class Op : std::uint8_t { put, merge, erase, erase_range };
+  rocksdb::WriteBatch out;
+  rocksdb::Status status;                // the first refusal, if any: a key or value over 4 GiB
+  std::vector<kv::ErasedRange> ranges;   // those of erase_range once more, for kv/keeper
 
-  // Each operation: u8 op | u8 family | string key | string value, operand or end of range.
-  // Only ever read by write_to(), in the same process.
-  std::string log;
-  std::uint32_t count = 0;
-
-  void add(Op op, Family family, std::string_view key, std::string_view value);
-  // Appends all operations to `out` in order. handles: names, blocks.
-  rocksdb::Status write_to(rocksdb::WriteBatch& out, rocksdb::ColumnFamilyHandle* const (&handles)[2]) const;
-
-  std::vector<kv::ErasedRange> ranges;  // those of erase_range once more, for kv/keeper
+  void note(const rocksdb::Status& done) {
+    if (status.ok()) status = done;
+  }
 };
 
 }  // namespace lsmfs

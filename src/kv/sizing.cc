@@ -38,7 +38,9 @@ Sizing Sizing::plan(const VolumeUsage& usage, ByteCount cache) {
   const std::uint64_t table = std::clamp(round_down(s.total / 256, MiB), 2 * MiB, 32 * MiB);
   s.table = under(table);
   s.names_table = under(std::max(table / 4, 2 * MiB));
-  s.level_base = kLevelBaseMemtables * memtable;
+  // As long as all fits in one sorted level, tables that do not overlap move down without being
+  // rewritten: a tree unpacked in path order is compressed once.
+  s.level_base = std::max(kLevelBaseMemtables * memtable, std::min(s.total / 16, GiB));
   // A table overlaps about `fanout` tables of the level below, so this is what one compaction there
   // takes; on a small volume fewer, or the reserve would be most of it.
   const bool small = s.total < GiB;

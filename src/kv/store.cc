@@ -99,6 +99,8 @@ Result<void> RocksStore::open() {
   cache_ = kv::make_cache(sizing_);
   env_ = rocksdb::NewCompositeEnv(
       kv::make_file_system(volume_, fail_stop_, ByteCount{sizing_.blocks_memtable + sizing_.blocks_memtable / 16}));
+  // Compactions are never urgent, requests always are.
+  env_->LowerThreadPoolCPUPriority(rocksdb::Env::Priority::LOW, rocksdb::CpuPriority::kLow).PermitUncheckedError();
   const kv::OptionParts parts{env_.get(), kv::make_notice_logger(options_.notice),
                               std::make_shared<Listener>(fail_stop_, space_), cache_};
   const rocksdb::DBOptions db_options = kv::db_options(sizing_, parts, !exists);
@@ -121,6 +123,11 @@ Result<void> RocksStore::open() {
   // A log that could not be read looks to RocksDB like one that ends there.
   LSMFS_TRY(check());
   if (!status.ok()) return open_error(status);
+  for (const Family family : {Family::names, Family::blocks}) {
+    if (handle(family)->GetID() != kv::family_number(family)) {
+      return make_error(EUCLEAN, "open the store: its families are not those of an lsmfs");
+    }
+  }
 
   space_.start(db_.get(), handles_);
   if (!options_.read_only) keeper_.start(db_.get(), handles_);
@@ -168,10 +175,8 @@ Result<void> RocksStore::commit(Batch& batch, Wait wait) {
   if (batch.empty()) return {};
   LSMFS_TRY(space_.admit(batch.bytes(), wait));
 
-  rocksdb::WriteBatch out(batch.bytes() + 64);
-  Status status = batch.rep_->write_to(out, handles_);
-  if (!status.ok()) return to_error(status, "commit");
-  status = db_->Write(kv::write_options(wait), &out);
+  if (!batch.rep_->status.ok()) return to_error(batch.rep_->status, "commit");
+  const Status status = db_->Write(kv::write_options(wait), &batch.rep_->out);
   // The log pretends success after an error: look before believing it (kv/file_system.h).
   LSMFS_TRY(check());
   if (!status.ok()) {

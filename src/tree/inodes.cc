@@ -54,11 +54,14 @@ Result<Inode*> LsmTree::adopt(Inode& dir, std::string_view name, std::string_vie
 Result<Inode*> LsmTree::load(Inode& dir, std::string_view name, Wait wait) {
   if (name.size() > kNameMax) return make_error(ENAMETOOLONG, "");
   if (name.empty() || name.find('\0') != name.npos || name.find('/') != name.npos) return make_error(EINVAL, "");
-  if (dir.record.size == 0) return nullptr;
+  if (dir.record.size == 0 || (absent_.dir == dir.ino() && absent_.name == name)) return nullptr;
   const std::string key = keys::entry(dir.home(), name);
-  names_ahead_.note(key, key + '\x01');
   LSMFS_ASSIGN(const auto value, store_.get(Family::names, key, wait));
-  if (!value) return nullptr;
+  if (!value) {
+    absent_.dir = dir.ino();
+    absent_.name = name;
+    return nullptr;
+  }
   return adopt(dir, name, *value, wait);
 }
 
@@ -93,6 +96,12 @@ Result<std::optional<Attr>> LsmTree::lookup(Ino dir_ino, std::string_view name, 
   LSMFS_ASSIGN(Inode * dir, find_directory(dir_ino));
   LSMFS_ASSIGN(Inode * inode, load(*dir, name, wait));
   if (!inode) return std::optional<Attr>{};
+  if (inode->lookups == 0) {
+    // New to memory: perhaps a walk by names. Names that do not exist tell nothing: a writer asks
+    // for each before it makes it.
+    const std::string key = keys::entry(dir->home(), name);
+    names_ahead_.note(key, key + '\x01');
+  }
   ++inode->lookups;
   return std::optional<Attr>(inode->record.attr());
 }

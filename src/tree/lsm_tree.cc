@@ -128,6 +128,7 @@ Result<void> LsmTree::commit(const Lock&, Batch& batch, Wait wait, bool touches_
     options_.notice(fmt::format("read-only from now on, since a commit failed: {}", done.error().message()));
     return make_error(EIO, done.error().context);
   }
+  absent_.dir = Ino{};
   if (touches_blocks) ++blocks_epoch_;
   if (!dirty_since_) {
     dirty_since_ = steady_clock::now();

@@ -132,6 +132,12 @@ class LsmTree final : public Tree {
 
   mutable std::mutex mutex_;
   InodeTable inodes_;
+  // The name that was last found to be absent, until the next commit: a create follows the lookup
+  // that finds no such name, and need not look again.
+  struct {
+    Ino dir;
+    std::string name;
+  } absent_;
   State state_;
   std::optional<Error> failure_;       // a commit failed: read-only from then on
   std::vector<Ino> lazy_times_;        // inodes with atime_dirty
