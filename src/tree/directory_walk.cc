@@ -18,6 +18,7 @@ Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const Di
   LSMFS_ASSIGN(Inode * dir, find(ino));
   if (!dir->record.is_directory()) return make_error(ENOTDIR, "");
   if (dir->removed()) return {};  // nothing is left in it, not even the dots
+  if (dir->entries_in_group && !failure_) LSMFS_TRY(commit_group(lock, wait));
   if (!dir->cookies) dir->cookies = std::make_unique<DirCookies>();
   DirCookies& cookies = *dir->cookies;
 
@@ -77,7 +78,7 @@ Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const Di
     const bool accepted = visit(entry);
     if (inode) {
       if (accepted) ++inode->lookups;
-      drop_if_unused(lock, inode);
+      drop_if_unused(inode);
     }
     if (!accepted) return {};
     cookies.advance(position, name);

@@ -14,8 +14,8 @@ bool supported_type(std::uint32_t mode) {
 
 }  // namespace
 
-void LsmTree::count(State& state, const Record& record, int change) {
-  TreeCounts& c = state.counts;
+void LsmTree::count(const Record& record, int change) {
+  TreeCounts& c = state_.counts;
   std::uint64_t& n = S_ISREG(record.mode)   ? c.regular
                      : S_ISDIR(record.mode) ? c.directories
                      : S_ISLNK(record.mode) ? c.symlinks
@@ -27,7 +27,7 @@ Result<Attr> LsmTree::make(Ino dir_ino, std::string_view name, const NewInode& w
   LSMFS_ASSIGN(const Lock lock, acquire_for_change(wait));
   LSMFS_ASSIGN(Inode * dir, find_directory(dir_ino));
   LSMFS_ASSIGN(Inode * existing, load(*dir, name, wait));
-  const Loaded loaded{*this, lock, existing};
+  const Loaded loaded{*this, existing};
   if (existing) return make_error(EEXIST, "");
   if (!supported_type(what.mode)) return make_error(EINVAL, "");
   if (S_ISLNK(what.mode) && what.symlink.size() > kSymlinkMax) return make_error(ENAMETOOLONG, "");
@@ -35,11 +35,10 @@ Result<Attr> LsmTree::make(Ino dir_ino, std::string_view name, const NewInode& w
   LSMFS_TRY(need_room(kEntryRoom));
 
   const Time now = Time::now();
-  State state = state_;
-  auto inode = std::make_unique<Inode>();
-  Record& record = inode->record;
-  record.ino = state.next_ino;
-  ++state.next_ino.v;
+  auto made = std::make_unique<Inode>();
+  Record& record = made->record;
+  record.ino = state_.next_ino;
+  ++state_.next_ino.v;
   record.mode = what.mode & (S_IFMT | 07777);
   record.nlink = S_ISDIR(what.mode) ? 2 : 1;
   record.uid = what.uid;
@@ -54,25 +53,20 @@ Result<Attr> LsmTree::make(Ino dir_ino, std::string_view name, const NewInode& w
     record.size = what.symlink.size();
   }
   record.atime = record.mtime = record.ctime = record.btime = now;
-  inode->parent = dir_ino;
-  inode->dir_home = dir->home();
-  inode->name = name;
-  inode->lookups = 1;
+  made->parent = dir_ino;
+  made->dir_home = dir->home();
+  made->name = name;
+  made->lookups = 1;
+  Inode& inode = inodes_.insert(std::move(made));
+  changed(inode);
+  entry_changed(*dir, name, inode.ino());
+  count(inode.record, +1);
 
-  Record dir_record = dir->record;
-  touch(dir_record, now);
-  ++dir_record.size;
-  if (S_ISDIR(what.mode)) ++dir_record.nlink;
-  count(state, record, +1);
-
-  Batch batch;
-  save(batch, *inode, record);
-  save(batch, *dir, dir_record);
-  put_state(batch, state);
-  LSMFS_TRY(commit(lock, batch, wait, false));
-  state_ = state;
-  dir->record = std::move(dir_record);
-  return inodes_.insert(std::move(inode)).record.attr();
+  touch(dir->record, now);
+  ++dir->record.size;
+  if (S_ISDIR(what.mode)) ++dir->record.nlink;
+  changed(*dir);
+  return inode.record.attr();
 }
 
 Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wait) {
@@ -80,7 +74,7 @@ Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wai
   LSMFS_ASSIGN(Inode * inode, find(ino));
   LSMFS_ASSIGN(Inode * dir, find_directory(dir_ino));
   LSMFS_ASSIGN(Inode * existing, load(*dir, name, wait));
-  const Loaded loaded{*this, lock, existing};
+  const Loaded loaded{*this, existing};
   if (existing) return make_error(EEXIST, "");
   if (inode->record.is_directory()) return make_error(EPERM, "");
   if (inode->removed()) return make_error(ENOENT, "");
@@ -88,62 +82,42 @@ Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wai
   LSMFS_TRY(need_room(kEntryRoom));
 
   const Time now = Time::now();
-  Batch batch;
-  Record record = inode->record;
-  ++record.nlink;
-  record.ctime = now;
-  const std::string link_row = encode(Link{ino, record.mode & S_IFMT});
+  const std::string link_row = encode(Link{ino, inode->record.mode & S_IFMT});
   if (inode->place == Inode::Place::named) {
     // The record leaves the entry for a row of its own. Its blocks stay where they are.
-    record.home = inode->home();
-    batch.put(Family::names, inode->row_key(), link_row);
+    inode->record.home = inode->home();
+    group_.put(Family::names, inode->row_key(), link_row);
+    group_entries_[inode->row_key()] = ino;
+    inode->place = Inode::Place::linked;
+    inode->dir_home.clear();
+    inode->name.clear();
   }
-  batch.put(Family::names, keys::linked(ino), encode(record));
-  batch.put(Family::names, keys::entry(dir->home(), name), link_row);
-  Record dir_record = dir->record;
-  touch(dir_record, now);
-  ++dir_record.size;
-  save(batch, *dir, dir_record);
-  LSMFS_TRY(commit(lock, batch, wait, false));
-  inode->record = std::move(record);
-  inode->place = Inode::Place::linked;
-  inode->dir_home.clear();
-  inode->name.clear();
-  dir->record = std::move(dir_record);
+  ++inode->record.nlink;
+  inode->record.ctime = now;
+  changed(*inode);
+  group_.put(Family::names, keys::entry(dir->home(), name), link_row);
+  entry_changed(*dir, name, ino);
+  touch(dir->record, now);
+  ++dir->record.size;
+  changed(*dir);
   ++inode->lookups;
   return inode->record.attr();
 }
 
-// Erases the entry and writes what becomes of the inode; apply_removal does the same in memory
-// after the commit.
-LsmTree::Removal LsmTree::remove_name(Batch& batch, const Inode& inode, std::string_view entry_key,
-                                      const Time& now) const {
-  Removal removal;
-  removal.record = inode.record;
-  Record& record = removal.record;
+// Takes away the entry `name` of `dir`, which is `inode`, and what follows for the inode.
+void LsmTree::remove_name(Inode& dir, std::string_view name, Inode& inode, const Time& now) {
+  Record& record = inode.record;
+  group_.erase(Family::names, keys::entry(dir.home(), name));
+  entry_changed(dir, name, Ino{});
   record.ctime = now;
   record.nlink = record.is_directory() ? 0 : record.nlink - 1;
-  removal.last = record.nlink == 0;
-  batch.erase(Family::names, entry_key);
-  if (!removal.last) {
-    batch.put(Family::names, keys::linked(record.ino), encode(record));
-    return removal;
-  }
-  if (inode.place == Inode::Place::linked) batch.erase(Family::names, keys::linked(record.ino));
-  // Somebody may have it open: the blocks stay until it is forgotten. The row lets a mount after a
-  // crash find them; without blocks there is nothing to find.
+  changed(inode);
+  if (record.nlink > 0) return;
+  count(record, -1);
+  if (inode.place == Inode::Place::linked) group_.erase(Family::names, keys::linked(record.ino));
+  // Somebody may have it open: the blocks stay until it is forgotten.
   record.home = inode.home();
-  removal.has_row = record.blocks > 0;
-  if (removal.has_row) batch.put(Family::names, keys::orphan(record.ino), encode(record));
-  return removal;
-}
-
-void LsmTree::apply_removal(Inode& inode, Removal removal) {
-  inode.record = std::move(removal.record);
-  if (!removal.last) return;
   inode.place = Inode::Place::orphan;
-  inode.has_row = removal.has_row;
-  inode.atime_dirty = false;
   inode.dir_home.clear();
   inode.name.clear();
 }
@@ -152,29 +126,18 @@ Result<void> LsmTree::remove(Ino dir_ino, std::string_view name, bool directory,
   LSMFS_ASSIGN(const Lock lock, acquire_for_change(wait));
   LSMFS_ASSIGN(Inode * dir, find_directory(dir_ino));
   LSMFS_ASSIGN(Inode * inode, load(*dir, name, wait));
-  const Loaded loaded{*this, lock, inode};
+  const Loaded loaded{*this, inode};
   if (!inode) return make_error(ENOENT, "");
   if (directory && !inode->record.is_directory()) return make_error(ENOTDIR, "");
   if (!directory && inode->record.is_directory()) return make_error(EISDIR, "");
   if (directory && inode->record.size > 0) return make_error(ENOTEMPTY, "");
 
   const Time now = Time::now();
-  Batch batch;
-  Removal removal = remove_name(batch, *inode, keys::entry(dir->home(), name), now);
-  State state = state_;
-  if (removal.last) {
-    count(state, inode->record, -1);
-    put_state(batch, state);
-  }
-  Record dir_record = dir->record;
-  touch(dir_record, now);
-  --dir_record.size;
-  if (directory) --dir_record.nlink;
-  save(batch, *dir, dir_record);
-  LSMFS_TRY(commit(lock, batch, wait, false));
-  state_ = state;
-  dir->record = std::move(dir_record);
-  apply_removal(*inode, std::move(removal));
+  remove_name(*dir, name, *inode, now);
+  touch(dir->record, now);
+  --dir->record.size;
+  if (directory) --dir->record.nlink;
+  changed(*dir);
   return {};
 }
 

@@ -23,67 +23,67 @@ std::optional<std::uint64_t> index_in(std::string_view key, std::size_t home_siz
 
 }  // namespace
 
-// Erases rows [from, to). `dense`: most of them exist.
-Result<void> LsmTree::erase_blocks(Batch& batch, const std::string& home, BlockIndex from, BlockIndex to,
-                                   bool dense) const {
-  if (from >= to) return {};
+Result<void> LsmTree::settle(const Lock& lock, const Inode& inode, Wait wait) {
+  return inode.blocks_in_group ? commit_group(lock, wait) : Result<void>();
+}
+
+// Erases rows [from, to), most of which exist.
+void LsmTree::erase_blocks(const std::string& home, BlockIndex from, BlockIndex to) {
+  if (from >= to) return;
+  group_blocks_ = true;
   if (to.v - from.v > kPointEraseMax) {
-    batch.erase_range(Family::blocks, keys::block(home, from), keys::block(home, to));
-    return {};
+    group_.erase_range(Family::blocks, keys::block(home, from), keys::block(home, to));
+    return;
   }
-  if (dense) {
-    for (std::uint64_t i = from.v; i < to.v; ++i) batch.erase(Family::blocks, keys::block(home, BlockIndex{i}));
-    return {};
-  }
-  auto cursor = store_.cursor(Family::blocks, {.lower = keys::block(home, from), .upper = keys::block(home, to)});
-  for (cursor->seek(keys::block(home, from)); cursor->valid(); cursor->next()) batch.erase(Family::blocks, cursor->key());
-  return cursor->status();
+  for (std::uint64_t i = from.v; i < to.v; ++i) group_.erase(Family::blocks, keys::block(home, BlockIndex{i}));
 }
 
-Result<std::uint64_t> LsmTree::count_blocks(const std::string& home, BlockIndex from, BlockIndex to, Wait wait) const {
-  if (from >= to) return std::uint64_t{0};
+// The rows [from, to) of a file that exist; without `values` their keys only. Must hold: settled.
+Result<LsmTree::Rows> LsmTree::load_blocks(const std::string& home, BlockIndex from, BlockIndex to, bool values,
+                                           Wait wait) const {
+  Rows rows;
+  if (from >= to) return rows;
   const std::string lower = keys::block(home, from);
-  auto cursor = store_.cursor(Family::blocks, {.lower = lower, .upper = keys::block(home, to), .wait = wait, .fill_cache = false});
-  std::uint64_t n = 0;
-  for (cursor->seek(lower); cursor->valid(); cursor->next()) ++n;
+  auto cursor = store_.cursor(Family::blocks, {.lower = lower, .upper = keys::block(home, to), .wait = wait, .fill_cache = values});
+  for (cursor->seek(lower); cursor->valid(); cursor->next()) {
+    if (!index_in(cursor->key(), home.size())) return make_error(EUCLEAN, "a row of file data has a malformed key");
+    rows.emplace_back(cursor->key(), values ? cursor->value() : std::string_view());
+  }
   LSMFS_TRY(cursor->status());
-  return n;
+  return rows;
 }
 
-Result<void> LsmTree::resize(Batch& batch, const Inode& inode, Record& record, std::uint64_t size, Wait wait) const {
+Result<void> LsmTree::resize(const Lock& lock, Inode& inode, std::uint64_t size, Wait wait) {
+  Record& record = inode.record;
   const std::uint64_t old_blocks = block_count(record.size), new_blocks = block_count(size);
   if (size < record.size && record.blocks > 0) {
     const std::string home = inode.home();
-    const bool dense = record.blocks == old_blocks;
-    if (dense || size == 0) {
-      record.blocks = std::min(record.blocks, new_blocks);
+    const bool within = size % kBlockSize != 0;  // the last row that stays is cut
+    const BlockIndex last{within ? new_blocks - 1 : new_blocks};
+    if (record.blocks == old_blocks) {
+      erase_blocks(home, BlockIndex{new_blocks}, BlockIndex{old_blocks});
+      if (within) group_.cut(Family::blocks, keys::block(home, last), static_cast<std::uint32_t>(size % kBlockSize));
+      record.blocks = new_blocks;
     } else {
-      LSMFS_ASSIGN(const std::uint64_t gone, count_blocks(home, BlockIndex{new_blocks}, BlockIndex{old_blocks}, wait));
+      // A sparse file: which rows there are must be looked up, also because a cut would make one.
+      LSMFS_TRY(settle(lock, inode, wait));
+      LSMFS_ASSIGN(const Rows rows, load_blocks(home, last, BlockIndex{old_blocks}, false, wait));
+      std::uint64_t gone = rows.size();
+      if (within && gone > 0 && rows.front().first == keys::block(home, last)) {
+        group_.cut(Family::blocks, rows.front().first, static_cast<std::uint32_t>(size % kBlockSize));
+        --gone;
+      }
+      if (gone > kPointEraseMax) {
+        erase_blocks(home, BlockIndex{new_blocks}, BlockIndex{old_blocks});
+      } else {
+        for (std::size_t i = rows.size() - gone; i < rows.size(); ++i) group_.erase(Family::blocks, rows[i].first);
+      }
       record.blocks -= std::min(gone, record.blocks);
-      record.blocks = std::min(record.blocks, new_blocks);
     }
-    LSMFS_TRY(erase_blocks(batch, home, BlockIndex{new_blocks}, BlockIndex{old_blocks}, dense));
-    if (size % kBlockSize != 0) {
-      // A cut of a row that does not exist would make an empty one: only where there is one for sure.
-      const BlockIndex last{new_blocks - 1};
-      LSMFS_ASSIGN(const std::uint64_t exists, dense ? Result<std::uint64_t>(1) : count_blocks(home, last, BlockIndex{last.v + 1}, wait));
-      if (exists) batch.cut(Family::blocks, keys::block(home, last), static_cast<std::uint32_t>(size % kBlockSize));
-    }
+    group_blocks_ = inode.blocks_in_group = true;
   }
   record.size = size;
   return {};
-}
-
-Result<void> LsmTree::move_blocks(Batch& batch, const std::string& from, const std::string& to, Wait wait) const {
-  const std::string lower = keys::block(from, BlockIndex{0});
-  auto cursor = store_.cursor(Family::blocks, {.lower = lower, .upper = keys::blocks_end(from), .wait = wait});
-  for (cursor->seek(lower); cursor->valid(); cursor->next()) {
-    const auto index = index_in(cursor->key(), from.size());
-    if (!index) return make_error(EUCLEAN, "a row of file data has a malformed key");
-    batch.put(Family::blocks, keys::block(to, BlockIndex{*index}), cursor->value());
-    batch.erase(Family::blocks, cursor->key());
-  }
-  return cursor->status();
 }
 
 Result<void> LsmTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait) {
@@ -95,7 +95,7 @@ Result<void> LsmTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait) {
   if (offset.v > kFileSizeMax || data.size() > kFileSizeMax - offset.v) return make_error(EFBIG, "");
   LSMFS_TRY(need_room(data.size() + 2 * kBlockSize));
 
-  Record record = inode->record;
+  Record& record = inode->record;
   const std::uint64_t end = offset.v + data.size();
   const std::uint64_t first = offset.v / kBlockSize, last = (end - 1) / kBlockSize;
   const std::uint64_t old_blocks = block_count(record.size);
@@ -109,12 +109,13 @@ Result<void> LsmTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait) {
     if (record.blocks == old_blocks) {
       existing = until - first;
     } else {
-      LSMFS_ASSIGN(existing, count_blocks(home, BlockIndex{first}, BlockIndex{until}, wait));
+      LSMFS_TRY(settle(lock, *inode, wait));
+      LSMFS_ASSIGN(const Rows rows, load_blocks(home, BlockIndex{first}, BlockIndex{until}, false, wait));
+      existing = rows.size();
     }
   }
   record.blocks += last - first + 1 - existing;
 
-  Batch batch;
   std::string padded;
   for (std::uint64_t index = first; index <= last; ++index) {
     const std::uint64_t start = index * kBlockSize;
@@ -125,21 +126,19 @@ Result<void> LsmTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait) {
     // The row's bytes before the write end here at the latest.
     const std::uint64_t old_end = no_row ? start : std::min(record.size, start + kBlockSize);
     if (from == start && to >= old_end) {
-      batch.put(Family::blocks, key, bytes);
+      group_.put(Family::blocks, key, bytes);
     } else if (no_row) {
       padded.assign(from - start, '\0');
       padded.append(bytes);
-      batch.put(Family::blocks, key, padded);
+      group_.put(Family::blocks, key, padded);
     } else {
-      batch.patch(Family::blocks, key, static_cast<std::uint32_t>(from - start), bytes);
+      group_.patch(Family::blocks, key, static_cast<std::uint32_t>(from - start), bytes);
     }
   }
   record.size = std::max(record.size, end);
   record.mtime = record.ctime = Time::now();
-  save(batch, *inode, record);
-  LSMFS_TRY(commit(lock, batch, wait, true));
-  inode->record = std::move(record);
-  inode->has_row = true;
+  group_blocks_ = inode->blocks_in_group = true;
+  changed(*inode);
   return {};
 }
 
@@ -152,9 +151,7 @@ void LsmTree::note_access_time(Inode& inode) {
     return;
   }
   record.atime = now;
-  if (inode.atime_dirty) return;
-  inode.atime_dirty = true;
-  lazy_times_.push_back(inode.ino());
+  changed(inode);
 }
 
 Result<std::size_t> LsmTree::read(Ino ino, ByteOffset offset, MutableBytes to, Wait wait) {
@@ -167,6 +164,7 @@ Result<std::size_t> LsmTree::read(Ino ino, ByteOffset offset, MutableBytes to, W
       LSMFS_ASSIGN(Inode * inode, find(ino));
       if (inode->record.is_directory()) return make_error(EISDIR, "");
       if (!inode->record.is_regular()) return make_error(EINVAL, "");
+      if (!failure_) LSMFS_TRY(settle(lock, *inode, wait));
       note_access_time(*inode);
       home = inode->home();
       size = inode->record.size;

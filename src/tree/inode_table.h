@@ -1,7 +1,6 @@
 // InodeTable: the inodes that somebody holds on to, by number.
 //
-// An inode in the table is the truth about itself: its record is what the last commit wrote, and in
-// its access time possibly newer. What it is not: it reads and writes no rows. Not thread-safe: the
+// An inode in the table is the truth about itself: its record is what the last commit wrote, or newer. What it is not: it reads and writes no rows. Not thread-safe: the
 // tree's mutex guards it and all inodes in it.
 #pragma once
 
@@ -19,13 +18,15 @@ struct Inode {
   enum class Place : std::uint8_t {
     named,   // the record is in the entry of its only name
     linked,  // the record is in a row of its own; the entries are links to it
-    orphan,  // no name: the record is in an orphan row, if it has a row at all (has_row)
+    orphan,  // no name: the record is in an orphan row, if it has a row at all
   };
 
   Record record;
   Place place = Place::named;
-  bool has_row = true;
-  bool atime_dirty = false;      // the access time in memory is newer than the row's
+  bool has_row = false;          // orphan: a commit has written its row
+  bool record_in_group = false;  // the next commit writes its record
+  bool blocks_in_group = false;  // the next commit changes its blocks
+  bool entries_in_group = false; // a directory: the next commit changes its entries
   std::uint64_t lookups = 0;
   Ino parent;                    // the directory it was last found in
   std::string dir_home;          // named: home of that directory
@@ -40,7 +41,7 @@ struct Inode {
     if (!record.home.empty() || ino() == kRootIno) return record.home;
     return keys::child_home(dir_home, name, ino());
   }
-  // The key of its record. Must hold: has_row.
+  // The key of its record.
   std::string row_key() const {
     switch (place) {
       case Place::named: return ino() == kRootIno ? std::string(keys::kRoot) : keys::entry(dir_home, name);

@@ -56,6 +56,10 @@ Result<Inode*> LsmTree::load(Inode& dir, std::string_view name, Wait wait) {
   if (name.empty() || name.find('\0') != name.npos || name.find('/') != name.npos) return make_error(EINVAL, "");
   if (dir.record.size == 0 || (absent_.dir == dir.ino() && absent_.name == name)) return nullptr;
   const std::string key = keys::entry(dir.home(), name);
+  if (auto changed_entry = group_entries_.find(key); changed_entry != group_entries_.end()) {
+    // The store does not show it yet. An inode that the group names stays in the table.
+    return changed_entry->second.v == 0 ? nullptr : inodes_.find(changed_entry->second);
+  }
   LSMFS_ASSIGN(const auto value, store_.get(Family::names, key, wait));
   if (!value) {
     absent_.dir = dir.ino();
@@ -65,30 +69,38 @@ Result<Inode*> LsmTree::load(Inode& dir, std::string_view name, Wait wait) {
   return adopt(dir, name, *value, wait);
 }
 
-void LsmTree::drop_if_unused(const Lock& lock, Inode* inode) {
+void LsmTree::changed(Inode& inode) {
+  begin_group();
+  if (inode.record_in_group) return;
+  inode.record_in_group = true;
+  group_records_.push_back(inode.ino());
+}
+
+void LsmTree::entry_changed(Inode& dir, std::string_view name, Ino ino) {
+  begin_group();
+  group_entries_[keys::entry(dir.home(), name)] = ino;
+  absent_.dir = Ino{};
+  if (dir.entries_in_group) return;
+  dir.entries_in_group = true;
+  group_directories_.push_back(dir.ino());
+}
+
+void LsmTree::drop_if_unused(Inode* inode) {
   if (!inode || inode->lookups > 0 || inode->ino() == kRootIno) return;
   if (inode->removed()) {
-    if (inode->has_row) doomed_.push_back({inode->ino(), inode->home(), inode->record.size});
-  } else if (inode->atime_dirty && !failure_) {
-    // Later loads come from the row, which must not miss it. Nobody waits for the outcome: a
-    // failure stops the tree, and it is only an access time.
-    Batch batch;
-    save(batch, *inode, inode->record);
-    (void)commit(lock, batch, Wait::yes, false);
+    erase_removed(*inode);
+  } else if (inode->record_in_group) {
+    return;  // the commit lets go of it
   }
   inodes_.erase(inode->ino());
 }
 
-void LsmTree::save(Batch& batch, const Inode& inode, const Record& record) const {
-  if (inode.removed()) {
-    // Without a name it needs a row only so that its blocks are found and erased after a crash.
-    if (!inode.has_row && record.blocks == 0) return;
-    Record with_home = record;
-    if (with_home.home.empty()) with_home.home = inode.home();
-    batch.put(Family::names, keys::orphan(record.ino), encode(with_home));
-    return;
-  }
-  batch.put(Family::names, inode.row_key(), encode(record));
+void LsmTree::erase_removed(Inode& inode) {
+  if (inode.record.blocks > 0) erase_blocks(inode.home(), BlockIndex{0}, BlockIndex{div_up(inode.record.size, kBlockSize)});
+  if (inode.has_row) group_.erase(Family::names, keys::orphan(inode.ino()));
+  inode.record.blocks = 0;
+  inode.has_row = false;
+  begin_group();
 }
 
 Result<std::optional<Attr>> LsmTree::lookup(Ino dir_ino, std::string_view name, Wait wait) {
@@ -111,7 +123,8 @@ void LsmTree::forget(Ino ino, std::uint64_t lookups) {
   Inode* inode = inodes_.find(ino);
   if (!inode) return;
   inode->lookups -= std::min(lookups, inode->lookups);
-  drop_if_unused(lock, inode);
+  drop_if_unused(inode);
+  if (group_.bytes() > kGroupBytes) (void)commit_group(lock, Wait::no);  // or by the next change
 }
 
 Result<Attr> LsmTree::getattr(Ino ino, Wait wait) {
@@ -123,14 +136,13 @@ Result<Attr> LsmTree::getattr(Ino ino, Wait wait) {
 Result<Attr> LsmTree::setattr(Ino ino, const AttrChange& change, Wait wait) {
   LSMFS_ASSIGN(const Lock lock, acquire_for_change(wait));
   LSMFS_ASSIGN(Inode * inode, find(ino));
-  Record record = inode->record;
-  Batch batch;
+  Record& record = inode->record;
   const Time now = Time::now();
   if (change.size) {
     if (record.is_directory()) return make_error(EISDIR, "");
     if (!record.is_regular()) return make_error(EINVAL, "");
     if (*change.size > kFileSizeMax) return make_error(EFBIG, "");
-    LSMFS_TRY(resize(batch, *inode, record, *change.size, wait));
+    LSMFS_TRY(resize(lock, *inode, *change.size, wait));
     record.mtime = now;
   }
   if (change.mode) record.mode = (record.mode & S_IFMT) | (*change.mode & 07777);
@@ -139,12 +151,8 @@ Result<Attr> LsmTree::setattr(Ino ino, const AttrChange& change, Wait wait) {
   if (change.atime) record.atime = *change.atime;
   if (change.mtime) record.mtime = *change.mtime;
   record.ctime = change.ctime ? *change.ctime : now;
-  save(batch, *inode, record);
-  if (!batch.empty()) LSMFS_TRY(commit(lock, batch, wait, change.size.has_value()));
-  if (inode->removed() && record.blocks > 0) inode->has_row = true;
-  inode->record = std::move(record);
-  inode->atime_dirty = false;
-  return inode->record.attr();
+  changed(*inode);
+  return record.attr();
 }
 
 Result<std::string> LsmTree::readlink(Ino ino, Wait wait) {

@@ -10,9 +10,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr auto kReapInterval = milliseconds(200);
-constexpr std::size_t kReapBatch = 256;        // removed files erased in one commit
-constexpr std::size_t kLazyTimesBatch = 512;   // records written in one commit
 constexpr auto kParkedIdle = milliseconds(1000);
 
 }  // namespace
@@ -94,16 +91,16 @@ Result<void> LsmTree::close() {
     std::lock_guard parked(parked_mutex_);
     parked_ = {};
   }
-  Lock lock(mutex_);
-  if (closed_ || options_.read_only) return {};
-  closed_ = true;
-  if (failure_) return *failure_;
-  inodes_.for_each([this](const Inode& inode) {
-    if (inode.removed() && inode.has_row) doomed_.push_back({inode.ino(), inode.home(), inode.record.size});
-  });
-  lock.unlock();
-  LSMFS_TRY(write_lazy_times());
-  LSMFS_TRY(reap(Wait::yes));
+  {
+    Lock lock(mutex_);
+    if (closed_ || options_.read_only) return {};
+    closed_ = true;
+    if (failure_) return *failure_;
+    inodes_.for_each([this](Inode& inode) {
+      if (inode.removed()) erase_removed(inode);
+    });
+    LSMFS_TRY(commit_group(lock, Wait::yes));
+  }
   return store_.sync();
 }
 
@@ -117,22 +114,47 @@ Result<LsmTree::Lock> LsmTree::acquire(Wait wait) {
 Result<LsmTree::Lock> LsmTree::acquire_for_change(Wait wait) {
   LSMFS_ASSIGN(Lock lock, acquire(wait));
   if (options_.read_only || failure_) return make_error(EROFS, "");
+  if (group_.bytes() > kGroupBytes || group_records_.size() > kGroupRecords) LSMFS_TRY(commit_group(lock, wait));
   return lock;
 }
 
-Result<void> LsmTree::commit(const Lock&, Batch& batch, Wait wait, bool touches_blocks) {
-  auto done = store_.commit(batch, wait);
-  if (!done) {
-    if (done.error().code == EAGAIN) return done;
+void LsmTree::begin_group() {
+  if (dirty_since_) return;
+  dirty_since_ = steady_clock::now();
+  wake_.notify_one();
+}
+
+Result<void> LsmTree::commit_group(const Lock&, Wait wait) {
+  if (group_.empty() && group_records_.empty()) return {};
+  if (failure_) return *failure_;
+  // Records last: an entry that a row of the group takes away may have been given to another inode.
+  for (const Ino ino : group_records_) {
+    const Inode* inode = inodes_.find(ino);
+    if (!inode || !inode->record_in_group) continue;
+    // Without a name it needs a row only so that its blocks are found and erased after a crash.
+    if (inode->removed() && !inode->has_row && inode->record.blocks == 0) continue;
+    group_.put(Family::names, inode->row_key(), encode(inode->record));
+  }
+  group_.put(Family::names, keys::kState, encode(state_));
+  if (auto done = store_.commit(group_, wait); !done) {
+    if (done.error().code == EAGAIN) return done;  // the group goes on; these records are written once more
     failure_ = done.error();
     options_.notice(fmt::format("read-only from now on, since a commit failed: {}", done.error().message()));
     return make_error(EIO, done.error().context);
   }
-  absent_.dir = Ino{};
-  if (touches_blocks) ++blocks_epoch_;
-  if (!dirty_since_) {
-    dirty_since_ = steady_clock::now();
-    wake_.notify_one();
+  if (group_blocks_) ++blocks_epoch_;
+  group_blocks_ = false;
+  group_.clear();
+  group_entries_.clear();
+  for (const Ino ino : std::exchange(group_directories_, {})) {
+    if (Inode* inode = inodes_.find(ino)) inode->entries_in_group = false;
+  }
+  for (const Ino ino : std::exchange(group_records_, {})) {
+    Inode* inode = inodes_.find(ino);
+    if (!inode || !inode->record_in_group) continue;
+    inode->record_in_group = inode->blocks_in_group = false;
+    if (inode->removed() && inode->record.blocks > 0) inode->has_row = true;
+    drop_if_unused(inode);
   }
   return {};
 }
@@ -142,15 +164,12 @@ Result<void> LsmTree::need_room(std::size_t bytes) const {
   return {};
 }
 
-void LsmTree::put_state(Batch& batch, const State& state) const {
-  batch.put(Family::names, keys::kState, encode(state));
-}
-
 Result<void> LsmTree::sync() {
   {
     Lock lock(mutex_);
     if (failure_) return make_error(EIO, failure_->context);
     dirty_since_.reset();
+    LSMFS_TRY(commit_group(lock, Wait::yes));
   }
   auto done = store_.sync();
   if (!done) {
@@ -177,7 +196,7 @@ TreeCounts LsmTree::counts() const {
   return state_.counts;
 }
 
-// ---- the background thread: syncs, access times, erasing of removed files ----------------------
+// ---- the background thread: syncs by time, and lets go of what is not used
 
 void LsmTree::background() {
   const milliseconds interval(options_.sync_interval_ms);
@@ -185,68 +204,18 @@ void LsmTree::background() {
   const auto age = interval * 4 / 5;
   Lock lock(mutex_);
   while (!stop_) {
-    auto deadline = steady_clock::now() + kReapInterval;
-    if (doomed_.empty() && !dirty_since_ && lazy_times_.empty()) deadline += kParkedIdle;
+    auto deadline = steady_clock::now() + kParkedIdle;
     if (dirty_since_ && interval.count() > 0) deadline = std::min(deadline, *dirty_since_ + age);
-    wake_.wait_until(lock, deadline, [&] { return stop_; });
+    wake_.wait_until(lock, deadline);  // or until the first change after a sync
     if (stop_) break;
-    const bool erase = !doomed_.empty() && !failure_;
     const bool due = interval.count() > 0 && dirty_since_ && !failure_ && steady_clock::now() >= *dirty_since_ + age;
-    const bool times = !lazy_times_.empty() && !failure_;
     lock.unlock();
-    if (erase) (void)reap(Wait::yes);  // a failure has been reported by commit()
-    if (due) {
-      if (times) (void)write_lazy_times();
-      (void)sync();
-    }
+    if (due) (void)sync();  // a failure is reported and kept there
     {
       std::lock_guard parked(parked_mutex_);
       if (parked_.cursor && steady_clock::now() - parked_.used > kParkedIdle) parked_ = {};
     }
     lock.lock();
-    // Access times alone keep no promise but should not stay in memory for ever.
-    if (times && !dirty_since_) dirty_since_ = steady_clock::now();
-  }
-}
-
-Result<void> LsmTree::write_lazy_times() {
-  std::vector<Ino> todo;
-  {
-    Lock lock(mutex_);
-    todo.swap(lazy_times_);
-  }
-  for (std::size_t at = 0; at < todo.size();) {
-    Lock lock(mutex_);
-    if (failure_) return *failure_;
-    Batch batch;
-    const std::size_t end = std::min(at + kLazyTimesBatch, todo.size());
-    std::vector<Inode*> written;
-    for (; at < end; ++at) {
-      Inode* inode = inodes_.find(todo[at]);
-      if (!inode || !inode->atime_dirty) continue;
-      if (!inode->removed()) save(batch, *inode, inode->record);
-      written.push_back(inode);
-    }
-    if (!batch.empty()) LSMFS_TRY(commit(lock, batch, Wait::yes, false));
-    for (Inode* inode : written) inode->atime_dirty = false;
-  }
-  return {};
-}
-
-Result<void> LsmTree::reap(Wait wait) {
-  for (;;) {
-    Lock lock(mutex_);
-    if (doomed_.empty()) return {};
-    if (failure_) return *failure_;
-    Batch batch;
-    const std::size_t n = std::min(doomed_.size(), kReapBatch);
-    for (std::size_t i = 0; i < n; ++i) {
-      const Doomed& d = doomed_[i];
-      LSMFS_TRY(erase_blocks(batch, d.home, BlockIndex{0}, BlockIndex{div_up(d.size, kBlockSize)}, true));
-      batch.erase(Family::names, keys::orphan(d.ino));
-    }
-    LSMFS_TRY(commit(lock, batch, wait, true));
-    doomed_.erase(doomed_.begin(), doomed_.begin() + static_cast<std::ptrdiff_t>(n));
   }
 }
 
@@ -254,18 +223,24 @@ Result<void> LsmTree::sweep_orphans() {
   auto cursor = store_.cursor(Family::names, {.lower = std::string(keys::kOrphanPrefix),
                                               .upper = keys::prefix_end(keys::kOrphanPrefix)});
   std::size_t swept = 0;
+  Lock lock(mutex_);
   for (cursor->seek(keys::kOrphanPrefix); cursor->valid(); cursor->next()) {
-    const auto record = decode_record(cursor->value());
-    if (!record || keys::orphan(record->ino) != cursor->key()) {
+    auto record = decode_record(cursor->value());
+    if (!record || keys::orphan(record->ino) != cursor->key() || record->home.empty()) {
       return make_error(EUCLEAN, "an orphan's record is damaged");
     }
-    doomed_.push_back({record->ino, record->home, record->size});
+    Inode inode;
+    inode.record = std::move(*record);
+    inode.place = Inode::Place::orphan;
+    inode.has_row = true;
+    erase_removed(inode);
     ++swept;
+    if (group_.bytes() > kGroupBytes) LSMFS_TRY(commit_group(lock, Wait::yes));
   }
   LSMFS_TRY(cursor->status());
   cursor.reset();
-  if (swept > 0) options_.notice(fmt::format("erasing {} files that were removed while open", swept));
-  return reap(Wait::yes);
+  if (swept > 0) options_.notice(fmt::format("erased {} files that were removed while open", swept));
+  return commit_group(lock, Wait::yes);
 }
 
 }  // namespace lsmfs

@@ -6,12 +6,18 @@
 //   directory_walk.cc  readdir
 //   file_data.cc       read, write, truncate
 //
-// How an operation works: it takes the mutex, finds its inodes (reading rows where needed), builds
-// one batch from changed copies of their records, commits it, and only then changes what is in
-// memory. So an error at any point leaves memory and store as they were.
+// How an operation works: it takes the mutex, does all that can fail (finding its inodes, reading
+// rows), and then changes the inodes in memory and adds its rows to the group. The group is what
+// the next commit writes: the rows that operations since the last one have added, in order, and at
+// its end the records of all inodes that they changed, once each. A commit holds whole operations
+// only, so that the store goes from one moment of the tree to a later one.
 //
-// Locks: one mutex guards the inode table, the state and every commit. It is never held while
-// file data is read, nor during sync(). Order: mutex_, then a Prefetcher's or the reaper's own.
+// Whoever reads rows that the group may change commits it first (settle), or knows the answer from
+// memory: entries that the group adds or takes away are in group_entries_, and changed inodes stay
+// in the table until their records are committed.
+//
+// Locks: one mutex guards the inode table, the group and every commit. It is never held while file
+// data is read, nor while a sync waits for the device. Order: mutex_, then a Prefetcher's own.
 #pragma once
 
 #include <atomic>
@@ -19,6 +25,8 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "lsmfs/tree.h"
@@ -56,12 +64,9 @@ class LsmTree final : public Tree {
  private:
   using Lock = std::unique_lock<std::mutex>;
 
-  // Data of a removed inode that still has to be erased.
-  struct Doomed {
-    Ino ino;
-    std::string home;
-    std::uint64_t size;
-  };
+  // A group over one of these is committed by the next change.
+  static constexpr std::size_t kGroupBytes = 256 * KiB;
+  static constexpr std::size_t kGroupRecords = 512;
 
   // A cursor over all blocks that a reader left where its read ended; the next read in key order
   // goes on from there without a seek. It shows the blocks as of `epoch`.
@@ -73,57 +78,49 @@ class LsmTree final : public Tree {
 
   // ---- locking and committing (lsm_tree.cc)
   Result<Lock> acquire(Wait wait);              // EAGAIN when taken and wait is no
-  Result<Lock> acquire_for_change(Wait wait);   // the same; EROFS, or EIO after a failure
-  Result<void> commit(const Lock& lock, Batch& batch, Wait wait, bool touches_blocks);
+  // The same for an operation that changes something; EROFS after a failure. Commits a group that
+  // has become large: here, where EAGAIN still leaves everything as it was.
+  Result<Lock> acquire_for_change(Wait wait);
+  Result<void> commit_group(const Lock& lock, Wait wait);
+  void begin_group();                           // something is in the group now
   Result<void> need_room(std::size_t bytes) const;  // ENOSPC
-  void put_state(Batch& batch, const State& state) const;
   Result<void> sweep_orphans();
   void background();
-  Result<void> write_lazy_times();  // access times in memory to the store
-  Result<void> reap(Wait wait);     // erases what is in doomed_
 
   // ---- inodes (inodes.cc)
   Result<Inode*> find(Ino ino) const;         // ESTALE when not in the table
   Result<Inode*> find_directory(Ino ino) const;  // also ENOTDIR; ENOENT when removed
   Result<Inode*> load(Inode& dir, std::string_view name, Wait wait);  // nullptr: no such name
   Result<Inode*> adopt(Inode& dir, std::string_view name, std::string_view row, Wait wait);
-  void drop_if_unused(const Lock& lock, Inode* inode);
+  void changed(Inode& inode);                 // its record goes into the group
+  void entry_changed(Inode& dir, std::string_view name, Ino ino);  // ino 0: it is gone
+  void drop_if_unused(Inode* inode);
+  void erase_removed(Inode& inode);     // the rows of an inode without name and lookups
   // Drops an inode that was loaded for one operation when that operation ends, unless it is in use.
   struct Loaded {
     LsmTree& tree;
-    const Lock& lock;
     Inode* inode = nullptr;
-    ~Loaded() { tree.drop_if_unused(lock, inode); }
+    ~Loaded() { tree.drop_if_unused(inode); }
   };
-  void save(Batch& batch, const Inode& inode, const Record& record) const;
   static void touch(Record& directory, const Time& now) { directory.mtime = directory.ctime = now; }
 
   // ---- names (entries.cc)
-  struct Removal {  // what taking away one name of an inode does to it
-    Record record;
-    bool last = false;      // that was the last name
-    bool has_row = false;
-  };
-  Removal remove_name(Batch& batch, const Inode& inode, std::string_view entry_key, const Time& now) const;
-  void apply_removal(Inode& inode, Removal removal);
+  void remove_name(Inode& dir, std::string_view name, Inode& inode, const Time& now);
   Result<void> remove(Ino dir, std::string_view name, bool directory, Wait wait);
-  static void count(State& state, const Record& record, int change);
+  void count(const Record& record, int change);
 
   // ---- rename (rename.cc)
-  struct Placement {  // what giving an inode another name does to it
-    Record record;
-    bool moved_blocks = false;
-  };
+  using Rows = std::vector<std::pair<std::string, std::string>>;
   bool is_within(const Inode& inode, const Inode& ancestor) const;
-  Result<Placement> place(Batch& batch, const Inode& inode, const std::string& dir_home, std::string_view name,
-                          const Time& now, Wait wait) const;
-  void apply_placement(Inode& inode, Placement placement, const std::string& dir_home, std::string_view name, Ino dir);
+  bool takes_blocks_along(const Inode& inode, const std::string& new_home) const;
+  void place(Inode& inode, Inode& dir, std::string_view name, const Rows& blocks, const Time& now);
 
   // ---- data (file_data.cc)
-  Result<void> erase_blocks(Batch& batch, const std::string& home, BlockIndex from, BlockIndex to, bool dense) const;
-  Result<std::uint64_t> count_blocks(const std::string& home, BlockIndex from, BlockIndex to, Wait wait) const;
-  Result<void> resize(Batch& batch, const Inode& inode, Record& record, std::uint64_t size, Wait wait) const;
-  Result<void> move_blocks(Batch& batch, const std::string& from, const std::string& to, Wait wait) const;
+  // Commits the group when it holds blocks of this inode, so that cursors see them.
+  Result<void> settle(const Lock& lock, const Inode& inode, Wait wait);
+  void erase_blocks(const std::string& home, BlockIndex from, BlockIndex to);
+  Result<Rows> load_blocks(const std::string& home, BlockIndex from, BlockIndex to, bool values, Wait wait) const;
+  Result<void> resize(const Lock& lock, Inode& inode, std::uint64_t size, Wait wait);
   Result<std::size_t> read_blocks(const std::string& home, ByteOffset offset, MutableBytes to, std::uint64_t epoch, Wait wait);
   void note_access_time(Inode& inode);
 
@@ -140,11 +137,15 @@ class LsmTree final : public Tree {
   } absent_;
   State state_;
   std::optional<Error> failure_;       // a commit failed: read-only from then on
-  std::vector<Ino> lazy_times_;        // inodes with atime_dirty
-  std::vector<Doomed> doomed_;
+
+  Batch group_;
+  std::vector<Ino> group_records_;     // inodes whose records go with the group
+  std::unordered_map<std::string, Ino> group_entries_;  // keys of entries it changes; 0: takes away
+  std::vector<Ino> group_directories_; // those with entries_in_group
+  bool group_blocks_ = false;          // it changes family blocks
   std::uint64_t blocks_epoch_ = 0;     // commits that touched family blocks
-  std::atomic<std::uint64_t> moves_{0};  // commits that gave blocks another home
-  std::optional<std::chrono::steady_clock::time_point> dirty_since_;  // the oldest commit not synced
+  std::atomic<std::uint64_t> moves_{0};  // renames that gave blocks another home
+  std::optional<std::chrono::steady_clock::time_point> dirty_since_;  // the oldest change not synced
   bool stop_ = false;
   bool closed_ = false;
   std::condition_variable wake_;

@@ -22,10 +22,10 @@ Result<void> LsmTree::rename(Ino from_dir, std::string_view from, Ino to_dir, st
   LSMFS_ASSIGN(Inode * source_dir, find_directory(from_dir));
   LSMFS_ASSIGN(Inode * target_dir, find_directory(to_dir));
   LSMFS_ASSIGN(Inode * source, load(*source_dir, from, wait));
-  const Loaded source_loaded{*this, lock, source};
+  const Loaded source_loaded{*this, source};
   if (!source) return make_error(ENOENT, "");
   LSMFS_ASSIGN(Inode * target, load(*target_dir, to, wait));
-  const Loaded target_loaded{*this, lock, target == source ? nullptr : target};
+  const Loaded target_loaded{*this, target == source ? nullptr : target};
   if (exchange && !target) return make_error(ENOENT, "");
   if ((flags & RENAME_NOREPLACE) && target) return make_error(EEXIST, "");
   if (source == target) return {};  // two names of one file, or the same name: nothing to do
@@ -40,60 +40,47 @@ Result<void> LsmTree::rename(Ino from_dir, std::string_view from, Ino to_dir, st
     }
   }
 
+  // What can fail comes first.
+  const std::string source_home = keys::child_home(target_dir->home(), to, source->ino());
+  Rows source_blocks, target_blocks;
+  if (takes_blocks_along(*source, source_home)) {
+    LSMFS_TRY(settle(lock, *source, wait));
+    LSMFS_ASSIGN(source_blocks, load_blocks(source->home(), BlockIndex{0}, BlockIndex{kMoveBlocksMax}, true, wait));
+  }
+  if (exchange && takes_blocks_along(*target, keys::child_home(source_dir->home(), from, target->ino()))) {
+    LSMFS_TRY(settle(lock, *target, wait));
+    LSMFS_ASSIGN(target_blocks, load_blocks(target->home(), BlockIndex{0}, BlockIndex{kMoveBlocksMax}, true, wait));
+  }
+
   const Time now = Time::now();
-  Batch batch;
-  State state = state_;
-  const std::string source_dir_home = source_dir->home(), target_dir_home = target_dir->home();
-  const std::string source_key = keys::entry(source_dir_home, from), target_key = keys::entry(target_dir_home, to);
-
-  std::optional<Removal> removal;
-  if (target && !exchange) {
-    removal = remove_name(batch, *target, target_key, now);
-    if (removal->last) {
-      count(state, target->record, -1);
-      put_state(batch, state);
-    }
-  }
-  if (!exchange) batch.erase(Family::names, source_key);
-  LSMFS_ASSIGN(Placement placed, place(batch, *source, target_dir_home, to, now, wait));
-  std::optional<Placement> swapped;
+  const bool source_is_dir = source->record.is_directory();
+  touch(source_dir->record, now);
+  touch(target_dir->record, now);
   if (exchange) {
-    LSMFS_ASSIGN(swapped, place(batch, *target, source_dir_home, from, now, wait));
-  }
-
-  // Entry and subdirectory counts of the two directories, which may be one.
-  Record from_record = source_dir->record, to_record = target_dir->record;
-  const bool same_dir = source_dir == target_dir;
-  Record& arriving = same_dir ? from_record : to_record;
-  touch(from_record, now);
-  touch(arriving, now);
-  if (!exchange) {
-    --from_record.size;
-    ++arriving.size;
-    if (source->record.is_directory()) {
-      --from_record.nlink;
-      ++arriving.nlink;
+    place(*source, *target_dir, to, source_blocks, now);
+    place(*target, *source_dir, from, target_blocks, now);
+    if (source_is_dir != target->record.is_directory()) {
+      --(source_is_dir ? source_dir : target_dir)->record.nlink;
+      ++(source_is_dir ? target_dir : source_dir)->record.nlink;
     }
+  } else {
     if (target) {
-      --arriving.size;
-      if (target->record.is_directory()) --arriving.nlink;
+      if (target->record.is_directory()) --target_dir->record.nlink;
+      --target_dir->record.size;
+      remove_name(*target_dir, to, *target, now);
     }
-  } else if (source->record.is_directory() != target->record.is_directory()) {
-    (source->record.is_directory() ? from_record : arriving).nlink--;
-    (source->record.is_directory() ? arriving : from_record).nlink++;
+    group_.erase(Family::names, keys::entry(source_dir->home(), from));
+    entry_changed(*source_dir, from, Ino{});
+    place(*source, *target_dir, to, source_blocks, now);
+    --source_dir->record.size;
+    ++target_dir->record.size;
+    if (source_is_dir) {
+      --source_dir->record.nlink;
+      ++target_dir->record.nlink;
+    }
   }
-  save(batch, *source_dir, from_record);
-  if (!same_dir) save(batch, *target_dir, to_record);
-
-  const bool touches_blocks = placed.moved_blocks || (swapped && swapped->moved_blocks);
-  LSMFS_TRY(commit(lock, batch, wait, touches_blocks));
-  if (touches_blocks) ++moves_;
-  state_ = state;
-  source_dir->record = std::move(from_record);
-  if (!same_dir) target_dir->record = std::move(to_record);
-  if (removal) apply_removal(*target, std::move(*removal));
-  apply_placement(*source, std::move(placed), target_dir_home, to, to_dir);
-  if (swapped) apply_placement(*target, std::move(*swapped), source_dir_home, from, from_dir);
+  changed(*source_dir);
+  changed(*target_dir);
   return {};
 }
 
@@ -108,41 +95,37 @@ bool LsmTree::is_within(const Inode& inode, const Inode& ancestor) const {
   return false;
 }
 
-// Writes the row that gives `inode` the name `name` in the directory at `dir_home`, and moves its
-// blocks when they are few. The entry it had before is the caller's to erase or overwrite.
-Result<LsmTree::Placement> LsmTree::place(Batch& batch, const Inode& inode, const std::string& dir_home,
-                                          std::string_view name, const Time& now, Wait wait) const {
-  Placement placement;
-  placement.record = inode.record;
-  Record& record = placement.record;
-  record.ctime = now;
-  const std::string key = keys::entry(dir_home, name);
-  if (inode.place == Inode::Place::linked) {
-    batch.put(Family::names, key, encode(Link{record.ino, record.mode & S_IFMT}));
-    batch.put(Family::names, keys::linked(record.ino), encode(record));
-    return placement;
-  }
-  const std::string old_home = inode.home();
-  std::string new_home = keys::child_home(dir_home, name, record.ino);
-  const bool has_something = record.is_directory() ? record.size > 0 : record.blocks > 0;
-  const bool moves = has_something && record.is_regular() && new_home != old_home &&
-                     div_up(record.size, kBlockSize) <= kMoveBlocksMax && store_.room().v > kMoveBlocksMax * kBlockSize;
-  if (moves) {
-    LSMFS_TRY(move_blocks(batch, old_home, new_home, wait));
-    placement.moved_blocks = true;
-  }
-  record.home = !has_something || moves || new_home == old_home ? std::string() : old_home;
-  batch.put(Family::names, key, encode(record));
-  return placement;
+bool LsmTree::takes_blocks_along(const Inode& inode, const std::string& new_home) const {
+  return inode.place == Inode::Place::named && inode.record.is_regular() && inode.record.blocks > 0 &&
+         div_up(inode.record.size, kBlockSize) <= kMoveBlocksMax && inode.home() != new_home &&
+         store_.room().v > 2 * kMoveBlocksMax * kBlockSize;
 }
 
-void LsmTree::apply_placement(Inode& inode, Placement placement, const std::string& dir_home, std::string_view name,
-                              Ino dir) {
-  inode.record = std::move(placement.record);
-  inode.parent = dir;
-  if (inode.place == Inode::Place::linked) return;
-  inode.atime_dirty = false;
-  inode.dir_home = dir_home;
+// Gives `inode` the name `name` in `dir`. `blocks` are its rows if they move along. The entry it had
+// before is the caller's to take away.
+void LsmTree::place(Inode& inode, Inode& dir, std::string_view name, const Rows& blocks, const Time& now) {
+  Record& record = inode.record;
+  record.ctime = now;
+  changed(inode);
+  entry_changed(dir, name, inode.ino());
+  inode.parent = dir.ino();
+  if (inode.place == Inode::Place::linked) {
+    group_.put(Family::names, keys::entry(dir.home(), name), encode(Link{record.ino, record.mode & S_IFMT}));
+    return;
+  }
+  const std::string old_home = inode.home();
+  const std::string new_home = keys::child_home(dir.home(), name, record.ino);
+  for (const auto& [key, value] : blocks) {
+    group_.put(Family::blocks, new_home + key.substr(old_home.size()), value);
+    group_.erase(Family::blocks, key);
+  }
+  if (!blocks.empty()) {
+    group_blocks_ = inode.blocks_in_group = true;
+    ++moves_;
+  }
+  const bool left_behind = blocks.empty() && (record.is_directory() ? record.size > 0 : record.blocks > 0);
+  record.home = left_behind && new_home != old_home ? old_home : std::string();
+  inode.dir_home = dir.home();
   inode.name = name;
 }
 

@@ -122,6 +122,7 @@ std::vector<std::string> Harness::list(Ino dir, std::size_t at_a_time) {
 }
 
 std::uint64_t Harness::rows(Family family, std::string_view prefix) {
+  must(tree_->sync(), "sync");  // operations since the last commit have no rows yet
   auto cursor = store_->cursor(family, {.lower = std::string(prefix), .upper = {}});
   std::uint64_t n = 0;
   for (cursor->seek(prefix); cursor->valid() && cursor->key().starts_with(prefix); cursor->next()) ++n;

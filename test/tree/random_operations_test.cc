@@ -20,6 +20,7 @@ class Driver {
   Driver(std::uint64_t seed, int steps) : random_(seed), steps_(steps) { known_ = {model_.root}; copy_times(model_.root); }
 
   void run() {
+    synced();  // the empty tree is a moment to which a crash may lead back
     for (int i = 0; i < steps_ && !::testing::Test::HasFailure(); ++i) {
       step();
       record();
