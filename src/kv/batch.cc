@@ -59,6 +59,7 @@ void Batch::cut(Family family, std::string_view key, std::uint32_t length) {
 
 void Batch::erase(Family family, std::string_view key) {
   rep_->note(rep_->out.Delete(tag(family), slice(key)));
+  rep_->erased[kv::family_number(family)].add(key, key, 1);
 }
 
 void Batch::erase_range(Family family, std::string_view from, std::string_view to) {
@@ -74,6 +75,7 @@ void Batch::clear() {
   rep_->out.Clear();
   rep_->status = Status::OK();
   rep_->ranges.clear();
+  for (auto& erased : rep_->erased) erased = {};
 }
 
 }  // namespace lsmfs

@@ -23,6 +23,18 @@ struct ErasedRange {
   std::string from, to;
 };
 
+// The rows of one family erased singly: all lie within [first, last].
+struct ErasedRows {
+  std::string first, last;
+  std::uint64_t rows = 0;
+
+  void add(std::string_view low, std::string_view high, std::uint64_t n) {
+    if (rows == 0 || low < std::string_view(first)) first = low;
+    if (rows == 0 || high > std::string_view(last)) last = high;
+    rows += n;
+  }
+};
+
 // The number that RocksDB gives each family: names is its default family, blocks the first created.
 inline constexpr std::uint32_t family_number(Family family) { return family == Family::names ? 0 : 1; }
 
@@ -32,6 +44,8 @@ struct Batch::Rep {
   rocksdb::WriteBatch out;
   rocksdb::Status status;                // the first refusal, if any: a key or value over 4 GiB
   std::vector<kv::ErasedRange> ranges;   // those of erase_range once more, for kv/keeper
+
+  kv::ErasedRows erased[2];              // by family number: what erase() took
 
   void note(const rocksdb::Status& done) {
     if (status.ok()) status = done;

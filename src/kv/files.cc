@@ -1,6 +1,8 @@
 #include "kv/files.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "kv/memory_only.h"
@@ -20,6 +22,9 @@ IOStatus stop_writing(FailStop& fail_stop, const Error& error) {
 }
 
 namespace {
+
+constexpr auto kSpacePause = std::chrono::milliseconds(50);
+constexpr auto kSpaceWait = std::chrono::seconds(20);
 
 class WritableFile final : public rocksdb::FSWritableFile {
  public:
@@ -85,9 +90,14 @@ class WritableFile final : public rocksdb::FSWritableFile {
     if (!std::exchange(started_, true)) LSMFS_TRY(reserve());
     Result<void> done = writer_->append(data);
     if (done || done.error().code != ENOSPC || !options_.is_table) return done;
-    // Space of removed files returns when their removal is durable: see that it is.
-    LSMFS_TRY(volume_.commit());
-    return writer_->append(data);
+    // The reserve is used up by tables that are obsolete but not gone yet. Their space returns when
+    // the last cursor lets go of them and their removal is durable.
+    for (auto waited = kSpacePause; !done && done.error().code == ENOSPC && waited <= kSpaceWait; waited += kSpacePause) {
+      LSMFS_TRY(volume_.commit());
+      done = writer_->append(data);
+      if (!done && done.error().code == ENOSPC) std::this_thread::sleep_for(kSpacePause);
+    }
+    return done;
   }
 
   // Only compactions announce the size of a table; their output lives long.

@@ -25,8 +25,10 @@ void Keeper::stop() {
     std::lock_guard lock(mutex_);
     stop_ = true;
   }
+  if (db_ != nullptr) db_->DisableManualCompaction();  // ends one that is running
   wake_.notify_all();
   if (thread_.joinable()) thread_.join();
+  db_ = nullptr;  // it may go away from now on
 }
 
 void Keeper::want_flush() {
@@ -47,13 +49,23 @@ void Keeper::note_ranges(const std::vector<ErasedRange>& ranges) {
   wake_.notify_all();
 }
 
+void Keeper::note_rows(Family family, const ErasedRows& rows) {
+  if (rows.rows == 0) return;
+  std::lock_guard lock(mutex_);
+  rows_[family_number(family)].add(rows.first, rows.last, rows.rows);
+  if (rows_worth()) wake_.notify_all();
+}
+
+// A row of blocks has up to 4 KiB, a name's record some 150 bytes.
+bool Keeper::rows_worth() const { return rows_[0].rows * 150 + rows_[1].rows * 4096 >= worth_; }
+
 void Keeper::run() {
   using std::chrono::steady_clock;
   constexpr auto kNever = steady_clock::time_point::max();
   auto ranges_due = kNever;
   std::unique_lock lock(mutex_);
   while (!stop_) {
-    const auto pending = [&] { return stop_ || want_flush_ || ranges_.size() >= kRangesToFlush; };
+    const auto pending = [&] { return stop_ || want_flush_ || ranges_.size() >= kRangesToFlush || rows_worth(); };
     if (!ranges_.empty() && ranges_due == kNever) ranges_due = steady_clock::now() + kRangesRest;
     if (ranges_due != kNever) {
       wake_.wait_until(lock, ranges_due, pending);
@@ -64,6 +76,7 @@ void Keeper::run() {
     if (stop_ || fail_stop_.failed()) {
       want_flush_ = false;
       ranges_.clear();
+      for (auto& rows : rows_) rows = {};
       ranges_due = kNever;
       continue;
     }
@@ -74,10 +87,13 @@ void Keeper::run() {
       ranges.swap(ranges_);
       ranges_due = kNever;
     }
-    if (!ranges_ready && !want_flush_) continue;
+    ErasedRows rows[2];
+    if (rows_worth()) std::swap(rows, rows_);
+    const bool worth = rows[0].rows + rows[1].rows > 0;
+    if (!ranges_ready && !want_flush_ && !worth) continue;
     lock.unlock();
     flush();
-    suggest(ranges);
+    if (!ranges.empty() || worth) reclaim(ranges, rows);
     lock.lock();
     want_flush_ = false;  // only now: what was asked for during the flush is answered by it
   }
@@ -91,12 +107,35 @@ void Keeper::flush() {
   db_->Flush(options, {handles_[0], handles_[1]}).PermitUncheckedError();
 }
 
-void Keeper::suggest(const std::vector<ErasedRange>& ranges) {
-  for (const auto& range : ranges) {
-    const rocksdb::Slice from(range.from), to(range.to);
-    // Advice: a version that does not know it goes on without.
-    db_->SuggestCompactRange(handles_[static_cast<int>(range.family)], &from, &to).PermitUncheckedError();
+void Keeper::finish(bool tight) {
+  std::vector<ErasedRange> ranges;
+  ErasedRows rows[2];
+  {
+    std::lock_guard lock(mutex_);
+    ranges.swap(ranges_);
+    if (tight || rows_worth()) std::swap(rows, rows_);
   }
+  if (ranges.empty() && rows[0].rows + rows[1].rows == 0) return;
+  flush();
+  reclaim(ranges, rows);
+}
+
+void Keeper::reclaim(const std::vector<ErasedRange>& ranges, const ErasedRows (&rows)[2]) {
+  for (const auto& range : ranges) compact(range.family, range.from, range.to);
+  for (const Family family : {Family::names, Family::blocks}) {
+    const ErasedRows& erased = rows[family_number(family)];
+    if (erased.rows > 0) compact(family, erased.first, erased.last);
+  }
+  space_changed_();
+}
+
+void Keeper::compact(Family family, const std::string& from, const std::string& to) {
+  rocksdb::CompactRangeOptions options;
+  options.exclusive_manual_compaction = false;
+  // What lies at the bottom is rewritten only where tombstones from above meet it.
+  options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kSkip;
+  const rocksdb::Slice first(from), last(to);
+  db_->CompactRange(options, handles_[family_number(family)], &first, &last).PermitUncheckedError();
 }
 
 }  // namespace lsmfs::kv

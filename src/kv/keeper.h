@@ -1,16 +1,19 @@
 // kv/keeper: one thread for the store's own background work: flushes that free the log, and what
 // range deletions need.
 //
-// RocksDB does not see two things by itself. A range tombstone costs every later reader until it is
+// RocksDB does not see some things by itself. A range tombstone costs every later reader until it is
 // flushed, and compaction does not count what it covers. So after kRangesToFlush of them, or some
-// seconds after the last, their family is flushed and the tables they lie over are suggested for
-// compaction.
+// seconds after the first, their family is flushed and what they lie over is compacted. And erased
+// rows take space until their tombstones have sunk to the last level: when those erased since the
+// last time may hold `worth` bytes, the range they lie in is compacted, so that what a user deletes
+// comes back as free space soon.
 // Threads: all functions, from any thread; they do not block. Locks: mutex_ is a leaf.
 #pragma once
 
 #include <rocksdb/db.h>
 
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -24,21 +27,31 @@ inline constexpr std::size_t kRangesToFlush = 500;
 
 class Keeper {
  public:
-  explicit Keeper(const FailStop& fail_stop) : fail_stop_(fail_stop) {}
+  Keeper(const FailStop& fail_stop, std::uint64_t worth, std::function<void()> space_changed)
+      : fail_stop_(fail_stop), worth_(worth), space_changed_(std::move(space_changed)) {}
   ~Keeper() { stop(); }
 
   void start(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* const (&handles)[2]);
   void stop();  // waits for what it is doing; afterwards requests are ignored
 
+  // Before the store is closed: compacts what was erased, now, since nobody remembers it later.
+  // Single rows only when `tight`; ranges hold much for sure.
+  void finish(bool tight);
+
   void want_flush();
   void note_ranges(const std::vector<ErasedRange>& ranges);
+  void note_rows(Family family, const ErasedRows& rows);
 
  private:
   void run();
   void flush();
-  void suggest(const std::vector<ErasedRange>& ranges);
+  void compact(Family family, const std::string& from, const std::string& to);
+  void reclaim(const std::vector<ErasedRange>& ranges, const ErasedRows (&rows)[2]);
+  bool rows_worth() const;
 
   const FailStop& fail_stop_;
+  const std::uint64_t worth_;
+  const std::function<void()> space_changed_;
   rocksdb::DB* db_ = nullptr;
   rocksdb::ColumnFamilyHandle* handles_[2] = {};
 
@@ -47,6 +60,7 @@ class Keeper {
   bool stop_ = false;
   bool want_flush_ = false;
   std::vector<ErasedRange> ranges_;
+  ErasedRows rows_[2];  // by family number
   std::thread thread_;
 };
 

@@ -38,9 +38,7 @@ Sizing Sizing::plan(const VolumeUsage& usage, ByteCount cache) {
   const std::uint64_t table = std::clamp(round_down(s.total / 256, MiB), 2 * MiB, 32 * MiB);
   s.table = under(table);
   s.names_table = under(std::max(table / 4, 2 * MiB));
-  // As long as all fits in one sorted level, tables that do not overlap move down without being
-  // rewritten: a tree unpacked in path order is compressed once.
-  s.level_base = std::max(kLevelBaseMemtables * memtable, std::min(s.total / 16, GiB));
+  s.level_base = kLevelBaseMemtables * memtable;
   // A table overlaps about `fanout` tables of the level below, so this is what one compaction there
   // takes; on a small volume fewer, or the reserve would be most of it.
   const bool small = s.total < GiB;
@@ -60,7 +58,8 @@ Sizing Sizing::plan(const VolumeUsage& usage, ByteCount cache) {
   const std::uint64_t first = level0_compaction(memtable, table);
   const std::uint64_t running = small ? std::max(first, s.compaction) : first + s.compaction;
   const std::uint64_t flushes = on_volume(memtable) + on_volume(s.names_memtable);
-  s.reserve = std::min(std::max(running + flushes, s.total / 20), s.total / 2);
+  // Twice: obsolete tables stay until the last cursor lets go of them.
+  s.reserve = std::min(std::max(2 * (running + flushes), s.total / 20), s.total / 2);
   return s;
 }
 

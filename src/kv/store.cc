@@ -88,7 +88,8 @@ RocksStore::RocksStore(Volume& volume, const StoreOptions& options)
       options_(options),
       sizing_(kv::Sizing::plan(volume.usage(), options.cache)),
       fail_stop_(options.notice),
-      keeper_(fail_stop_),
+      // What a user deletes should come back before it is a few per cent of the volume.
+      keeper_(fail_stop_, std::clamp(sizing_.total / 64, 2 * MiB, GiB), [this] { reclaimed(); }),
       space_(volume, sizing_, fail_stop_, [this] { keeper_.want_flush(); }) {}
 
 Result<void> RocksStore::open() {
@@ -99,8 +100,6 @@ Result<void> RocksStore::open() {
   cache_ = kv::make_cache(sizing_);
   env_ = rocksdb::NewCompositeEnv(
       kv::make_file_system(volume_, fail_stop_, ByteCount{sizing_.blocks_memtable + sizing_.blocks_memtable / 16}));
-  // Compactions are never urgent, requests always are.
-  env_->LowerThreadPoolCPUPriority(rocksdb::Env::Priority::LOW, rocksdb::CpuPriority::kLow).PermitUncheckedError();
   const kv::OptionParts parts{env_.get(), kv::make_notice_logger(options_.notice),
                               std::make_shared<Listener>(fail_stop_, space_), cache_};
   const rocksdb::DBOptions db_options = kv::db_options(sizing_, parts, !exists);
@@ -186,6 +185,9 @@ Result<void> RocksStore::commit(Batch& batch, Wait wait) {
   }
   committed_.fetch_add(1, std::memory_order_acq_rel);
   keeper_.note_ranges(batch.rep_->ranges);
+  for (const Family family : {Family::names, Family::blocks}) {
+    keeper_.note_rows(family, batch.rep_->erased[kv::family_number(family)]);
+  }
   return {};
 }
 
@@ -234,17 +236,21 @@ Result<void> RocksStore::compact(Family family, std::string_view from, std::stri
                                           to.empty() ? nullptr : &last);
   LSMFS_TRY(check());
   if (!status.ok()) return to_error(status, "compact");
+  reclaimed();
+  return check();
+}
+
+void RocksStore::reclaimed() {
   // The space of the tables that are gone returns when that is durable.
-  if (auto done = volume_.commit(); !done) {
-    fail_stop_.set(done.error());
-    return done;
-  }
+  if (auto done = volume_.commit(); !done) fail_stop_.set(done.error());
   space_.tables_changed();
   space_.refresh();
-  return {};
 }
 
 Result<void> RocksStore::close() {
+  if (!options_.read_only && !fail_stop_.failed()) {
+    keeper_.finish(space_.room().v < space_.total().v / 4);
+  }
   keeper_.stop();
   Result<void> result;
   if (!options_.read_only) {

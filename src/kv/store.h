@@ -39,6 +39,7 @@ class RocksStore final : public Store {
   StoreStats stats() const override;
 
  private:
+  void reclaimed();  // tables have gone: their space can be had
   class Listener;
 
   Result<void> check() const;  // the error that stopped the store, if one did

@@ -142,8 +142,18 @@ Result<void> LsmTree::commit_group(const Lock&, Wait wait) {
     options_.notice(fmt::format("read-only from now on, since a commit failed: {}", done.error().message()));
     return make_error(EIO, done.error().context);
   }
-  if (group_blocks_) ++blocks_epoch_;
+  if (group_blocks_) {
+    ++blocks_epoch_;
+    std::lock_guard parked(parked_mutex_);
+    parked_ = {};  // shows what was before
+  }
   group_blocks_ = false;
+  // Cursors keep the tables they read, also when those have been rewritten since.
+  const Store::Space space = store_.space();
+  if (space.free.v < space.total.v / 8) {
+    names_ahead_.let_go();
+    blocks_ahead_.let_go();
+  }
   group_.clear();
   group_entries_.clear();
   for (const Ino ino : std::exchange(group_directories_, {})) {

@@ -55,6 +55,16 @@ void Prefetcher::note(std::string_view begin, std::string_view end) {
   last_end_.assign(end);
 }
 
+void Prefetcher::let_go() {
+  std::lock_guard lock(mutex_);
+  if (mode_ == Mode::idle) return;
+  mode_ = Mode::idle;
+  ++generation_;
+  last_end_.clear();
+  work_.notify_one();
+  progress_.notify_all();
+}
+
 void Prefetcher::wait_for(std::string_view end) {
   std::unique_lock lock(mutex_);
   const std::uint64_t generation = generation_;
@@ -87,7 +97,7 @@ void Prefetcher::probe(std::unique_lock<std::mutex>& lock) {
   const bool near = cursor->valid() && cursor->key() >= to;
   cursor.reset();
   lock.lock();
-  if (!near) {
+  if (!near || mode_ != Mode::probing) {
     mode_ = Mode::idle;
     return;
   }

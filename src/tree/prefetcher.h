@@ -35,6 +35,8 @@ class Prefetcher {
 
   // Rows in [begin, end) are being read.
   void note(std::string_view begin, std::string_view end);
+  // Ends a walk, so that its cursor does not hold on to space that is wanted back.
+  void let_go();
   // When the rows before `end` are about to be walked over, waits until they have been. For a
   // reader who found them missing in the cache and would otherwise read them a second time.
   void wait_for(std::string_view end);
