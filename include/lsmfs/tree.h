@@ -5,8 +5,8 @@
 // (the kernel does, by default_permissions), and keeps no page cache.
 //
 // Promises
-//   1. Each operation is one atomic commit: after a crash the tree is what it was between two
-//      operations, in the order in which they returned.
+//   1. Each operation is atomic, and operations become durable in the order in which they returned:
+//      after a crash the tree is what it was between two of them.
 //   2. With Wait::no an operation answers from memory or fails with EAGAIN having changed nothing.
 //   3. Inode numbers are never 0, never reused; the root's is kRootIno.
 //   4. An inode stays usable by its number while its lookup count is over 0, also when it has no
@@ -128,7 +128,8 @@ class Tree {
   // Calls `visit` for each entry from `cookie` on (0: the start), names in ascending byte order
   // with "." and ".." first, until it returns false: that entry is not counted as given.
   // With `plus` the lookup count of each accepted entry but "." and ".." is raised.
-  // An entry that exists throughout a walk is given exactly once, whatever else changes.
+  // An entry that exists throughout a walk is given exactly once, whatever else changes. A call may
+  // end early, also for want of memory with Wait::no, when it has given at least one entry.
   using DirVisitor = std::function<bool(const DirEntry&)>;
   virtual Result<void> readdir(Ino dir, std::uint64_t cookie, bool plus, const DirVisitor& visit, Wait wait) = 0;
 
