@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "fuse/libfuse.h"
+#include "fuse/privileges.h"
 #include "fuse/replies.h"
 #include "fuse/workers.h"
 #include "lsmfs/tree.h"
@@ -18,6 +19,7 @@
 namespace lsmfs {
 
 struct Context {
+  KillprivOffer killpriv;  // first: accept_killpriv
   Tree& tree;
   Workers& workers;
   std::function<std::string()> info_json;
@@ -25,6 +27,8 @@ struct Context {
   // Runs `on_destroy` of Mount::serve, once.
   std::function<void()> destroy = [] {};
   ErrorLog errors;
+  // Of the request that is being handed to its handler: it takes privileges away from its file.
+  bool drops_privileges = false;
 };
 
 inline Context& context_of(fuse_req_t req) { return *static_cast<Context*>(fuse_req_userdata(req)); }

@@ -71,7 +71,7 @@ class FuseMount::Watch {
 FuseMount::FuseMount(Tree& tree, const MountOptions& options, std::function<std::string()> info_json)
     : options_(options),
       workers_(options.workers),
-      context_{tree, workers_, std::move(info_json), options.writeback, [] {}, ErrorLog(options.notice)} {}
+      context_{{}, tree, workers_, std::move(info_json), options.writeback, [] {}, ErrorLog(options.notice), false} {}
 
 FuseMount::~FuseMount() {
   // The descriptor first: unmounting waits for answers as long as somebody could give them.
@@ -101,11 +101,15 @@ Result<void> FuseMount::begin() {
     close(fd);
     return make_error(EIO, "libfuse does not take /dev/fuse");
   }
+  LSMFS_TRY(accept_killpriv(session_.get(), fuse_session_fd(session_.get())));
   // The first request is INIT. Its buffer is not used again: what is negotiated decides how large
   // one has to be.
   RequestBuffer buffer;
   const int got = fuse_session_receive_buf(session_.get(), &buffer);
-  if (got > 0) process(buffer);
+  if (got > 0) {
+    context_.killpriv.note(header_of(buffer));
+    process(buffer);
+  }
   if (got <= 0 || fuse_session_exited(session_.get())) return make_error(EPROTO, "the kernel's FUSE and libfuse");
   if (entry) set_read_ahead(*entry, kReadAheadKib);
   return {};
@@ -152,6 +156,7 @@ void FuseMount::process(fuse_buf& buffer) {
   if (header.opcode == FUSE_SYNCFS) {
     sync_file_system(header.unique);  // libfuse does not know it
   } else {
+    context_.drops_privileges = drops_privileges(header);
     fuse_session_process_buf(session_.get(), &buffer);
   }
 }

@@ -5,7 +5,8 @@
 #include "fuse/context.h"
 #include "fuse/facts_ioctl.h"
 
-// What is not in the table: flush, release, releasedir, access, locks (the kernel keeps them by
+// What is not in the table: create (the kernel then sends MKNOD, and since it goes on with an OPEN
+// learns that it need not send any, nor RELEASE), flush, release, releasedir, access, locks (the kernel keeps them by
 // itself), fallocate, lseek, copy_file_range (the kernel has fallbacks).
 
 namespace lsmfs {
@@ -25,9 +26,9 @@ void init(void* user_data, fuse_conn_info* conn) {
     conn->want = on ? conn->want | (conn->capable & capability) : conn->want & ~capability;
   };
   want(FUSE_CAP_ATOMIC_O_TRUNC, false);  // with no OPEN it would truncate nothing; SETATTR comes instead
-  want(FUSE_CAP_HANDLE_KILLPRIV, false);  // the kernel clears set-user-id bits by SETATTR
+  want(FUSE_CAP_HANDLE_KILLPRIV, false);  // would not tell root's writes from others'
 #ifdef FUSE_CAP_HANDLE_KILLPRIV_V2
-  want(FUSE_CAP_HANDLE_KILLPRIV_V2, false);
+  want(FUSE_CAP_HANDLE_KILLPRIV_V2, true);  // older libfuse: accept_killpriv
 #endif
 #ifdef FUSE_CAP_OVER_IO_URING
   want(FUSE_CAP_OVER_IO_URING, false);  // requests would go past our loop
@@ -84,10 +85,22 @@ void getattr(fuse_req_t req, fuse_ino_t ino, fuse_file_info*) {
   });
 }
 
+// The permission bits to set for a file to have no privileges, unless it has none.
+Result<std::optional<std::uint32_t>> mode_without_privileges(fuse_req_t req, Ino ino, Wait wait) {
+  LSMFS_ASSIGN(const Attr attr, context_of(req).tree.getattr(ino, wait));
+  const std::uint32_t mode = without_privileges(attr, req);
+  return mode == attr.mode ? std::nullopt : std::optional(mode & 07777);
+}
+
 void setattr(fuse_req_t req, fuse_ino_t ino, struct stat* values, int to_set, fuse_file_info*) {
   auto& tree = context_of(req).tree;
-  serve(req, [&tree, ino, change = to_change(*values, to_set)](Wait wait) -> Result<Attributes> {
-    LSMFS_ASSIGN(auto attr, tree.setattr(Ino{ino}, change, wait));
+  serve(req, [&tree, req, ino, change = to_change(*values, to_set), drop = context_of(req).drops_privileges](
+                 Wait wait) -> Result<Attributes> {
+    AttrChange all = change;
+    if (drop && !all.mode) {
+      LSMFS_ASSIGN(all.mode, mode_without_privileges(req, Ino{ino}, wait));
+    }
+    LSMFS_ASSIGN(auto attr, tree.setattr(Ino{ino}, all, wait));
     return Attributes{attr};
   });
 }
@@ -125,15 +138,6 @@ void mknod(fuse_req_t req, fuse_ino_t dir, const char* name, mode_t mode, dev_t 
 
 void mkdir(fuse_req_t req, fuse_ino_t dir, const char* name, mode_t mode) {
   make(req, dir, name, new_inode(req, S_IFDIR | (mode & 07777)));
-}
-
-void create(fuse_req_t req, fuse_ino_t dir, const char* name, mode_t mode, fuse_file_info*) {
-  auto& tree = context_of(req).tree;
-  serve(req, [&tree, dir, inode = new_inode(req, S_IFREG | (mode & 07777))](
-                 Wait wait, std::string_view n) -> Result<Created> {
-    LSMFS_ASSIGN(auto attr, tree.make(Ino{dir}, n, inode, wait));
-    return Created{attr};
-  }, std::string_view(name));
 }
 
 void symlink(fuse_req_t req, const char* target, fuse_ino_t dir, const char* name) {
@@ -212,8 +216,13 @@ void read(fuse_req_t req, fuse_ino_t ino, std::size_t size, off_t offset, fuse_f
 
 void write(fuse_req_t req, fuse_ino_t ino, const char* data, std::size_t size, off_t offset, fuse_file_info*) {
   auto& tree = context_of(req).tree;
-  serve(req, [&tree, ino, to = ByteOffset{static_cast<std::uint64_t>(offset)}](
+  serve(req, [&tree, req, ino, to = ByteOffset{static_cast<std::uint64_t>(offset)}, drop = context_of(req).drops_privileges](
                  Wait wait, Bytes bytes) -> Result<Written> {
+    if (drop) {
+      AttrChange change;
+      LSMFS_ASSIGN(change.mode, mode_without_privileges(req, Ino{ino}, wait));
+      if (change.mode) LSMFS_TRY(tree.setattr(Ino{ino}, change, wait));
+    }
     LSMFS_TRY(tree.write(Ino{ino}, to, bytes, wait));
     return Written{bytes.size()};
   }, as_bytes({data, size}));
@@ -261,7 +270,6 @@ fuse_lowlevel_ops make_table() {
   ops.readlink = readlink;
   ops.mknod = mknod;
   ops.mkdir = mkdir;
-  ops.create = create;
   ops.symlink = symlink;
   ops.link = link;
   ops.unlink = unlink;

@@ -22,13 +22,6 @@ void send(fuse_req_t req, Tree& tree, const Entry& reply) {
   if (reply.attr) take_back(tree, result, reply.attr->ino);
 }
 
-void send(fuse_req_t req, Tree& tree, const Created& reply) {
-  const auto entry = to_entry(reply.attr);
-  fuse_file_info file{};
-  file.keep_cache = 1;
-  take_back(tree, fuse_reply_create(req, &entry, &file), reply.attr.ino);
-}
-
 void send(fuse_req_t req, Tree&, const Attributes& reply) {
   const struct stat attr = to_stat(reply.attr);
   fuse_reply_attr(req, &attr, kForever);

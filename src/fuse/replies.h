@@ -18,9 +18,6 @@ struct Done {};
 struct Entry {
   std::optional<Attr> attr;  // nullopt: there is no such name, and the kernel may remember that
 };
-struct Created {
-  Attr attr;
-};
 struct Attributes {
   Attr attr;
 };
@@ -41,7 +38,6 @@ struct Facts {
 // know of the inode it would have got, so the lookup is taken back.
 void send(fuse_req_t req, Tree& tree, const Done& reply);
 void send(fuse_req_t req, Tree& tree, const Entry& reply);
-void send(fuse_req_t req, Tree& tree, const Created& reply);
 void send(fuse_req_t req, Tree& tree, const Attributes& reply);
 void send(fuse_req_t req, Tree& tree, const Target& reply);
 void send(fuse_req_t req, Tree& tree, const Data& reply);

@@ -86,8 +86,8 @@ Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wai
   if (inode->place == Inode::Place::named) {
     // The record leaves the entry for a row of its own. Its blocks stay where they are.
     inode->record.home = inode->home();
-    group_.put(Family::names, inode->row_key(), link_row);
-    group_entries_[inode->row_key()] = ino;
+    batch().put(Family::names, inode->row_key(), link_row);
+    open_->entries[inode->row_key()] = ino;
     inode->place = Inode::Place::linked;
     inode->dir_home.clear();
     inode->name.clear();
@@ -95,7 +95,7 @@ Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wai
   ++inode->record.nlink;
   inode->record.ctime = now;
   changed(*inode);
-  group_.put(Family::names, keys::entry(dir->home(), name), link_row);
+  batch().put(Family::names, keys::entry(dir->home(), name), link_row);
   entry_changed(*dir, name, ino);
   touch(dir->record, now);
   ++dir->record.size;
@@ -107,14 +107,14 @@ Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wai
 // Takes away the entry `name` of `dir`, which is `inode`, and what follows for the inode.
 void LsmTree::remove_name(Inode& dir, std::string_view name, Inode& inode, const Time& now) {
   Record& record = inode.record;
-  group_.erase(Family::names, keys::entry(dir.home(), name));
+  batch().erase(Family::names, keys::entry(dir.home(), name));
   entry_changed(dir, name, Ino{});
   record.ctime = now;
   record.nlink = record.is_directory() ? 0 : record.nlink - 1;
   changed(inode);
   if (record.nlink > 0) return;
   count(record, -1);
-  if (inode.place == Inode::Place::linked) group_.erase(Family::names, keys::linked(record.ino));
+  if (inode.place == Inode::Place::linked) batch().erase(Family::names, keys::linked(record.ino));
   // Somebody may have it open: the blocks stay until it is forgotten.
   record.home = inode.home();
   inode.place = Inode::Place::orphan;

@@ -24,18 +24,19 @@ std::optional<std::uint64_t> index_in(std::string_view key, std::size_t home_siz
 }  // namespace
 
 Result<void> LsmTree::settle(const Lock& lock, const Inode& inode, Wait wait) {
-  return inode.blocks_in_group ? commit_group(lock, wait) : Result<void>();
+  return inode.blocks_group > committed_ ? commit_all(lock, wait) : Result<void>();
 }
 
 // Erases rows [from, to), most of which exist.
 void LsmTree::erase_blocks(const std::string& home, BlockIndex from, BlockIndex to) {
   if (from >= to) return;
-  group_blocks_ = true;
+  open_->blocks = true;
+  open_->put_tail();
   if (to.v - from.v > kPointEraseMax) {
-    group_.erase_range(Family::blocks, keys::block(home, from), keys::block(home, to));
+    batch().erase_range(Family::blocks, keys::block(home, from), keys::block(home, to));
     return;
   }
-  for (std::uint64_t i = from.v; i < to.v; ++i) group_.erase(Family::blocks, keys::block(home, BlockIndex{i}));
+  for (std::uint64_t i = from.v; i < to.v; ++i) batch().erase(Family::blocks, keys::block(home, BlockIndex{i}));
 }
 
 // The rows [from, to) of a file that exist; without `values` their keys only. Must hold: settled.
@@ -56,13 +57,14 @@ Result<LsmTree::Rows> LsmTree::load_blocks(const std::string& home, BlockIndex f
 Result<void> LsmTree::resize(const Lock& lock, Inode& inode, std::uint64_t size, Wait wait) {
   Record& record = inode.record;
   const std::uint64_t old_blocks = block_count(record.size), new_blocks = block_count(size);
+  open_->put_tail();
   if (size < record.size && record.blocks > 0) {
     const std::string home = inode.home();
     const bool within = size % kBlockSize != 0;  // the last row that stays is cut
     const BlockIndex last{within ? new_blocks - 1 : new_blocks};
     if (record.blocks == old_blocks) {
       erase_blocks(home, BlockIndex{new_blocks}, BlockIndex{old_blocks});
-      if (within) group_.cut(Family::blocks, keys::block(home, last), static_cast<std::uint32_t>(size % kBlockSize));
+      if (within) batch().cut(Family::blocks, keys::block(home, last), static_cast<std::uint32_t>(size % kBlockSize));
       record.blocks = new_blocks;
     } else {
       // A sparse file: which rows there are must be looked up, also because a cut would make one.
@@ -70,24 +72,24 @@ Result<void> LsmTree::resize(const Lock& lock, Inode& inode, std::uint64_t size,
       LSMFS_ASSIGN(const Rows rows, load_blocks(home, last, BlockIndex{old_blocks}, false, wait));
       std::uint64_t gone = rows.size();
       if (within && gone > 0 && rows.front().first == keys::block(home, last)) {
-        group_.cut(Family::blocks, rows.front().first, static_cast<std::uint32_t>(size % kBlockSize));
+        batch().cut(Family::blocks, rows.front().first, static_cast<std::uint32_t>(size % kBlockSize));
         --gone;
       }
       if (gone > kPointEraseMax) {
         erase_blocks(home, BlockIndex{new_blocks}, BlockIndex{old_blocks});
       } else {
-        for (std::size_t i = rows.size() - gone; i < rows.size(); ++i) group_.erase(Family::blocks, rows[i].first);
+        for (std::size_t i = rows.size() - gone; i < rows.size(); ++i) batch().erase(Family::blocks, rows[i].first);
       }
       record.blocks -= std::min(gone, record.blocks);
     }
-    group_blocks_ = inode.blocks_in_group = true;
+    blocks_changed(inode);
   }
   record.size = size;
   return {};
 }
 
 Result<void> LsmTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait) {
-  LSMFS_ASSIGN(const Lock lock, acquire_for_change(wait));
+  LSMFS_ASSIGN(const Lock lock, acquire_for_change(wait, ino));
   LSMFS_ASSIGN(Inode * inode, find(ino));
   if (inode->record.is_directory()) return make_error(EISDIR, "");
   if (!inode->record.is_regular()) return make_error(EINVAL, "");
@@ -116,28 +118,38 @@ Result<void> LsmTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait) {
   }
   record.blocks += last - first + 1 - existing;
 
-  std::string padded;
+  std::optional<Tail>& tail = open_->tail;
+  if (tail && !(tail->ino == ino && tail->index == first)) open_->put_tail();
   for (std::uint64_t index = first; index <= last; ++index) {
     const std::uint64_t start = index * kBlockSize;
     const std::uint64_t from = std::max(offset.v, start), to = std::min(end, start + kBlockSize);
     const std::string_view bytes = as_text(data.subspan(from - offset.v, to - from));
-    const std::string key = keys::block(home, BlockIndex{index});
+    const std::size_t at = from - start;  // in the row
     const bool no_row = index >= old_blocks;
     // The row's bytes before the write end here at the latest.
     const std::uint64_t old_end = no_row ? start : std::min(record.size, start + kBlockSize);
-    if (from == start && to >= old_end) {
-      group_.put(Family::blocks, key, bytes);
-    } else if (no_row) {
-      padded.assign(from - start, '\0');
-      padded.append(bytes);
-      group_.put(Family::blocks, key, padded);
+    if (tail) {  // of this block
+      if (tail->bytes.size() < at + bytes.size()) tail->bytes.resize(at + bytes.size());
+      bytes.copy(tail->bytes.data() + at, bytes.size());
+      if (tail->bytes.size() == kBlockSize) open_->put_tail();
+      continue;
+    }
+    std::string key = keys::block(home, BlockIndex{index});
+    const bool all_known = no_row || (from == start && to >= old_end);
+    if (!all_known) {
+      batch().patch(Family::blocks, key, static_cast<std::uint32_t>(at), bytes);
+    } else if (to == start + kBlockSize && from == start) {
+      batch().put(Family::blocks, key, bytes);
     } else {
-      group_.patch(Family::blocks, key, static_cast<std::uint32_t>(from - start), bytes);
+      std::string row(at, '\0');
+      row.append(bytes);
+      tail = Tail{ino, index, std::move(key), std::move(row)};
+      if (to == start + kBlockSize) open_->put_tail();
     }
   }
   record.size = std::max(record.size, end);
   record.mtime = record.ctime = Time::now();
-  group_blocks_ = inode->blocks_in_group = true;
+  blocks_changed(*inode);
   changed(*inode);
   return {};
 }

@@ -24,9 +24,8 @@ struct Inode {
   Record record;
   Place place = Place::named;
   bool has_row = false;          // orphan: a commit has written its row
-  bool record_in_group = false;  // the next commit writes its record
-  bool blocks_in_group = false;  // the next commit changes its blocks
-  bool entries_in_group = false; // a directory: the next commit changes its entries
+  // The last groups that change its record, its blocks and (a directory) its entries.
+  std::uint64_t record_group = 0, blocks_group = 0, entries_group = 0;
   std::uint64_t lookups = 0;
   Ino parent;                    // the directory it was last found in
   std::string dir_home;          // named: home of that directory

@@ -56,9 +56,9 @@ Result<Inode*> LsmTree::load(Inode& dir, std::string_view name, Wait wait) {
   if (name.empty() || name.find('\0') != name.npos || name.find('/') != name.npos) return make_error(EINVAL, "");
   if (dir.record.size == 0 || (absent_.dir == dir.ino() && absent_.name == name)) return nullptr;
   const std::string key = keys::entry(dir.home(), name);
-  if (auto changed_entry = group_entries_.find(key); changed_entry != group_entries_.end()) {
-    // The store does not show it yet. An inode that the group names stays in the table.
-    return changed_entry->second.v == 0 ? nullptr : inodes_.find(changed_entry->second);
+  if (const auto ino = uncommitted_entry(key)) {
+    // The store does not show it yet. An inode that a group names stays in the table.
+    return ino->v == 0 ? nullptr : inodes_.find(*ino);
   }
   LSMFS_ASSIGN(const auto value, store_.get(Family::names, key, wait));
   if (!value) {
@@ -71,25 +71,36 @@ Result<Inode*> LsmTree::load(Inode& dir, std::string_view name, Wait wait) {
 
 void LsmTree::changed(Inode& inode) {
   begin_group();
-  if (inode.record_in_group) return;
-  inode.record_in_group = true;
-  group_records_.push_back(inode.ino());
+  if (inode.record_group == open_->number) return;
+  inode.record_group = open_->number;
+  open_->records.push_back(inode.ino());
+}
+
+void LsmTree::blocks_changed(Inode& inode) {
+  open_->blocks = true;
+  inode.blocks_group = open_->number;
 }
 
 void LsmTree::entry_changed(Inode& dir, std::string_view name, Ino ino) {
   begin_group();
-  group_entries_[keys::entry(dir.home(), name)] = ino;
+  open_->entries[keys::entry(dir.home(), name)] = ino;
   absent_.dir = Ino{};
-  if (dir.entries_in_group) return;
-  dir.entries_in_group = true;
-  group_directories_.push_back(dir.ino());
+  dir.entries_group = open_->number;
+}
+
+std::optional<Ino> LsmTree::uncommitted_entry(const std::string& key) const {
+  for (const Group* group : {static_cast<const Group*>(open_), static_cast<const Group*>(sealed_)}) {
+    if (!group) continue;
+    if (auto entry = group->entries.find(key); entry != group->entries.end()) return entry->second;
+  }
+  return std::nullopt;
 }
 
 void LsmTree::drop_if_unused(Inode* inode) {
   if (!inode || inode->lookups > 0 || inode->ino() == kRootIno) return;
   if (inode->removed()) {
     erase_removed(*inode);
-  } else if (inode->record_in_group) {
+  } else if (inode->record_group > committed_) {
     return;  // the commit lets go of it
   }
   inodes_.erase(inode->ino());
@@ -97,7 +108,7 @@ void LsmTree::drop_if_unused(Inode* inode) {
 
 void LsmTree::erase_removed(Inode& inode) {
   if (inode.record.blocks > 0) erase_blocks(inode.home(), BlockIndex{0}, BlockIndex{div_up(inode.record.size, kBlockSize)});
-  if (inode.has_row) group_.erase(Family::names, keys::orphan(inode.ino()));
+  if (inode.has_row) batch().erase(Family::names, keys::orphan(inode.ino()));
   inode.record.blocks = 0;
   inode.has_row = false;
   begin_group();
@@ -124,7 +135,7 @@ void LsmTree::forget(Ino ino, std::uint64_t lookups) {
   if (!inode) return;
   inode->lookups -= std::min(lookups, inode->lookups);
   drop_if_unused(inode);
-  if (group_.bytes() > kGroupBytes) (void)commit_group(lock, Wait::no);  // or by the next change
+  (void)pass_on(lock, Wait::no);  // or by the next change
 }
 
 Result<Attr> LsmTree::getattr(Ino ino, Wait wait) {

@@ -51,7 +51,10 @@ LsmTree::LsmTree(Store& store, const TreeOptions& options, State state)
       state_(state),
       names_ahead_(store, {.family = Family::names, .first_window = 64 * KiB, .last_window = 2 * MiB,
                            .device_read = ByteCount{256 * KiB}}),
-      blocks_ahead_(store, {.family = Family::blocks}) {}
+      blocks_ahead_(store, {.family = Family::blocks}),
+      committer_(store) {
+  open_->begin(1);
+}
 
 LsmTree::~LsmTree() {
   {
@@ -99,7 +102,7 @@ Result<void> LsmTree::close() {
     inodes_.for_each([this](Inode& inode) {
       if (inode.removed()) erase_removed(inode);
     });
-    LSMFS_TRY(commit_group(lock, Wait::yes));
+    LSMFS_TRY(commit_all(lock, Wait::yes));
   }
   return store_.sync();
 }
@@ -111,10 +114,10 @@ Result<LsmTree::Lock> LsmTree::acquire(Wait wait) {
   return lock;
 }
 
-Result<LsmTree::Lock> LsmTree::acquire_for_change(Wait wait) {
+Result<LsmTree::Lock> LsmTree::acquire_for_change(Wait wait, Ino appended) {
   LSMFS_ASSIGN(Lock lock, acquire(wait));
   if (options_.read_only || failure_) return make_error(EROFS, "");
-  if (group_.bytes() > kGroupBytes || group_records_.size() > kGroupRecords) LSMFS_TRY(commit_group(lock, wait));
+  LSMFS_TRY(pass_on(lock, wait, appended));
   return lock;
 }
 
@@ -124,53 +127,95 @@ void LsmTree::begin_group() {
   wake_.notify_one();
 }
 
-Result<void> LsmTree::commit_group(const Lock&, Wait wait) {
-  if (group_.empty() && group_records_.empty()) return {};
-  if (failure_) return *failure_;
+bool LsmTree::larger_than(std::size_t times) const {
+  return open_->batch.bytes() > times * kGroupBytes || open_->records.size() > times * kGroupRecords;
+}
+
+Result<void> LsmTree::pass_on(const Lock& lock, Wait wait, Ino appended) {
+  if (sealed_ && committer_.ended()) LSMFS_TRY(finish_sealed(lock));
+  if (!larger_than(1)) return {};
+  const bool goes_on = sealed_ || (open_->tail && open_->tail->ino == appended);
+  if (goes_on && !larger_than(kGroupGrowth)) return {};
+  if (sealed_) {
+    if (wait == Wait::no) return make_error(EAGAIN, "");
+    LSMFS_TRY(finish_sealed(lock));
+  }
+  seal();
+  sealed_ = &next_group();
+  committer_.begin(sealed_->batch);
+  return {};
+}
+
+Result<void> LsmTree::commit_all(const Lock& lock, Wait wait) {
+  if (sealed_) {
+    if (wait == Wait::no && !committer_.ended()) return make_error(EAGAIN, "");
+    LSMFS_TRY(finish_sealed(lock));
+  }
+  if (failure_) return make_error(EIO, failure_->context);
+  if (open_->empty()) return {};
+  seal();
+  const auto outcome = store_.commit(open_->batch, wait);
+  if (!outcome && outcome.error().code == EAGAIN) return outcome;  // the group goes on; its records are written again
+  return finish(next_group(), outcome);
+}
+
+// Opens the group after the one that is open, and gives that one.
+Group& LsmTree::next_group() {
+  Group& group = *open_;
+  open_ = &group == &groups_[0] ? &groups_[1] : &groups_[0];
+  open_->begin(group.number + 1);
+  return group;
+}
+
+void LsmTree::seal() {
+  open_->put_tail();
   // Records last: an entry that a row of the group takes away may have been given to another inode.
-  for (const Ino ino : group_records_) {
-    const Inode* inode = inodes_.find(ino);
-    if (!inode || !inode->record_in_group) continue;
+  for (const Ino ino : open_->records) {
+    Inode* inode = inodes_.find(ino);
+    if (!inode || inode->record_group != open_->number) continue;
     // Without a name it needs a row only so that its blocks are found and erased after a crash.
     if (inode->removed() && !inode->has_row && inode->record.blocks == 0) continue;
-    group_.put(Family::names, inode->row_key(), encode(inode->record));
+    if (inode->removed()) inode->has_row = true;
+    batch().put(Family::names, inode->row_key(), encode(inode->record));
   }
-  group_.put(Family::names, keys::kState, encode(state_));
-  if (auto done = store_.commit(group_, wait); !done) {
-    if (done.error().code == EAGAIN) return done;  // the group goes on; these records are written once more
-    failure_ = done.error();
-    options_.notice(fmt::format("read-only from now on, since a commit failed: {}", done.error().message()));
-    return make_error(EIO, done.error().context);
+  batch().put(Family::names, keys::kState, encode(state_));
+}
+
+Result<void> LsmTree::finish_sealed(const Lock&) {
+  Group& group = *std::exchange(sealed_, nullptr);
+  return finish(group, committer_.finish());
+}
+
+Result<void> LsmTree::finish(Group& group, const Result<void>& outcome) {
+  if (!outcome) {
+    if (!failure_) {
+      options_.notice(fmt::format("read-only from now on, since a commit failed: {}", outcome.error().message()));
+    }
+    failure_ = outcome.error();
+    return make_error(EIO, outcome.error().context);
   }
-  if (group_blocks_) {
+  committed_ = group.number;
+  if (group.blocks) {
     ++blocks_epoch_;
     std::lock_guard parked(parked_mutex_);
     parked_ = {};  // shows what was before
   }
-  group_blocks_ = false;
   // Cursors keep the tables they read, also when those have been rewritten since.
   const Store::Space space = store_.space();
   if (space.free.v < space.total.v / 8) {
     names_ahead_.let_go();
     blocks_ahead_.let_go();
   }
-  group_.clear();
-  group_entries_.clear();
-  for (const Ino ino : std::exchange(group_directories_, {})) {
-    if (Inode* inode = inodes_.find(ino)) inode->entries_in_group = false;
-  }
-  for (const Ino ino : std::exchange(group_records_, {})) {
+  for (const Ino ino : group.records) {
     Inode* inode = inodes_.find(ino);
-    if (!inode || !inode->record_in_group) continue;
-    inode->record_in_group = inode->blocks_in_group = false;
-    if (inode->removed() && inode->record.blocks > 0) inode->has_row = true;
-    drop_if_unused(inode);
+    if (inode && inode->record_group == group.number) drop_if_unused(inode);
   }
   return {};
 }
 
 Result<void> LsmTree::need_room(std::size_t bytes) const {
-  if (store_.room().v < bytes) return make_error(ENOSPC, "");
+  const std::size_t uncommitted = open_->batch.bytes() + (sealed_ ? sealed_->batch.bytes() : 0);
+  if (store_.room().v < bytes + uncommitted) return make_error(ENOSPC, "");
   return {};
 }
 
@@ -179,7 +224,7 @@ Result<void> LsmTree::sync() {
     Lock lock(mutex_);
     if (failure_) return make_error(EIO, failure_->context);
     dirty_since_.reset();
-    LSMFS_TRY(commit_group(lock, Wait::yes));
+    LSMFS_TRY(commit_all(lock, Wait::yes));
   }
   auto done = store_.sync();
   if (!done) {
@@ -219,6 +264,7 @@ void LsmTree::background() {
     wake_.wait_until(lock, deadline);  // or until the first change after a sync
     if (stop_) break;
     const bool due = interval.count() > 0 && dirty_since_ && !failure_ && steady_clock::now() >= *dirty_since_ + age;
+    if (sealed_ && committer_.ended()) (void)finish_sealed(lock);  // as here
     lock.unlock();
     if (due) (void)sync();  // a failure is reported and kept there
     {
@@ -245,12 +291,12 @@ Result<void> LsmTree::sweep_orphans() {
     inode.has_row = true;
     erase_removed(inode);
     ++swept;
-    if (group_.bytes() > kGroupBytes) LSMFS_TRY(commit_group(lock, Wait::yes));
+    if (larger_than(1)) LSMFS_TRY(commit_all(lock, Wait::yes));
   }
   LSMFS_TRY(cursor->status());
   cursor.reset();
   if (swept > 0) options_.notice(fmt::format("erased {} files that were removed while open", swept));
-  return commit_group(lock, Wait::yes);
+  return commit_all(lock, Wait::yes);
 }
 
 }  // namespace lsmfs

@@ -7,17 +7,18 @@
 //   file_data.cc       read, write, truncate
 //
 // How an operation works: it takes the mutex, does all that can fail (finding its inodes, reading
-// rows), and then changes the inodes in memory and adds its rows to the group. The group is what
-// the next commit writes: the rows that operations since the last one have added, in order, and at
-// its end the records of all inodes that they changed, once each. A commit holds whole operations
-// only, so that the store goes from one moment of the tree to a later one.
+// rows), and then changes the inodes in memory and adds its rows to the open group: the rows that
+// operations have added, in order, and at its end the records of all inodes that they changed, once
+// each. When the group is large it is sealed, and the committer writes it while the next one fills.
+// A group holds whole operations only and groups are committed in order, so that the store goes from
+// one moment of the tree to a later one.
 //
-// Whoever reads rows that the group may change commits it first (settle), or knows the answer from
-// memory: entries that the group adds or takes away are in group_entries_, and changed inodes stay
-// in the table until their records are committed.
+// Whoever reads rows that a group may change waits for its commit first (settle), or knows the
+// answer from memory: the groups know the entries that they add or take away, and changed inodes
+// stay in the table until their records are committed.
 //
-// Locks: one mutex guards the inode table, the group and every commit. It is never held while file
-// data is read, nor while a sync waits for the device. Order: mutex_, then a Prefetcher's own.
+// Locks: one mutex guards the inode table and the groups. It is never held while file data is read,
+// nor while a sync waits for the device. Order: mutex_, then the committer's or a Prefetcher's own.
 #pragma once
 
 #include <atomic>
@@ -30,6 +31,7 @@
 #include <vector>
 
 #include "lsmfs/tree.h"
+#include "tree/group.h"
 #include "tree/inode_table.h"
 #include "tree/prefetcher.h"
 #include "tree/record.h"
@@ -64,9 +66,11 @@ class LsmTree final : public Tree {
  private:
   using Lock = std::unique_lock<std::mutex>;
 
-  // A group over one of these is committed by the next change.
+  // A group over one of these is sealed by the next change. While the one before it is still being
+  // committed it may grow, up to this many times as much.
   static constexpr std::size_t kGroupBytes = 256 * KiB;
   static constexpr std::size_t kGroupRecords = 512;
+  static constexpr std::size_t kGroupGrowth = 4;
 
   // A cursor over all blocks that a reader left where its read ended; the next read in key order
   // goes on from there without a seek. It shows the blocks as of `epoch`.
@@ -78,10 +82,17 @@ class LsmTree final : public Tree {
 
   // ---- locking and committing (lsm_tree.cc)
   Result<Lock> acquire(Wait wait);              // EAGAIN when taken and wait is no
-  // The same for an operation that changes something; EROFS after a failure. Commits a group that
+  // The same for an operation that changes something; EROFS after a failure. Passes on a group that
   // has become large: here, where EAGAIN still leaves everything as it was.
-  Result<Lock> acquire_for_change(Wait wait);
-  Result<void> commit_group(const Lock& lock, Wait wait);
+  // `appended`: the inode that may go on with the group's tail, which is better not cut off from it.
+  Result<Lock> acquire_for_change(Wait wait, Ino appended = {});
+  bool larger_than(std::size_t times) const;    // the open group, by kGroupBytes and kGroupRecords
+  Result<void> pass_on(const Lock& lock, Wait wait, Ino appended = {});  // to the committer, if large
+  Result<void> commit_all(const Lock& lock, Wait wait);  // both groups
+  void seal();                                  // ends the open group with its records
+  Result<void> finish_sealed(const Lock& lock);  // waits for the committer
+  Group& next_group();
+  Result<void> finish(Group& group, const Result<void>& outcome);
   void begin_group();                           // something is in the group now
   Result<void> need_room(std::size_t bytes) const;  // ENOSPC
   Result<void> sweep_orphans();
@@ -92,7 +103,10 @@ class LsmTree final : public Tree {
   Result<Inode*> find_directory(Ino ino) const;  // also ENOTDIR; ENOENT when removed
   Result<Inode*> load(Inode& dir, std::string_view name, Wait wait);  // nullptr: no such name
   Result<Inode*> adopt(Inode& dir, std::string_view name, std::string_view row, Wait wait);
-  void changed(Inode& inode);                 // its record goes into the group
+  void changed(Inode& inode);                 // its record goes into the open group
+  void blocks_changed(Inode& inode);          // as some of its blocks do
+  // What the groups make of an entry: an inode, 0 when it goes away, nullopt when they leave it.
+  std::optional<Ino> uncommitted_entry(const std::string& key) const;
   void entry_changed(Inode& dir, std::string_view name, Ino ino);  // ino 0: it is gone
   void drop_if_unused(Inode* inode);
   void erase_removed(Inode& inode);     // the rows of an inode without name and lookups
@@ -102,6 +116,7 @@ class LsmTree final : public Tree {
     Inode* inode = nullptr;
     ~Loaded() { tree.drop_if_unused(inode); }
   };
+  Batch& batch() { return open_->batch; }
   static void touch(Record& directory, const Time& now) { directory.mtime = directory.ctime = now; }
 
   // ---- names (entries.cc)
@@ -116,7 +131,7 @@ class LsmTree final : public Tree {
   void place(Inode& inode, Inode& dir, std::string_view name, const Rows& blocks, const Time& now);
 
   // ---- data (file_data.cc)
-  // Commits the group when it holds blocks of this inode, so that cursors see them.
+  // Commits the groups when they hold blocks of this inode, so that cursors see them.
   Result<void> settle(const Lock& lock, const Inode& inode, Wait wait);
   void erase_blocks(const std::string& home, BlockIndex from, BlockIndex to);
   Result<Rows> load_blocks(const std::string& home, BlockIndex from, BlockIndex to, bool values, Wait wait) const;
@@ -138,11 +153,10 @@ class LsmTree final : public Tree {
   State state_;
   std::optional<Error> failure_;       // a commit failed: read-only from then on
 
-  Batch group_;
-  std::vector<Ino> group_records_;     // inodes whose records go with the group
-  std::unordered_map<std::string, Ino> group_entries_;  // keys of entries it changes; 0: takes away
-  std::vector<Ino> group_directories_; // those with entries_in_group
-  bool group_blocks_ = false;          // it changes family blocks
+  Group groups_[2];
+  Group* open_ = &groups_[0];          // what operations add to
+  Group* sealed_ = nullptr;            // what the committer has
+  std::uint64_t committed_ = 0;        // number of the last group whose rows can be read
   std::uint64_t blocks_epoch_ = 0;     // commits that touched family blocks
   std::atomic<std::uint64_t> moves_{0};  // renames that gave blocks another home
   std::optional<std::chrono::steady_clock::time_point> dirty_since_;  // the oldest change not synced
@@ -154,6 +168,7 @@ class LsmTree final : public Tree {
   ParkedCursor parked_;
 
   Prefetcher names_ahead_, blocks_ahead_;
+  Committer committer_;
   std::thread background_;
 };
 

@@ -69,7 +69,7 @@ Result<void> LsmTree::rename(Ino from_dir, std::string_view from, Ino to_dir, st
       --target_dir->record.size;
       remove_name(*target_dir, to, *target, now);
     }
-    group_.erase(Family::names, keys::entry(source_dir->home(), from));
+    batch().erase(Family::names, keys::entry(source_dir->home(), from));
     entry_changed(*source_dir, from, Ino{});
     place(*source, *target_dir, to, source_blocks, now);
     --source_dir->record.size;
@@ -110,17 +110,17 @@ void LsmTree::place(Inode& inode, Inode& dir, std::string_view name, const Rows&
   entry_changed(dir, name, inode.ino());
   inode.parent = dir.ino();
   if (inode.place == Inode::Place::linked) {
-    group_.put(Family::names, keys::entry(dir.home(), name), encode(Link{record.ino, record.mode & S_IFMT}));
+    batch().put(Family::names, keys::entry(dir.home(), name), encode(Link{record.ino, record.mode & S_IFMT}));
     return;
   }
   const std::string old_home = inode.home();
   const std::string new_home = keys::child_home(dir.home(), name, record.ino);
   for (const auto& [key, value] : blocks) {
-    group_.put(Family::blocks, new_home + key.substr(old_home.size()), value);
-    group_.erase(Family::blocks, key);
+    batch().put(Family::blocks, new_home + key.substr(old_home.size()), value);
+    batch().erase(Family::blocks, key);
   }
   if (!blocks.empty()) {
-    group_blocks_ = inode.blocks_in_group = true;
+    blocks_changed(inode);
     ++moves_;
   }
   const bool left_behind = blocks.empty() && (record.is_directory() ? record.size > 0 : record.blocks > 0);

@@ -61,6 +61,29 @@ TEST_F(Requests, ReadingACachedFileCostsNone) {
   EXPECT_EQ(cost([&] { EXPECT_EQ(read_file(path("f")), "data"); }), 0u);
 }
 
+// As tar unpacks a file. No OPEN, RELEASE or GETXATTR, and no attributes of the file; those of the
+// directory, which changes with each file, are asked for once for each.
+TEST_F(Requests, UnpackingAFileCostsWhatItSays) {
+  const auto unpack = [&](const std::string& name) {
+    const int fd = ::open(path(name).c_str(), O_CREAT | O_EXCL | O_WRONLY, 0600);
+    ASSERT_GE(fd, 0);
+    EXPECT_EQ(::write(fd, "data", 4), 4);
+    const timespec times[2] = {{0, UTIME_OMIT}, {1'000'000'000, 5}};
+    EXPECT_EQ(::futimens(fd, times), 0);
+    EXPECT_EQ(::fchown(fd, 1000, 1000), 0);
+    EXPECT_EQ(::fchmod(fd, 0644), 0);
+    ::close(fd);
+  };
+  unpack("one");
+  const auto of_file_attributes = mounted_->requests(FUSE_GETATTR);
+  const auto releases = mounted_->requests(FUSE_RELEASE);
+  EXPECT_LE(cost([&] {
+    for (int i = 0; i < 10; ++i) unpack("f" + std::to_string(i));
+  }), 10u * 7);  // GETATTR of the directory, LOOKUP, MKNOD, WRITE, three SETATTR
+  EXPECT_LE(mounted_->requests(FUSE_GETATTR) - of_file_attributes, 10u);
+  EXPECT_EQ(mounted_->requests(FUSE_RELEASE), releases);
+}
+
 TEST_F(Requests, ReadingAColdSmallFileCostsALookupAndARead) {
   ASSERT_EQ(write_file(path("f"), "data"), 0);
   forget_everything();

@@ -1,0 +1,39 @@
+// Set-user-id and set-group-id bits, which a file loses when its owner or its data changes.
+//
+// With FUSE_HANDLE_KILLPRIV_V2 the kernel leaves that to the daemon and says in WRITE and SETATTR
+// when it is due (linux/fuse.h). Without it, it would ask for the attributes before each chown and for
+// security.capability before each write. libfuse hands on neither the flags nor, before 3.17, the offer:
+// both are read from, and put into, the messages here.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+
+#include "fuse/libfuse.h"
+#include "lsmfs/tree.h"
+
+struct fuse_in_header;
+
+namespace lsmfs {
+
+// Whether `request`, as it came from the kernel, takes such bits away from the file it is about.
+// Must hold: the message is whole.
+bool drops_privileges(const fuse_in_header& request);
+
+// What is left of a file's mode then, by the rules of the kernel's setattr_should_drop_suidgid: a
+// directory keeps its bits; set-group-id without group execution, which once meant mandatory
+// locking, goes when the caller does not belong to the file's group.
+std::uint32_t without_privileges(const Attr& attr, fuse_req_t req);
+
+// What the kernel offers in INIT, from then until the reply.
+struct KillprivOffer {
+  bool open = false;
+  void note(const fuse_in_header& init);  // must hold: the message is whole
+};
+
+// Lets the session's replies pass through where the reply to INIT is made to accept the offer. To be
+// called with the session's descriptor, before the first request; its user data begins with a KillprivOffer.
+Result<void> accept_killpriv(fuse_session* session, int fd);
+
+}  // namespace lsmfs
