@@ -35,7 +35,7 @@ void SpaceGauge::start(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* const (&han
   refresh();
 }
 
-void SpaceGauge::measure() {
+void SpaceGauge::measure(bool exact) {
   since_refresh_.store(0, std::memory_order_relaxed);
   std::uint64_t unflushed = 0, waiting = 0;
   for (auto* handle : handles_) {
@@ -43,7 +43,7 @@ void SpaceGauge::measure() {
     waiting = std::max(waiting, property(*db_, handle, rocksdb::DB::Properties::kNumImmutableMemTable));
   }
   const auto now = steady_clock::now();
-  if (tables_stale_.load() && now - tables_measured_ >= kTablesFresh) {
+  if (tables_stale_.load() && (exact || now - tables_measured_ >= kTablesFresh)) {
     tables_stale_.store(false);
     tables_measured_ = now;
     std::uint64_t bytes = 0, level0_bytes = 0, level0_tables = 0;
@@ -74,7 +74,7 @@ void SpaceGauge::measure() {
 
 void SpaceGauge::refresh() {
   std::lock_guard lock(mutex_);
-  measure();
+  measure(true);
 }
 
 bool SpaceGauge::stale() const {
@@ -87,7 +87,7 @@ void SpaceGauge::try_refresh() {
   if (!stale()) return;
   // Somebody else measures: the old numbers do for this caller.
   std::unique_lock lock(mutex_, std::try_to_lock);
-  if (lock.owns_lock()) measure();
+  if (lock.owns_lock()) measure(false);
 }
 
 ByteCount SpaceGauge::room() const {

@@ -52,7 +52,8 @@ class SpaceGauge {
  private:
   bool stale() const;
   void try_refresh();
-  void measure();  // holds mutex_
+  // Holds mutex_. exact: also what the tables take, which otherwise may be that of some ms ago.
+  void measure(bool exact);
   bool must_wait() const;
 
   Volume& volume_;
