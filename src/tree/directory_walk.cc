@@ -24,7 +24,7 @@ Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const Di
 
   // The entry that is next is fetched before the one at hand is given: the last one says so in its
   // cookie. And a walk that must wait says so before it has given anything.
-  const std::string home = dir->home();
+  const std::string& home = *dir->shared_home();
   const std::string begin = keys::entries_begin(home), end = keys::entries_end(home);
   std::unique_ptr<Cursor> cursor;
   DirCookies::Position position = cookies.resume(cookie < DirCookies::kLeast ? 0 : cookie);

@@ -35,8 +35,8 @@ Result<Attr> LsmTree::make(Ino dir_ino, std::string_view name, const NewInode& w
   LSMFS_TRY(need_room(kEntryRoom));
 
   const Time now = Time::now();
-  auto made = std::make_unique<Inode>();
-  Record& record = made->record;
+  Inode made;
+  Record& record = made.record;
   record.ino = state_.next_ino;
   ++state_.next_ino.v;
   record.mode = what.mode & (S_IFMT | 07777);
@@ -53,10 +53,10 @@ Result<Attr> LsmTree::make(Ino dir_ino, std::string_view name, const NewInode& w
     record.size = what.symlink.size();
   }
   record.atime = record.mtime = record.ctime = record.btime = now;
-  made->parent = dir_ino;
-  made->dir_home = dir->home();
-  made->name = name;
-  made->lookups = 1;
+  made.parent = dir_ino;
+  made.dir_home = dir->shared_home();
+  made.name = name;
+  made.lookups = 1;
   Inode& inode = inodes_.insert(std::move(made));
   changed(inode);
   entry_changed(*dir, name, inode.ino());
@@ -89,13 +89,13 @@ Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wai
     batch().put(Family::names, inode->row_key(), link_row);
     open_->entries[inode->row_key()] = ino;
     inode->place = Inode::Place::linked;
-    inode->dir_home.clear();
+    inode->dir_home.reset();
     inode->name.clear();
   }
   ++inode->record.nlink;
   inode->record.ctime = now;
   changed(*inode);
-  batch().put(Family::names, keys::entry(dir->home(), name), link_row);
+  batch().put(Family::names, keys::entry(*dir->shared_home(), name), link_row);
   entry_changed(*dir, name, ino);
   touch(dir->record, now);
   ++dir->record.size;
@@ -107,7 +107,7 @@ Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wai
 // Takes away the entry `name` of `dir`, which is `inode`, and what follows for the inode.
 void LsmTree::remove_name(Inode& dir, std::string_view name, Inode& inode, const Time& now) {
   Record& record = inode.record;
-  batch().erase(Family::names, keys::entry(dir.home(), name));
+  batch().erase(Family::names, keys::entry(*dir.shared_home(), name));
   entry_changed(dir, name, Ino{});
   record.ctime = now;
   record.nlink = record.is_directory() ? 0 : record.nlink - 1;
@@ -118,7 +118,7 @@ void LsmTree::remove_name(Inode& dir, std::string_view name, Inode& inode, const
   // Somebody may have it open: the blocks stay until it is forgotten.
   record.home = inode.home();
   inode.place = Inode::Place::orphan;
-  inode.dir_home.clear();
+  inode.dir_home.reset();
   inode.name.clear();
 }
 

@@ -1,7 +1,8 @@
 // InodeTable: the inodes that somebody holds on to, by number.
 //
-// An inode in the table is the truth about itself: its record is what the last commit wrote, or newer. What it is not: it reads and writes no rows. Not thread-safe: the
-// tree's mutex guards it and all inodes in it.
+// An inode in the table is the truth about itself: its record is what the last commit wrote, or newer.
+// What it is not: it reads and writes no rows. Not thread-safe: the tree's mutex guards it and all
+// inodes in it.
 #pragma once
 
 #include <memory>
@@ -13,6 +14,9 @@
 #include "tree/record.h"
 
 namespace lsmfs {
+
+// The inodes of a directory share its home, which in a deep tree is longer than all else in them.
+using SharedHome = std::shared_ptr<const std::string>;
 
 struct Inode {
   enum class Place : std::uint8_t {
@@ -28,8 +32,9 @@ struct Inode {
   std::uint64_t record_group = 0, blocks_group = 0, entries_group = 0;
   std::uint64_t lookups = 0;
   Ino parent;                    // the directory it was last found in
-  std::string dir_home;          // named: home of that directory
+  SharedHome dir_home;           // named: home of that directory
   std::string name;              // named: the name in it
+  SharedHome own_home;           // a directory: home() when it was asked for; reset when that changes
   std::unique_ptr<DirCookies> cookies;
 
   Ino ino() const { return record.ino; }
@@ -38,12 +43,16 @@ struct Inode {
   // Where its children or blocks lie.
   std::string home() const {
     if (!record.home.empty() || ino() == kRootIno) return record.home;
-    return keys::child_home(dir_home, name, ino());
+    return keys::child_home(*dir_home, name, ino());
+  }
+  const SharedHome& shared_home() {
+    if (!own_home) own_home = std::make_shared<const std::string>(home());
+    return own_home;
   }
   // The key of its record.
   std::string row_key() const {
     switch (place) {
-      case Place::named: return ino() == kRootIno ? std::string(keys::kRoot) : keys::entry(dir_home, name);
+      case Place::named: return ino() == kRootIno ? std::string(keys::kRoot) : keys::entry(*dir_home, name);
       case Place::linked: return keys::linked(ino());
       case Place::orphan: break;
     }
@@ -53,24 +62,24 @@ struct Inode {
 
 class InodeTable {
  public:
-  Inode* find(Ino ino) const {
+  Inode* find(Ino ino) {
     auto it = inodes_.find(ino);
-    return it == inodes_.end() ? nullptr : it->second.get();
+    return it == inodes_.end() ? nullptr : &it->second;
   }
-  Inode& insert(std::unique_ptr<Inode> inode) {
-    Inode& ref = *inode;
-    inodes_[ref.ino()] = std::move(inode);
-    return ref;
+  const Inode* find(Ino ino) const { return const_cast<InodeTable*>(this)->find(ino); }
+  Inode& insert(Inode inode) {
+    const Ino ino = inode.ino();
+    return inodes_.insert_or_assign(ino, std::move(inode)).first->second;
   }
   void erase(Ino ino) { inodes_.erase(ino); }
   template <class F>
-  void for_each(F&& f) const {
-    for (auto& [ino, inode] : inodes_) f(*inode);
+  void for_each(F&& f) {
+    for (auto& [ino, inode] : inodes_) f(inode);
   }
   std::size_t size() const { return inodes_.size(); }
 
  private:
-  std::unordered_map<Ino, std::unique_ptr<Inode>> inodes_;
+  std::unordered_map<Ino, Inode> inodes_;  // whose elements stay where they are
 };
 
 }  // namespace lsmfs

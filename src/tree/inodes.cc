@@ -12,12 +12,12 @@ Error damaged(std::string_view what, Ino ino) {
 
 }  // namespace
 
-Result<Inode*> LsmTree::find(Ino ino) const {
+Result<Inode*> LsmTree::find(Ino ino) {
   if (Inode* inode = inodes_.find(ino)) return inode;
   return make_error(ESTALE, fmt::format("inode {} is not in use", ino.v));
 }
 
-Result<Inode*> LsmTree::find_directory(Ino ino) const {
+Result<Inode*> LsmTree::find_directory(Ino ino) {
   LSMFS_ASSIGN(Inode * inode, find(ino));
   if (!inode->record.is_directory()) return make_error(ENOTDIR, "");
   if (inode->removed()) return make_error(ENOENT, "");
@@ -34,20 +34,20 @@ Result<Inode*> LsmTree::adopt(Inode& dir, std::string_view name, std::string_vie
     inode->parent = dir.ino();
     return inode;
   }
-  auto inode = std::make_unique<Inode>();
+  Inode inode;
   if (is_link) {
     LSMFS_ASSIGN(const auto linked, store_.get(Family::names, keys::linked(ino), wait));
     if (!linked) return damaged("the record", ino);
     auto record = decode_record(*linked);
     if (!record || record->ino != ino || record->home.empty()) return damaged("the record", ino);
-    inode->record = std::move(*record);
-    inode->place = Inode::Place::linked;
+    inode.record = std::move(*record);
+    inode.place = Inode::Place::linked;
   } else {
-    inode->record = std::get<Record>(std::move(*row));
-    inode->dir_home = dir.home();
-    inode->name = name;
+    inode.record = std::get<Record>(std::move(*row));
+    inode.dir_home = dir.shared_home();
+    inode.name = name;
   }
-  inode->parent = dir.ino();
+  inode.parent = dir.ino();
   return &inodes_.insert(std::move(inode));
 }
 
@@ -55,7 +55,7 @@ Result<Inode*> LsmTree::load(Inode& dir, std::string_view name, Wait wait) {
   if (name.size() > kNameMax) return make_error(ENAMETOOLONG, "");
   if (name.empty() || name.find('\0') != name.npos || name.find('/') != name.npos) return make_error(EINVAL, "");
   if (dir.record.size == 0 || (absent_.dir == dir.ino() && absent_.name == name)) return nullptr;
-  const std::string key = keys::entry(dir.home(), name);
+  const std::string key = keys::entry(*dir.shared_home(), name);
   if (const auto ino = uncommitted_entry(key)) {
     // The store does not show it yet. An inode that a group names stays in the table.
     return ino->v == 0 ? nullptr : inodes_.find(*ino);
@@ -83,7 +83,7 @@ void LsmTree::blocks_changed(Inode& inode) {
 
 void LsmTree::entry_changed(Inode& dir, std::string_view name, Ino ino) {
   begin_group();
-  open_->entries[keys::entry(dir.home(), name)] = ino;
+  open_->entries[keys::entry(*dir.shared_home(), name)] = ino;
   absent_.dir = Ino{};
   dir.entries_group = open_->number;
 }
@@ -122,7 +122,7 @@ Result<std::optional<Attr>> LsmTree::lookup(Ino dir_ino, std::string_view name, 
   if (inode->lookups == 0) {
     // New to memory: perhaps a walk by names. Names that do not exist tell nothing: a writer asks
     // for each before it makes it.
-    const std::string key = keys::entry(dir->home(), name);
+    const std::string key = keys::entry(*dir->shared_home(), name);
     names_ahead_.note(key, key + '\x01');
   }
   ++inode->lookups;

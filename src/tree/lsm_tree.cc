@@ -72,10 +72,10 @@ Result<void> LsmTree::start() {
   if (!record || record->ino != kRootIno || !record->is_directory()) {
     return make_error(EUCLEAN, "the root directory's record is damaged");
   }
-  auto root = std::make_unique<Inode>();
-  root->record = std::move(*record);
-  root->parent = kRootIno;
-  root->lookups = 1;  // the kernel never forgets the root
+  Inode root;
+  root.record = std::move(*record);
+  root.parent = kRootIno;
+  root.lookups = 1;  // the kernel never forgets the root
   inodes_.insert(std::move(root));
   if (options_.read_only) return {};
   LSMFS_TRY(sweep_orphans());

@@ -99,8 +99,8 @@ class LsmTree final : public Tree {
   void background();
 
   // ---- inodes (inodes.cc)
-  Result<Inode*> find(Ino ino) const;         // ESTALE when not in the table
-  Result<Inode*> find_directory(Ino ino) const;  // also ENOTDIR; ENOENT when removed
+  Result<Inode*> find(Ino ino);               // ESTALE when not in the table
+  Result<Inode*> find_directory(Ino ino);  // also ENOTDIR; ENOENT when removed
   Result<Inode*> load(Inode& dir, std::string_view name, Wait wait);  // nullptr: no such name
   Result<Inode*> adopt(Inode& dir, std::string_view name, std::string_view row, Wait wait);
   void changed(Inode& inode);                 // its record goes into the open group

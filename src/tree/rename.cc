@@ -41,13 +41,13 @@ Result<void> LsmTree::rename(Ino from_dir, std::string_view from, Ino to_dir, st
   }
 
   // What can fail comes first.
-  const std::string source_home = keys::child_home(target_dir->home(), to, source->ino());
+  const std::string source_home = keys::child_home(*target_dir->shared_home(), to, source->ino());
   Rows source_blocks, target_blocks;
   if (takes_blocks_along(*source, source_home)) {
     LSMFS_TRY(settle(lock, *source, wait));
     LSMFS_ASSIGN(source_blocks, load_blocks(source->home(), BlockIndex{0}, BlockIndex{kMoveBlocksMax}, true, wait));
   }
-  if (exchange && takes_blocks_along(*target, keys::child_home(source_dir->home(), from, target->ino()))) {
+  if (exchange && takes_blocks_along(*target, keys::child_home(*source_dir->shared_home(), from, target->ino()))) {
     LSMFS_TRY(settle(lock, *target, wait));
     LSMFS_ASSIGN(target_blocks, load_blocks(target->home(), BlockIndex{0}, BlockIndex{kMoveBlocksMax}, true, wait));
   }
@@ -69,7 +69,7 @@ Result<void> LsmTree::rename(Ino from_dir, std::string_view from, Ino to_dir, st
       --target_dir->record.size;
       remove_name(*target_dir, to, *target, now);
     }
-    batch().erase(Family::names, keys::entry(source_dir->home(), from));
+    batch().erase(Family::names, keys::entry(*source_dir->shared_home(), from));
     entry_changed(*source_dir, from, Ino{});
     place(*source, *target_dir, to, source_blocks, now);
     --source_dir->record.size;
@@ -110,11 +110,11 @@ void LsmTree::place(Inode& inode, Inode& dir, std::string_view name, const Rows&
   entry_changed(dir, name, inode.ino());
   inode.parent = dir.ino();
   if (inode.place == Inode::Place::linked) {
-    batch().put(Family::names, keys::entry(dir.home(), name), encode(Link{record.ino, record.mode & S_IFMT}));
+    batch().put(Family::names, keys::entry(*dir.shared_home(), name), encode(Link{record.ino, record.mode & S_IFMT}));
     return;
   }
   const std::string old_home = inode.home();
-  const std::string new_home = keys::child_home(dir.home(), name, record.ino);
+  const std::string new_home = keys::child_home(*dir.shared_home(), name, record.ino);
   for (const auto& [key, value] : blocks) {
     batch().put(Family::blocks, new_home + key.substr(old_home.size()), value);
     batch().erase(Family::blocks, key);
@@ -125,8 +125,9 @@ void LsmTree::place(Inode& inode, Inode& dir, std::string_view name, const Rows&
   }
   const bool left_behind = blocks.empty() && (record.is_directory() ? record.size > 0 : record.blocks > 0);
   record.home = left_behind && new_home != old_home ? old_home : std::string();
-  inode.dir_home = dir.home();
+  inode.dir_home = dir.shared_home();
   inode.name = name;
+  inode.own_home.reset();
 }
 
 }  // namespace lsmfs

@@ -30,6 +30,17 @@ TEST(Rename, OfADirectoryMovesOneRecordAndKeepsAllBelow) {
   EXPECT_EQ(h.read_path("d/f17"), "other");
 }
 
+TEST(Rename, WhatIsMadeInADirectoryThatWasMovedEmptyLiesUnderItsNewHome) {
+  Harness h;
+  const Ino d = h.mkdir(kRootIno, "d");
+  h.create(d, "gone", "x");  // so that its home has been asked for
+  ASSERT_TRUE(h.tree().unlink(d, "gone", Wait::yes));
+  ASSERT_TRUE(h.tree().rename(kRootIno, "d", kRootIno, "e", 0, Wait::yes));
+  h.create(d, "made", "after");
+  h.remount();
+  EXPECT_EQ(h.read_path("e/made"), "after");
+}
+
 TEST(Rename, ASmallFileTakesItsBlocksAlongAndALargeOneLeavesThem) {
   Harness h;
   h.create(kRootIno, "small", std::string(100'000, 's'));
