@@ -10,6 +10,14 @@ namespace lsmfs::kv {
 
 namespace {
 
+// What recovery says of a log that was being written when the daemon or the machine died. RocksDB
+// calls it a corruption; damage within a log is an error of its own.
+bool is_torn_end_of_log(std::string_view text) {
+  return text.find(".log: dropping ") != text.npos &&
+         (text.find("truncated record body") != text.npos || text.find("truncated header") != text.npos ||
+          text.find("error reading trailing data") != text.npos);
+}
+
 class NoticeLogger final : public rocksdb::Logger {
  public:
   explicit NoticeLogger(std::function<void(std::string_view)> notice)
@@ -29,6 +37,9 @@ class NoticeLogger final : public rocksdb::Logger {
     std::string_view text(line.data(), std::min<std::size_t>(static_cast<std::size_t>(length), line.size() - 1));
     std::replace(line.begin(), line.begin() + static_cast<std::ptrdiff_t>(text.size()), '\n', ' ');
     while (text.ends_with(' ')) text.remove_suffix(1);
+    if (is_torn_end_of_log(text)) {
+      text = "the log ends in the middle of a commit, as after a crash: that commit is dropped, all before it counts";
+    }
     if (!text.empty()) notice_(text);
   }
 
