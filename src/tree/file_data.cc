@@ -45,7 +45,8 @@ Result<LsmTree::Rows> LsmTree::load_blocks(const std::string& home, BlockIndex f
   Rows rows;
   if (from >= to) return rows;
   const std::string lower = keys::block(home, from);
-  auto cursor = store_.cursor(Family::blocks, {.lower = lower, .upper = keys::block(home, to), .wait = wait, .fill_cache = values});
+  auto cursor = store_.cursor(
+      Family::blocks, {.lower = lower, .upper = keys::block(home, to), .wait = wait, .fill_cache = values});
   for (cursor->seek(lower); cursor->valid(); cursor->next()) {
     if (!index_in(cursor->key(), home.size())) return make_error(EUCLEAN, "a row of file data has a malformed key");
     rows.emplace_back(cursor->key(), values ? cursor->value() : std::string_view());
@@ -88,6 +89,22 @@ Result<void> LsmTree::resize(const Lock& lock, Inode& inode, std::uint64_t size,
   return {};
 }
 
+// Writes `bytes` at `at` in a block. `replaces`: nothing that the row holds now is left of it. Must
+// hold: a tail in the open group is of this block.
+void LsmTree::put_part(Ino ino, const std::string& home, std::uint64_t index, std::size_t at, std::string_view bytes,
+                       bool replaces) {
+  std::optional<Tail>& tail = open_->tail;
+  if (!tail) {
+    std::string key = keys::block(home, BlockIndex{index});
+    if (!replaces) return batch().patch(Family::blocks, key, static_cast<std::uint32_t>(at), bytes);
+    if (bytes.size() == kBlockSize) return batch().put(Family::blocks, key, bytes);
+    tail = Tail{ino, index, std::move(key), {}};
+  }
+  tail->bytes.resize(std::max(tail->bytes.size(), at + bytes.size()));
+  bytes.copy(tail->bytes.data() + at, bytes.size());
+  if (tail->bytes.size() == kBlockSize) open_->put_tail();
+}
+
 Result<void> LsmTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait) {
   LSMFS_ASSIGN(const Lock lock, acquire_for_change(wait, ino));
   LSMFS_ASSIGN(Inode * inode, find(ino));
@@ -118,34 +135,15 @@ Result<void> LsmTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait) {
   }
   record.blocks += last - first + 1 - existing;
 
-  std::optional<Tail>& tail = open_->tail;
-  if (tail && !(tail->ino == ino && tail->index == first)) open_->put_tail();
+  if (open_->tail && !(open_->tail->ino == ino && open_->tail->index == first)) open_->put_tail();
   for (std::uint64_t index = first; index <= last; ++index) {
     const std::uint64_t start = index * kBlockSize;
     const std::uint64_t from = std::max(offset.v, start), to = std::min(end, start + kBlockSize);
     const std::string_view bytes = as_text(data.subspan(from - offset.v, to - from));
-    const std::size_t at = from - start;  // in the row
     const bool no_row = index >= old_blocks;
     // The row's bytes before the write end here at the latest.
     const std::uint64_t old_end = no_row ? start : std::min(record.size, start + kBlockSize);
-    if (tail) {  // of this block
-      if (tail->bytes.size() < at + bytes.size()) tail->bytes.resize(at + bytes.size());
-      bytes.copy(tail->bytes.data() + at, bytes.size());
-      if (tail->bytes.size() == kBlockSize) open_->put_tail();
-      continue;
-    }
-    std::string key = keys::block(home, BlockIndex{index});
-    const bool all_known = no_row || (from == start && to >= old_end);
-    if (!all_known) {
-      batch().patch(Family::blocks, key, static_cast<std::uint32_t>(at), bytes);
-    } else if (to == start + kBlockSize && from == start) {
-      batch().put(Family::blocks, key, bytes);
-    } else {
-      std::string row(at, '\0');
-      row.append(bytes);
-      tail = Tail{ino, index, std::move(key), std::move(row)};
-      if (to == start + kBlockSize) open_->put_tail();
-    }
+    put_part(ino, home, index, from - start, bytes, no_row || (from == start && to >= old_end));
   }
   record.size = std::max(record.size, end);
   record.mtime = record.ctime = Time::now();

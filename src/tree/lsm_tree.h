@@ -133,6 +133,8 @@ class LsmTree final : public Tree {
   // ---- data (file_data.cc)
   // Commits the groups when they hold blocks of this inode, so that cursors see them.
   Result<void> settle(const Lock& lock, const Inode& inode, Wait wait);
+  void put_part(Ino ino, const std::string& home, std::uint64_t index, std::size_t at, std::string_view bytes,
+                bool replaces);
   void erase_blocks(const std::string& home, BlockIndex from, BlockIndex to);
   Result<Rows> load_blocks(const std::string& home, BlockIndex from, BlockIndex to, bool values, Wait wait) const;
   Result<void> resize(const Lock& lock, Inode& inode, std::uint64_t size, Wait wait);
