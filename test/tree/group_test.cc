@@ -1,0 +1,221 @@
+// Groups: what happens to operations while the one before them is being committed, or cannot be.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "tree/harness.h"
+
+namespace lsmfs::test {
+namespace {
+
+// A store whose commits wait while it is held, or fail.
+class HeldStore final : public Store {
+ public:
+  explicit HeldStore(Store& store) : store_(store) {}
+
+  void hold() {
+    std::lock_guard lock(mutex_);
+    held_ = true;
+  }
+  void release(int error = 0) {
+    std::lock_guard lock(mutex_);
+    held_ = false;
+    error_ = error;
+    changed_.notify_all();
+  }
+  void await_waiting() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return waiting_ > 0; });
+  }
+
+  Result<void> commit(Batch& batch, Wait wait) override {
+    std::unique_lock lock(mutex_);
+    if (held_ && wait == Wait::no) return make_error(EAGAIN, "held");
+    ++waiting_;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return !held_; });
+    --waiting_;
+    if (error_ != 0) return make_error(error_, "the device");
+    return store_.commit(batch, wait);
+  }
+  Result<std::optional<std::string>> get(Family family, std::string_view key, Wait wait) override {
+    return store_.get(family, key, wait);
+  }
+  std::unique_ptr<Cursor> cursor(Family family, const CursorOptions& options) override {
+    return store_.cursor(family, options);
+  }
+  Result<void> sync() override { return store_.sync(); }
+  Result<void> flush() override { return store_.flush(); }
+  Result<void> compact(Family family, std::string_view from, std::string_view to) override {
+    return store_.compact(family, from, to);
+  }
+  Result<void> close() override { return store_.close(); }
+  ByteCount room() const override { return store_.room(); }
+  Space space() const override { return store_.space(); }
+  StoreStats stats() const override { return store_.stats(); }
+
+ private:
+  Store& store_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool held_ = false;
+  int error_ = 0;
+  int waiting_ = 0;
+};
+
+// Calls f(Wait::no), again for a while when it says EAGAIN: the tree's own thread may have the mutex for a moment.
+template <class F>
+auto at_once(F&& f) {
+  for (int i = 0;; ++i) {
+    auto result = f(Wait::no);
+    if (code(result) != EAGAIN || i == 50) return result;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+class Groups : public testing::Test {
+ protected:
+  Groups() : device_(memory_device(ByteCount{256 * MiB})) {
+    EXPECT_TRUE(Volume::format(*device_, {}).has_value());
+    start(true);
+  }
+  void start(bool format = false) {
+    volume_ = std::move(*Volume::open(*device_));
+    store_ = std::move(*Store::open(*volume_, {.cache = ByteCount{32 * MiB}}));
+    if (format) {
+      EXPECT_TRUE(Tree::format(*store_).has_value());
+    }
+    held_ = std::make_unique<HeldStore>(*store_);
+    tree_ = std::move(*Tree::open(
+        *held_, {.sync_interval_ms = 0, .notice = [this](std::string_view line) { notices_ += std::string(line) + "\n"; }}));
+  }
+  void stop() {
+    (void)tree_->close();
+    tree_.reset();
+    EXPECT_TRUE(store_->close().has_value());
+    store_.reset();
+    volume_.reset();
+  }
+  void TearDown() override {
+    if (held_) held_->release();  // its waiters end before it
+  }
+  // Makes the file number `i`, with 8 KiB of data and its attributes changed, as tar would; or says why not at once.
+  int unpack(int i) {
+    const auto made = at_once([&](Wait w) { return tree_->make(kRootIno, name(i), {.mode = S_IFREG | 0600}, w); });
+    if (!made) return code(made);
+    const std::string data(8192, static_cast<char>('a' + i % 26));
+    const auto written = at_once([&](Wait w) { return tree_->write(made->ino, ByteOffset{0}, as_bytes(data), w); });
+    if (!written) return code(written);
+    return code(at_once([&](Wait w) { return tree_->setattr(made->ino, {.mode = 0640u}, w); }));
+  }
+  // Without waiting for a commit; 0 when there is no such name.
+  Attr look(const std::string& wanted) {
+    const auto found = at_once([&](Wait w) { return tree_->lookup(kRootIno, wanted, w); });
+    EXPECT_TRUE(found.has_value()) << wanted;
+    return found && *found ? **found : Attr{};
+  }
+  static std::string name(int i) { return fmt::format("file-{:05}", i); }
+
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Volume> volume_;
+  std::unique_ptr<Store> store_;
+  std::unique_ptr<HeldStore> held_;
+  std::unique_ptr<Tree> tree_;
+  std::string notices_;
+};
+
+TEST_F(Groups, OperationsGoOnWhileAGroupIsCommittedUntilTheNextIsLarge) {
+  held_->hold();
+  int made = 0, last = 0;
+  // The group of 256 KiB that is being committed, and one of four times as much.
+  while ((last = unpack(made)) == 0) ++made;
+  EXPECT_EQ(last, EAGAIN);
+  EXPECT_GT(made * 8, 1200);
+  EXPECT_LT(made * 8, 1600);
+  held_->await_waiting();
+  // What no commit has written yet is known all the same.
+  for (int i = 0; i < made; ++i) {
+    const Attr attr = look(name(i));
+    EXPECT_EQ(attr.mode, S_IFREG | 0640u);
+    EXPECT_EQ(attr.size, 8192u);
+  }
+  EXPECT_EQ(look("no such name").ino, Ino{});
+  // Rows are not: reading them waits.
+  std::string data(8192, '?');
+  const MutableBytes to{reinterpret_cast<std::byte*>(data.data()), data.size()};
+  const Ino first = look(name(0)).ino;
+  EXPECT_EQ(code(tree_->read(first, ByteOffset{0}, to, Wait::no)), EAGAIN);
+  EXPECT_EQ(code(tree_->readdir(kRootIno, 0, true, [](const DirEntry&) { return true; }, Wait::no)), EAGAIN);
+  held_->release();
+  ASSERT_TRUE(tree_->unlink(kRootIno, name(1), Wait::yes));
+  EXPECT_TRUE(tree_->read(first, ByteOffset{0}, to, Wait::yes).has_value());
+  EXPECT_EQ(data, std::string(8192, 'a'));
+  ASSERT_TRUE(tree_->sync().has_value());
+  stop();
+  start();
+  for (int i = 0; i < made; ++i) {
+    const Ino ino = [&] {
+      const auto found = tree_->lookup(kRootIno, name(i), Wait::yes);
+      return found && *found ? (*found)->ino : Ino{};
+    }();
+    EXPECT_EQ(ino == Ino{}, i == 1) << name(i);
+    if (ino == Ino{}) continue;
+    ASSERT_TRUE(tree_->read(ino, ByteOffset{0}, to, Wait::yes).has_value());
+    EXPECT_EQ(data, std::string(8192, static_cast<char>('a' + i % 26))) << name(i);
+  }
+  stop();
+}
+
+TEST_F(Groups, WhatIsChangedWhileItsRecordIsBeingCommittedIsNotLost) {
+  held_->hold();
+  int made = 0;
+  while (made * 8 < 300) ASSERT_EQ(unpack(made++), 0);  // the first group is on its way
+  held_->await_waiting();
+  // Not in use any more, and yet neither the commit that is under way nor a lookup may lose what comes now.
+  const Ino first = look(name(0)).ino;
+  tree_->forget(first, 2);
+  EXPECT_EQ(code(at_once([&](Wait w) { return tree_->setattr(look(name(0)).ino, {.uid = 77}, w); })), 0);
+  tree_->forget(first, 1);
+  EXPECT_EQ(code(at_once([&](Wait w) { return tree_->unlink(kRootIno, name(1), w); })), 0);
+  EXPECT_EQ(look(name(1)).ino, Ino{}) << "although the group under way makes it";
+  EXPECT_EQ(unpack(1), 0) << "and it can be made again";
+  const Ino again = look(name(1)).ino;
+  held_->release();
+  ASSERT_TRUE(tree_->sync().has_value());
+  EXPECT_EQ(look(name(0)).uid, 77u);
+  stop();
+  start();
+  EXPECT_EQ((*tree_->lookup(kRootIno, name(0), Wait::yes))->uid, 77u);
+  EXPECT_EQ((*tree_->lookup(kRootIno, name(1), Wait::yes))->ino, again);
+  stop();
+}
+
+TEST_F(Groups, ACommitThatFailsInTheBackgroundMakesTheTreeReadOnly) {
+  ASSERT_EQ(unpack(0), 0);
+  ASSERT_TRUE(tree_->sync().has_value());
+  held_->hold();
+  for (int i = 1; i < 60; ++i) ASSERT_EQ(unpack(i), 0);
+  held_->await_waiting();
+  held_->release(EIO);
+  EXPECT_EQ(code(tree_->sync()), EIO);
+  EXPECT_EQ(code(tree_->make(kRootIno, "more", {.mode = S_IFREG}, Wait::yes)), EROFS);
+  EXPECT_EQ(code(tree_->sync()), EIO) << "and it stays so";
+  EXPECT_NE(notices_.find("read-only from now on"), std::string::npos) << notices_;
+  EXPECT_EQ(notices_.find("read-only"), notices_.rfind("read-only")) << "said once: " << notices_;
+  // What had been committed before can be read.
+  std::string data(8192, '?');
+  const MutableBytes to{reinterpret_cast<std::byte*>(data.data()), data.size()};
+  const auto found = tree_->lookup(kRootIno, name(0), Wait::yes);
+  ASSERT_TRUE(found.has_value() && found->has_value());
+  EXPECT_TRUE(tree_->read((*found)->ino, ByteOffset{0}, to, Wait::yes).has_value());
+  EXPECT_EQ(data, std::string(8192, 'a'));
+  tree_.reset();
+}
+
+}  // namespace
+}  // namespace lsmfs::test
