@@ -33,6 +33,9 @@ inline constexpr std::size_t kNameMax = 255;                      // bytes
 inline constexpr std::size_t kSymlinkMax = 4095;                  // bytes
 inline constexpr std::uint64_t kFileSizeMax = std::uint64_t{1} << 60;  // bytes
 inline constexpr std::uint32_t kLinkMax = 65000;                  // as ext4
+inline constexpr std::size_t kXattrNameMax = 255;                 // bytes
+inline constexpr std::size_t kXattrSizeMax = 64 * KiB;            // bytes of a value, as the kernel's limit
+inline constexpr std::size_t kXattrListMax = 64 * KiB;            // bytes of all names of an inode, each with a 0
 inline constexpr std::uint32_t kBlockSize = 4096;                 // bytes of file data in a row
 
 struct Time {
@@ -138,6 +141,14 @@ class Tree {
   virtual Result<std::size_t> read(Ino ino, ByteOffset offset, MutableBytes to, Wait wait) = 0;
   // All of data or nothing. EFBIG, ENOSPC.
   virtual Result<void> write(Ino ino, ByteOffset offset, Bytes data, Wait wait) = 0;
+
+  // ---- extended attributes, by their full names ("user.x"), whatever the namespace. ENODATA when there
+  // is none of that name; ERANGE: the name is too long.
+  virtual Result<std::string> getxattr(Ino ino, std::string_view name, Wait wait) = 0;
+  // flags: 0, XATTR_CREATE (EEXIST) or XATTR_REPLACE (ENODATA). E2BIG, ENOSPC (also: too many names).
+  virtual Result<void> setxattr(Ino ino, std::string_view name, std::string_view value, int flags, Wait wait) = 0;
+  virtual Result<void> removexattr(Ino ino, std::string_view name, Wait wait) = 0;
+  virtual Result<std::string> listxattr(Ino ino, Wait wait) = 0;  // the names, sorted, each followed by a 0
 
   // All operations that returned before are durable. Waits for the device.
   virtual Result<void> sync() = 0;

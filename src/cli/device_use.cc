@@ -91,7 +91,7 @@ Result<std::optional<std::string>> signature(Device& device) {
   const auto own = read_volume_info(device);
   if (own) return std::optional("an lsmfs" + (own->label.empty() ? "" : fmt::format(" (label {})", own->label)));
   if (own.error().code == EUCLEAN) return std::optional<std::string>("a damaged lsmfs");
-  if (own.error().code == EPROTONOSUPPORT) return std::optional<std::string>("an lsmfs of a newer version");
+  if (own.error().code == EPROTONOSUPPORT) return std::optional<std::string>("an lsmfs of another version");
   if (own.error().code == ENOSPC) return std::optional<std::string>("an lsmfs that was larger");
   if (own.error().code != EMEDIUMTYPE) return own.error();
 

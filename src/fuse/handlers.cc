@@ -252,11 +252,67 @@ void ioctl(fuse_req_t req, fuse_ino_t, unsigned command, void*, fuse_file_info*,
   serve_waiting(req, [&context = context_of(req)]() -> Result<Facts> { return Facts{context.info_json()}; });
 }
 
-// Without extended attributes the kernel need not ask for any, as it would before every write.
-void setxattr(fuse_req_t req, fuse_ino_t, const char*, const char*, std::size_t, int) { fuse_reply_err(req, ENOSYS); }
-void getxattr(fuse_req_t req, fuse_ino_t, const char*, std::size_t) { fuse_reply_err(req, ENOSYS); }
-void listxattr(fuse_req_t req, fuse_ino_t, std::size_t) { fuse_reply_err(req, ENOSYS); }
-void removexattr(fuse_req_t req, fuse_ino_t, const char*) { fuse_reply_err(req, ENOSYS); }
+// ---- extended attributes
+
+// What ext4 knows. "system." would be POSIX ACLs, which are not kept.
+Result<void> check_namespace(std::string_view name) {
+  for (const std::string_view known : {"user.", "trusted.", "security."}) {
+    if (name.starts_with(known)) return name == known ? Result<void>(make_error(EINVAL, "")) : Result<void>();
+  }
+  return make_error(EOPNOTSUPP, "");
+}
+
+// A caller that gives no room asks for the size.
+Result<Sized> sized(Result<std::string> bytes, std::size_t room) {
+  if (!bytes) return std::move(bytes.error());
+  if (room != 0 && bytes->size() > room) return make_error(ERANGE, "");
+  return Sized{std::move(*bytes), room == 0};
+}
+
+void setxattr(fuse_req_t req, fuse_ino_t ino, const char* name, const char* value, std::size_t size, int flags) {
+  auto& tree = context_of(req).tree;
+  serve(req, [&tree, ino, flags](Wait wait, std::string_view n, std::string_view v) -> Result<Done> {
+    LSMFS_TRY(check_namespace(n));
+    LSMFS_TRY(tree.setxattr(Ino{ino}, n, v, flags, wait));
+    return Done{};
+  }, std::string_view(name), std::string_view(value, size));
+}
+
+void getxattr(fuse_req_t req, fuse_ino_t ino, const char* name, std::size_t size) {
+  auto& tree = context_of(req).tree;
+  serve(req, [&tree, ino, size](Wait wait, std::string_view n) -> Result<Sized> {
+    LSMFS_TRY(check_namespace(n));
+    return sized(tree.getxattr(Ino{ino}, n, wait), size);
+  }, std::string_view(name));
+}
+
+// The names that others than root may see. The kernel keeps them from reading the values.
+std::string without_trusted(std::string_view names) {
+  std::string out;
+  while (!names.empty()) {
+    const std::string_view name = names.substr(0, names.find('\0') + 1);
+    if (!name.starts_with("trusted.")) out += name;
+    names.remove_prefix(name.size());
+  }
+  return out;
+}
+
+void listxattr(fuse_req_t req, fuse_ino_t ino, std::size_t size) {
+  auto& tree = context_of(req).tree;
+  serve(req, [&tree, ino, size, root = fuse_req_ctx(req)->uid == 0](Wait wait) -> Result<Sized> {
+    LSMFS_ASSIGN(auto names, tree.listxattr(Ino{ino}, wait));
+    return sized(root ? std::move(names) : without_trusted(names), size);
+  });
+}
+
+void removexattr(fuse_req_t req, fuse_ino_t ino, const char* name) {
+  auto& tree = context_of(req).tree;
+  serve(req, [&tree, ino](Wait wait, std::string_view n) -> Result<Done> {
+    LSMFS_TRY(check_namespace(n));
+    LSMFS_TRY(tree.removexattr(Ino{ino}, n, wait));
+    return Done{};
+  }, std::string_view(name));
+}
 
 fuse_lowlevel_ops make_table() {
   fuse_lowlevel_ops ops{};

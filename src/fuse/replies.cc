@@ -41,6 +41,14 @@ void send(fuse_req_t req, Tree& tree, const DirectoryReply& reply) {
 
 void send(fuse_req_t req, Tree&, const Written& reply) { fuse_reply_write(req, reply.size); }
 
+void send(fuse_req_t req, Tree&, const Sized& reply) {
+  if (reply.size_only) {
+    fuse_reply_xattr(req, reply.bytes.size());
+  } else {
+    fuse_reply_buf(req, reply.bytes.data(), reply.bytes.size());
+  }
+}
+
 void send(fuse_req_t req, Tree&, const Facts& reply) {
   if (reply.json.size() > kFactsMax) {
     fuse_reply_err(req, EMSGSIZE);

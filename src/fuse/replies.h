@@ -30,6 +30,11 @@ struct Data {
 struct Written {
   std::size_t size;
 };
+// An extended attribute's value or their names; or how long that is.
+struct Sized {
+  std::string bytes;
+  bool size_only = false;
+};
 struct Facts {
   std::string json;
 };
@@ -43,6 +48,7 @@ void send(fuse_req_t req, Tree& tree, const Target& reply);
 void send(fuse_req_t req, Tree& tree, const Data& reply);
 void send(fuse_req_t req, Tree& tree, const DirectoryReply& reply);
 void send(fuse_req_t req, Tree& tree, const Written& reply);
+void send(fuse_req_t req, Tree& tree, const Sized& reply);
 void send(fuse_req_t req, Tree& tree, const Facts& reply);
 void send(fuse_req_t req, Tree& tree, const SpaceInfo& reply);
 

@@ -28,8 +28,9 @@ struct Inode {
   Record record;
   Place place = Place::named;
   bool has_row = false;          // orphan: a commit has written its row
-  // The last groups that change its record, its blocks and (a directory) its entries.
-  std::uint64_t record_group = 0, blocks_group = 0, entries_group = 0;
+  // The last groups that change its record, its blocks, (a directory) its entries, and the rows of its
+  // extended attributes.
+  std::uint64_t record_group = 0, blocks_group = 0, entries_group = 0, xattrs_group = 0;
   std::uint64_t lookups = 0;
   Ino parent;                    // the directory it was last found in
   SharedHome dir_home;           // named: home of that directory

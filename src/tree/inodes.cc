@@ -110,6 +110,7 @@ void LsmTree::erase_removed(Inode& inode) {
   if (inode.record.blocks > 0) {
     erase_blocks(inode.home(), BlockIndex{0}, BlockIndex{div_up(inode.record.size, kBlockSize)});
   }
+  erase_xattr_rows(inode);
   if (inode.has_row) batch().erase(Family::names, keys::orphan(inode.ino()));
   inode.record.blocks = 0;
   inode.has_row = false;

@@ -22,6 +22,13 @@ std::string entry(std::string_view dir_home, std::string_view name) {
   return key;
 }
 
+std::string xattr(std::string_view home, std::string_view name) {
+  std::string key(home);
+  key.append("\0\0", 2);
+  key.append(name);
+  return key;
+}
+
 std::string linked(Ino ino) {
   std::string key(kLinkedPrefix);
   put_be64(key, ino.v);

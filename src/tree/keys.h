@@ -24,6 +24,7 @@ inline constexpr std::string_view kLinkedPrefix = "/i";
 inline constexpr std::string_view kOrphanPrefix = "/o";
 
 std::string entry(std::string_view dir_home, std::string_view name);
+std::string xattr(std::string_view home, std::string_view name);  // the value of a large extended attribute
 std::string linked(Ino ino);  // the record of an inode with several names
 std::string orphan(Ino ino);  // the record of an inode without a name
 

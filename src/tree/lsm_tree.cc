@@ -173,8 +173,8 @@ void LsmTree::seal() {
   for (const Ino ino : open_->records) {
     Inode* inode = inodes_.find(ino);
     if (!inode || inode->record_group != open_->number) continue;
-    // Without a name it needs a row only so that its blocks are found and erased after a crash.
-    if (inode->removed() && !inode->has_row && inode->record.blocks == 0) continue;
+    // Without a name it needs a row only so that what lies below it is found and erased after a crash.
+    if (inode->removed() && !inode->has_row && !inode->record.has_rows_below()) continue;
     if (inode->removed()) inode->has_row = true;
     batch().put(Family::names, inode->row_key(), encode(inode->record));
   }

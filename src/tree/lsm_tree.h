@@ -5,6 +5,7 @@
 //   rename.cc          rename
 //   directory_walk.cc  readdir
 //   file_data.cc       read, write, truncate
+//   xattrs.cc          extended attributes
 //
 // How an operation works: it takes the mutex, does all that can fail (finding its inodes, reading
 // rows), and then changes the inodes in memory and adds its rows to the open group: the rows that
@@ -59,6 +60,10 @@ class LsmTree final : public Tree {
   Result<void> readdir(Ino dir, std::uint64_t cookie, bool plus, const DirVisitor& visit, Wait wait) override;
   Result<std::size_t> read(Ino ino, ByteOffset offset, MutableBytes to, Wait wait) override;
   Result<void> write(Ino ino, ByteOffset offset, Bytes data, Wait wait) override;
+  Result<std::string> getxattr(Ino ino, std::string_view name, Wait wait) override;
+  Result<void> setxattr(Ino ino, std::string_view name, std::string_view value, int flags, Wait wait) override;
+  Result<void> removexattr(Ino ino, std::string_view name, Wait wait) override;
+  Result<std::string> listxattr(Ino ino, Wait wait) override;
   Result<void> sync() override;
   SpaceInfo space() const override;
   TreeCounts counts() const override;
@@ -110,6 +115,7 @@ class LsmTree final : public Tree {
   void entry_changed(Inode& dir, std::string_view name, Ino ino);  // ino 0: it is gone
   void drop_if_unused(Inode* inode);
   void erase_removed(Inode& inode);     // the rows of an inode without name and lookups
+  void erase_xattr_rows(Inode& inode);  // and forgets the attributes (xattrs.cc)
   // Drops an inode that was loaded for one operation when that operation ends, unless it is in use.
   struct Loaded {
     LsmTree& tree;

@@ -1,12 +1,13 @@
 #include "tree/record.h"
 
+#include <algorithm>
 #include <limits>
 
 namespace lsmfs {
 namespace {
 
 enum RowKind : std::uint8_t { kRecordRow = 1, kLinkRow = 2, kStateRow = 3 };
-enum RecordFlag : std::uint8_t { kHasHome = 1, kKnownFlags = kHasHome };
+enum RecordFlag : std::uint8_t { kHasHome = 1, kHasXattrs = 2, kKnownFlags = kHasHome | kHasXattrs };
 constexpr std::size_t kHomeMax = 64 * KiB;
 
 // Relative to mtime, since the times of one inode are mostly close to each other.
@@ -40,6 +41,39 @@ bool known_type(std::uint32_t mode) {
   }
 }
 
+// The lowest bit of the size says where the value is.
+void put_xattr(std::string& out, const Xattr& xattr) {
+  put_string(out, xattr.name);
+  const std::uint64_t size = xattr.row_size > 0 ? xattr.row_size : xattr.value.size();
+  put_varint(out, size << 1 | (xattr.row_size > 0));
+  out += xattr.value;
+}
+
+Xattr get_xattr(Reader& in) {
+  Xattr xattr;
+  xattr.name = in.string();
+  const std::uint64_t code = in.varint(), size = code >> 1;
+  const bool in_row = code & 1;
+  if (xattr.name.empty() || xattr.name.size() > kXattrNameMax || xattr.name.find('\0') != std::string::npos) in.fail();
+  if (size > (in_row ? kXattrSizeMax : kXattrInlineMax) || (in_row && size == 0)) in.fail();
+  if (!in.ok()) return xattr;
+  if (in_row) {
+    xattr.row_size = static_cast<std::uint32_t>(size);
+  } else {
+    xattr.value = in.bytes(size);
+  }
+  return xattr;
+}
+
+void get_xattrs(Reader& in, std::vector<Xattr>& out) {
+  const std::uint64_t count = in.varint();
+  if (count == 0 || count > kXattrListMax / 2) in.fail();
+  for (std::uint64_t i = 0; i < count && in.ok(); ++i) {
+    out.push_back(get_xattr(in));
+    if (i > 0 && out[i - 1].name >= out[i].name) in.fail();
+  }
+}
+
 std::optional<Record> read_record(Reader& in) {
   Record r;
   const std::uint8_t flags = in.u8();
@@ -57,9 +91,11 @@ std::optional<Record> read_record(Reader& in) {
   if (S_ISCHR(r.mode) || S_ISBLK(r.mode)) r.rdev = in.varint();
   if (S_ISLNK(r.mode)) r.symlink = in.string();
   if (flags & kHasHome) r.home = in.string();
+  if (flags & kHasXattrs) get_xattrs(in, r.xattrs);
   if (!in.ok() || !in.at_end() || (flags & ~kKnownFlags) || r.ino.v == 0 || !known_type(r.mode)) return std::nullopt;
   if (S_ISREG(r.mode) && (r.size > kFileSizeMax || r.blocks > div_up(r.size, kBlockSize))) return std::nullopt;
   if (S_ISLNK(r.mode) && (r.symlink.empty() || r.symlink.size() > kSymlinkMax || r.size != r.symlink.size())) return std::nullopt;
+  if (r.xattr_names_size() > kXattrListMax || r.xattr_inline_size() > kXattrInlineSum) return std::nullopt;
   if (((flags & kHasHome) != 0) == r.home.empty() || r.home.size() > kHomeMax) return std::nullopt;
   return r;
 }
@@ -83,11 +119,51 @@ Attr Record::attr() const {
   return a;
 }
 
+namespace {
+
+auto by_name = [](const Xattr& xattr, std::string_view name) { return xattr.name < name; };
+
+}  // namespace
+
+const Xattr* Record::find_xattr(std::string_view name) const {
+  const auto at = std::lower_bound(xattrs.begin(), xattrs.end(), name, by_name);
+  return at != xattrs.end() && at->name == name ? &*at : nullptr;
+}
+
+void Record::set_xattr(Xattr xattr) {
+  const auto at = std::lower_bound(xattrs.begin(), xattrs.end(), xattr.name, by_name);
+  if (at != xattrs.end() && at->name == xattr.name) {
+    *at = std::move(xattr);
+  } else {
+    xattrs.insert(at, std::move(xattr));
+  }
+}
+
+void Record::remove_xattr(std::string_view name) {
+  std::erase_if(xattrs, [&](const Xattr& xattr) { return xattr.name == name; });
+}
+
+std::size_t Record::xattr_names_size() const {
+  std::size_t sum = 0;
+  for (const Xattr& xattr : xattrs) sum += xattr.name.size() + 1;
+  return sum;
+}
+
+std::size_t Record::xattr_inline_size() const {
+  std::size_t sum = 0;
+  for (const Xattr& xattr : xattrs) sum += xattr.value.size();
+  return sum;
+}
+
+bool Record::has_xattr_rows() const {
+  return std::any_of(xattrs.begin(), xattrs.end(), [](const Xattr& xattr) { return xattr.row_size > 0; });
+}
+
 std::string encode(const Record& r) {
   std::string out;
   out.reserve(64 + r.symlink.size() + r.home.size());
   put_u8(out, kRecordRow);
-  put_u8(out, r.home.empty() ? 0 : kHasHome);
+  put_u8(out, static_cast<std::uint8_t>((r.home.empty() ? 0 : kHasHome) | (r.xattrs.empty() ? 0 : kHasXattrs)));
   put_varint(out, r.ino.v);
   put_varint(out, r.mode);
   put_varint(out, r.nlink);
@@ -102,6 +178,10 @@ std::string encode(const Record& r) {
   if (S_ISCHR(r.mode) || S_ISBLK(r.mode)) put_varint(out, r.rdev);
   if (S_ISLNK(r.mode)) put_string(out, r.symlink);
   if (!r.home.empty()) put_string(out, r.home);
+  if (!r.xattrs.empty()) {
+    put_varint(out, r.xattrs.size());
+    for (const Xattr& xattr : r.xattrs) put_xattr(out, xattr);
+  }
   return out;
 }
 

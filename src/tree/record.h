@@ -8,10 +8,23 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "lsmfs/tree.h"
 
 namespace lsmfs {
+
+// An extended attribute.
+struct Xattr {
+  std::string name;             // 1 to kXattrNameMax bytes without 0
+  std::string value;            // if it is in the record
+  std::uint32_t row_size = 0;   // else how many bytes its row has
+  friend bool operator==(const Xattr&, const Xattr&) = default;
+};
+// A value over the first, or one that would make the sum exceed the second, has a row of its own: the
+// record is written with every change of the inode.
+inline constexpr std::size_t kXattrInlineMax = 256;   // bytes of one value
+inline constexpr std::size_t kXattrInlineSum = 1024;  // bytes of all values in the record
 
 // All that is known of an inode but its data. As stored; sizes in bytes, blocks in rows of kBlockSize.
 struct Record {
@@ -25,10 +38,19 @@ struct Record {
   Time atime, mtime, ctime, btime;
   std::string symlink;
   std::string home;         // explicit home; empty: derived from the name
+  std::vector<Xattr> xattrs;  // sorted by name
 
   bool is_directory() const { return S_ISDIR(mode); }
   bool is_regular() const { return S_ISREG(mode); }
   Attr attr() const;
+  const Xattr* find_xattr(std::string_view name) const;  // until the next change; nullptr: none
+  void set_xattr(Xattr xattr);
+  void remove_xattr(std::string_view name);
+  std::size_t xattr_names_size() const;   // bytes of the names, each with a 0
+  std::size_t xattr_inline_size() const;  // bytes of the values in the record
+  bool has_xattr_rows() const;
+  // Whether rows other than its own lie under its home: the reason to keep an explicit home, and an orphan's row.
+  bool has_rows_below() const { return (is_directory() ? size : blocks) > 0 || has_xattr_rows(); }
   friend bool operator==(const Record&, const Record&) = default;
 };
 

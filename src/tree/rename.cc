@@ -97,7 +97,7 @@ bool LsmTree::is_within(const Inode& inode, const Inode& ancestor) const {
 
 bool LsmTree::takes_blocks_along(const Inode& inode, const std::string& new_home) const {
   return inode.place == Inode::Place::named && inode.record.is_regular() && inode.record.blocks > 0 &&
-         div_up(inode.record.size, kBlockSize) <= kMoveBlocksMax && inode.home() != new_home &&
+         div_up(inode.record.size, kBlockSize) <= kMoveBlocksMax && inode.home() != new_home && !inode.record.has_xattr_rows() &&
          store_.room().v > 2 * kMoveBlocksMax * kBlockSize;
 }
 
@@ -123,7 +123,7 @@ void LsmTree::place(Inode& inode, Inode& dir, std::string_view name, const Rows&
     blocks_changed(inode);
     ++moves_;
   }
-  const bool left_behind = blocks.empty() && (record.is_directory() ? record.size > 0 : record.blocks > 0);
+  const bool left_behind = blocks.empty() && record.has_rows_below();
   record.home = left_behind && new_home != old_home ? old_home : std::string();
   inode.dir_home = dir.shared_home();
   inode.name = name;

@@ -98,11 +98,17 @@ Result<SuperblockInfo> decode_superblock(const Superblock& block) {
   if (block.checksum != superblock_checksum(block)) return damaged("checksum");
   if (block.version > kFormatVersion) {
     return make_error(EPROTONOSUPPORT,
-                      fmt::format("format version {} is newer than this program (which knows up to {}); "
+                      fmt::format("format version {} is newer than this program (which knows {} only); "
                                   "use a newer lsmfs",
                                   block.version, kFormatVersion));
   }
   if (block.version == 0) return damaged("version");
+  if (block.version < kFormatVersion) {
+    return make_error(EPROTONOSUPPORT,
+                      fmt::format("format version {} is older than this program (which knows {} only); "
+                                  "copy the files with the lsmfs that made it",
+                                  block.version, kFormatVersion));
+  }
   if (block.label_length > kLabelMax) return damaged("length of the label");
   if (block.device_size < kDeviceMin || block.device_size > static_cast<std::uint64_t>(INT64_MAX))
     return damaged("device size");
@@ -129,7 +135,7 @@ Result<SuperblockInfo> read_superblock(Device& device, const VolumeOptions& opti
     return make_error(EMEDIUMTYPE, fmt::format("{} holds no lsmfs volume; make one with lsmfs mkfs", device.path()));
   }
   auto first = read_copy(device, 0);
-  // A sound superblock of a newer version or of a larger device is an answer, not damage.
+  // A sound superblock of another version or of a larger device is an answer, not damage.
   if (first || first.error().code == EPROTONOSUPPORT || first.error().code == ENOSPC) {
     if (!first) {
       first.error().context = fmt::format("{}: {}", device.path(), first.error().context);

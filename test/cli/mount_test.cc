@@ -100,7 +100,7 @@ TEST_F(MountCommand, RefusesANewerVersion) {
   const auto before = sum("image");
   refused(32, {"mount", path("image"), path("mnt")}, {path("image"), "newer"});
   refused(1, {"info", path("image")}, {path("image"), "newer"});
-  refused(1, {"mkfs", path("image")}, {path("image"), "newer", "-f"});
+  refused(1, {"mkfs", path("image")}, {path("image"), "another version", "-f"});
   EXPECT_EQ(sum("image"), before);
 }
 

@@ -1,5 +1,7 @@
 #include "fuse/memory_tree.h"
 
+#include <sys/xattr.h>
+
 #include <linux/fs.h>
 #include <sys/stat.h>
 
@@ -312,6 +314,43 @@ Result<void> MemoryTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait
   n->attr.blocks = div_up(n->attr.size, 512);
   n->attr.mtime = n->attr.ctime = Time::now();
   return {};
+}
+
+Result<std::string> MemoryTree::getxattr(Ino ino, std::string_view name, Wait wait) {
+  std::lock_guard lock(mutex_);
+  LSMFS_TRY(enter("getxattr", wait));
+  LSMFS_ASSIGN(Node * n, node(ino));
+  const auto found = n->xattrs.find(name);
+  if (found == n->xattrs.end()) return make_error(ENODATA, "");
+  return found->second;
+}
+
+Result<void> MemoryTree::setxattr(Ino ino, std::string_view name, std::string_view value, int flags, Wait wait) {
+  std::lock_guard lock(mutex_);
+  LSMFS_TRY(enter("setxattr", wait));
+  LSMFS_ASSIGN(Node * n, node(ino));
+  const bool exists = n->xattrs.contains(name);
+  if (exists && (flags & XATTR_CREATE)) return make_error(EEXIST, "");
+  if (!exists && (flags & XATTR_REPLACE)) return make_error(ENODATA, "");
+  n->xattrs[std::string(name)] = value;
+  return {};
+}
+
+Result<void> MemoryTree::removexattr(Ino ino, std::string_view name, Wait wait) {
+  std::lock_guard lock(mutex_);
+  LSMFS_TRY(enter("removexattr", wait));
+  LSMFS_ASSIGN(Node * n, node(ino));
+  if (n->xattrs.erase(std::string(name)) == 0) return make_error(ENODATA, "");
+  return {};
+}
+
+Result<std::string> MemoryTree::listxattr(Ino ino, Wait wait) {
+  std::lock_guard lock(mutex_);
+  LSMFS_TRY(enter("listxattr", wait));
+  LSMFS_ASSIGN(Node * n, node(ino));
+  std::string names;
+  for (const auto& [name, value] : n->xattrs) names.append(name).push_back('\0');
+  return names;
 }
 
 Result<void> MemoryTree::sync() {

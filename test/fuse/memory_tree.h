@@ -39,6 +39,10 @@ class MemoryTree : public Tree {
   Result<void> readdir(Ino dir, std::uint64_t cookie, bool plus, const DirVisitor& visit, Wait wait) override;
   Result<std::size_t> read(Ino ino, ByteOffset offset, MutableBytes to, Wait wait) override;
   Result<void> write(Ino ino, ByteOffset offset, Bytes data, Wait wait) override;
+  Result<std::string> getxattr(Ino ino, std::string_view name, Wait wait) override;
+  Result<void> setxattr(Ino ino, std::string_view name, std::string_view value, int flags, Wait wait) override;
+  Result<void> removexattr(Ino ino, std::string_view name, Wait wait) override;
+  Result<std::string> listxattr(Ino ino, Wait wait) override;
   Result<void> sync() override;
   SpaceInfo space() const override;
   TreeCounts counts() const override;
@@ -51,6 +55,7 @@ class MemoryTree : public Tree {
     std::map<std::string, Ino, std::less<>> children;
     std::map<std::string, std::uint64_t, std::less<>> cookies;  // given out for the entry before
     std::map<std::uint64_t, std::string> names_of_cookies;
+    std::map<std::string, std::string, std::less<>> xattrs;
     std::uint64_t lookups = 0;
   };
 

@@ -6,6 +6,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
@@ -276,6 +277,95 @@ TEST_F(Operations, SetUserIdBitsGoWhenOwnersOrDataChangeAsTheyDoElsewhere) {
     ::rmdir((dir + "/d").c_str());
   }
   ::rmdir(place);
+}
+
+// The oracle is again a directory outside: what each call gives, and what is then to be seen.
+TEST_F(Operations, ExtendedAttributesAreThoseOfANativeFileSystem) {
+  char place[] = "/var/tmp/lsmfs-native-XXXXXX";
+  ASSERT_NE(::mkdtemp(place), nullptr);
+  const std::string native = place;
+  if (::setxattr(place, "user.probe", "x", 1, 0) != 0) {
+    ::rmdir(place);
+    GTEST_SKIP() << "/var/tmp has no user extended attributes to compare with";
+  }
+  ASSERT_EQ(::removexattr(place, "user.probe"), 0);
+  const auto show = [](ssize_t got, const std::string& buffer) {
+    return got < 0 ? "errno " + std::to_string(errno) : std::to_string(got) + ":" + buffer.substr(0, static_cast<std::size_t>(got));
+  };
+  const auto get = [&](const std::string& file, const char* name, std::size_t room) {
+    std::string buffer(room, '?');
+    const ssize_t got = ::lgetxattr(file.c_str(), name, buffer.data(), room);
+    return room == 0 && got >= 0 ? "size " + std::to_string(got) : show(got, buffer);
+  };
+  const auto list = [&](const std::string& file, std::size_t room) {
+    std::string buffer(room, '?');
+    const ssize_t got = ::llistxattr(file.c_str(), buffer.data(), room);
+    if (got < 0) return "errno " + std::to_string(errno);
+    std::vector<std::string> names;  // their order is the file system's own
+    for (ssize_t at = 0; room > 0 && at < got; at += static_cast<ssize_t>(names.back().size()) + 1) names.emplace_back(buffer.data() + at);
+    std::sort(names.begin(), names.end());
+    std::string out = std::to_string(got);
+    for (const auto& name : names) out += " " + name;
+    return out;
+  };
+  using Step = std::function<std::string(const std::string&)>;
+  const auto set = [](const char* name, std::string value, int flags = 0) -> Step {
+    return [=](const std::string& file) {
+      return std::to_string(result_of(::lsetxattr(file.c_str(), name, value.data(), value.size(), flags)));
+    };
+  };
+  const std::string long_name = "user." + std::string(251, 'n');  // one too many
+  const std::vector<std::pair<const char*, Step>> steps = {
+      {"get none", [&](const std::string& f) { return get(f, "user.a", 100); }},
+      {"list none", [&](const std::string& f) { return list(f, 100); }},
+      {"replace none", set("user.a", "1", XATTR_REPLACE)},
+      {"create", set("user.a", "1", XATTR_CREATE)},
+      {"create again", set("user.a", "2", XATTR_CREATE)},
+      {"replace", set("user.a", std::string("2\0two", 5), XATTR_REPLACE)},
+      {"get", [&](const std::string& f) { return get(f, "user.a", 100); }},
+      {"get size", [&](const std::string& f) { return get(f, "user.a", 0); }},
+      {"get too small", [&](const std::string& f) { return get(f, "user.a", 4); }},
+      {"empty", set("user.empty", "")},
+      {"get empty", [&](const std::string& f) { return get(f, "user.empty", 10); }},
+      {"large", set("user.large", std::string(2000, 'l'))},
+      {"get large", [&](const std::string& f) { return get(f, "user.large", 4000); }},
+      {"trusted", set("trusted.t", "t")},
+      {"security", set("security.s", "s")},
+      {"unknown namespace", set("other.x", "x")},
+      {"no namespace", set("x", "x")},
+      {"long name", set(long_name.c_str(), "x")},
+      {"list", [&](const std::string& f) { return list(f, 1000); }},
+      {"list size", [&](const std::string& f) { return list(f, 0); }},
+      {"list too small", [&](const std::string& f) { return list(f, 3); }},
+      {"list as a user", [&](const std::string& f) {
+         return std::to_string(as_user([&] { return list(f, 1000).find("trusted") == std::string::npos ? 1 : 2; }));
+       }},
+      {"trusted as a user", [&](const std::string& f) {
+         return std::to_string(as_user([&] { return get(f, "trusted.t", 10) == "errno " + std::to_string(ENODATA) ? 1 : 2; }));
+       }},
+      {"set as a user", [&](const std::string& f) {
+         return std::to_string(as_user([&] { return result_of(::lsetxattr(f.c_str(), "user.u", "u", 1, 0)); }));
+       }},
+      {"remove", [](const std::string& f) { return std::to_string(result_of(::lremovexattr(f.c_str(), "user.a"))); }},
+      {"remove none", [](const std::string& f) { return std::to_string(result_of(::lremovexattr(f.c_str(), "user.a"))); }},
+      {"list at last", [&](const std::string& f) { return list(f, 1000); }},
+  };
+  ASSERT_EQ(::chmod(place, 0755), 0);
+  ASSERT_EQ(::chmod(mounted_->root().c_str(), 0755), 0);
+  for (const char* kind : {"file", "directory", "link", "fifo"}) {
+    for (const auto& dir : {native, mounted_->root()}) {
+      const std::string path = dir + "/" + kind;
+      if (*kind == 'd') ASSERT_EQ(::mkdir(path.c_str(), 0755), 0);
+      else if (*kind == 'l') ASSERT_EQ(::symlink("nowhere", path.c_str()), 0);
+      else if (kind[1] == 'i' && kind[2] == 'f') ASSERT_EQ(::mkfifo(path.c_str(), 0644), 0);
+      else ASSERT_EQ(write_file(path, "data"), 0);
+    }
+    for (const auto& [what, step] : steps) {
+      const std::string expected = step(native + "/" + kind);
+      EXPECT_EQ(step(mounted_->root() + "/" + kind), expected) << what << " of a " << kind;
+    }
+  }
+  std::filesystem::remove_all(place);
 }
 
 TEST_F(Operations, TheKernelChecksPermissions) {

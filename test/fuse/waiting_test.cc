@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 
 #include <condition_variable>
 #include <thread>
@@ -83,10 +84,17 @@ TEST_F(Waiting, EveryKindOfRequestIsMadeAgainByAWorker) {
   unsigned listed = 0;
   for (const auto& entry : std::filesystem::directory_iterator(mounted_->root())) listed += !entry.path().empty();
   EXPECT_EQ(listed, 3u);
+  const std::string xattr = "user." + name;
+  ASSERT_EQ(::setxattr(path(name).c_str(), xattr.c_str(), name.data(), name.size(), 0), 0);
+  char value[256]{};
+  EXPECT_EQ(::getxattr(path(name).c_str(), xattr.c_str(), value, sizeof value), static_cast<ssize_t>(name.size()));
+  EXPECT_EQ(value, name);
+  EXPECT_EQ(::listxattr(path(name).c_str(), value, sizeof value), static_cast<ssize_t>(xattr.size() + 1));
+  ASSERT_EQ(::removexattr(path(name).c_str(), xattr.c_str()), 0);
   ASSERT_EQ(::unlink(path(name + "-dir/" + name).c_str()), 0);
   ASSERT_EQ(::rmdir(path(name + "-dir").c_str()), 0);
   for (const char* call : {"lookup", "make", "write", "read", "link", "rename", "setattr", "readlink", "readdir",
-                           "unlink", "rmdir"}) {
+                           "unlink", "rmdir", "setxattr", "getxattr", "listxattr", "removexattr"}) {
     EXPECT_GE(tree_.calls(call), 2u) << call;
   }
 }

@@ -126,10 +126,13 @@ int Model::truncate(const NodePtr& node, std::uint64_t size) {
   return 0;
 }
 
-std::string Model::line(const std::string& path, const Attr& a, const std::string& contents) {
-  return fmt::format("{} ino={} mode={:o} nlink={} uid={} gid={} rdev={} size={} mtime={}.{} ctime={}.{} data={:x}\n", path,
+std::string Model::line(const std::string& path, const Attr& a, const std::string& contents,
+                        const std::map<std::string, std::string>& xattrs) {
+  std::string more;
+  for (const auto& [name, value] : xattrs) more += fmt::format(" {}={}:{:x}", name, value.size(), checksum(value));
+  return fmt::format("{} ino={} mode={:o} nlink={} uid={} gid={} rdev={} size={} mtime={}.{} ctime={}.{} data={:x}{}\n", path,
                      a.ino.v, a.mode, a.nlink, a.uid, a.gid, a.rdev, S_ISDIR(a.mode) ? 0 : a.size, a.mtime.seconds,
-                     a.mtime.nanoseconds, a.ctime.seconds, a.ctime.nanoseconds, checksum(contents));
+                     a.mtime.nanoseconds, a.ctime.seconds, a.ctime.nanoseconds, checksum(contents), more);
 }
 
 std::string Model::dump() const {
@@ -145,7 +148,7 @@ std::string Model::dump() const {
     a.size = n.data.size();
     a.mtime = n.mtime;
     a.ctime = n.ctime;
-    out += line(path, a, n.data);
+    out += line(path, a, n.data, n.xattrs);
     for (auto& [name, child] : n.entries) visit(path + "/" + name, *child);
   };
   visit("", *root);
@@ -167,7 +170,17 @@ std::string dump(Tree& tree) {
       auto target = both_ways([&](Wait w) { return tree.readlink(a.ino, w); });
       contents = target ? *target : target.error().message();
     }
-    out += Model::line(path, a, contents);
+    std::map<std::string, std::string> xattrs;
+    const auto names = both_ways([&](Wait w) { return tree.listxattr(a.ino, w); });
+    const std::string text = names ? *names : names.error().message();
+    std::string_view rest = text;
+    while (!rest.empty()) {
+      const std::string name(rest.substr(0, rest.find('\0')));
+      rest.remove_prefix(std::min(rest.size(), name.size() + 1));
+      auto value = both_ways([&](Wait w) { return tree.getxattr(a.ino, name, w); });
+      xattrs[name] = value ? *value : value.error().message();
+    }
+    out += Model::line(path, a, contents, xattrs);
     if (!S_ISDIR(a.mode)) return;
     std::vector<std::pair<std::string, Attr>> children;
     std::uint64_t cookie = 0;

@@ -17,6 +17,7 @@ struct Node {
   std::uint64_t rdev = 0;
   std::string data;    // a file's contents, a symbolic link's target
   Time mtime, ctime;   // taken over from the tree after each operation: what must survive
+  std::map<std::string, std::string> xattrs;
   std::map<std::string, std::shared_ptr<Node>> entries;
   bool is_directory() const { return S_ISDIR(mode); }
 };
@@ -38,7 +39,8 @@ class Model {
 
   // All that a user can see of the tree, one line for each name in order.
   std::string dump() const;
-  static std::string line(const std::string& path, const Attr& attr, const std::string& contents);
+  static std::string line(const std::string& path, const Attr& attr, const std::string& contents,
+                          const std::map<std::string, std::string>& xattrs);
 };
 
 // The same text from a real tree. Raises and gives back lookups; `blocks` are checked for sanity.

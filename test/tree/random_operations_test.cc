@@ -2,6 +2,7 @@
 // every byte must agree, through remounts and crashes.
 #include <gtest/gtest.h>
 #include <stdio.h>
+#include <sys/xattr.h>
 
 #include <cstdlib>
 #include <algorithm>
@@ -83,7 +84,7 @@ class Driver {
     Tree& tree = harness_.tree();
     const NodePtr dir = pick(true);
     const std::string n = name();
-    switch (below(20)) {
+    switch (below(22)) {
       case 0: case 1: case 2: case 3: {
         static const std::uint32_t kinds[] = {S_IFREG, S_IFREG, S_IFREG, S_IFDIR, S_IFDIR, S_IFLNK, S_IFIFO, S_IFCHR, S_IFSOCK};
         const std::uint32_t mode = kinds[below(std::size(kinds))] | (0600 + static_cast<std::uint32_t>(below(64)));
@@ -165,6 +166,24 @@ class Driver {
         const NodePtr node = pick(false);
         if (!node || !S_ISREG(node->mode)) return;
         check_read(node);
+        return;
+      }
+      case 19: case 20: {
+        const NodePtr node = pick(chance(30));
+        if (!node) return;
+        static const char* names[] = {"user.a", "user.b", "user.\xff", "security.capability", "trusted.x", "user.aa"};
+        const std::string xattr = names[below(std::size(names))];
+        if (chance(30)) {
+          const int expected = node->xattrs.erase(xattr) ? 0 : ENODATA;
+          both("removexattr", expected, [&](Wait w) { return tree.removexattr(node->ino, xattr, w); }, {node});
+          return;
+        }
+        const std::string value = bytes(chance(60) ? below(300) : chance(80) ? below(3000) : below(kXattrSizeMax + 1));
+        const int flags = chance(70) ? 0 : chance(50) ? XATTR_CREATE : XATTR_REPLACE;
+        const bool exists = node->xattrs.contains(xattr);
+        const int expected = exists && flags == XATTR_CREATE ? EEXIST : !exists && flags == XATTR_REPLACE ? ENODATA : 0;
+        if (expected == 0) node->xattrs[xattr] = value;
+        both("setxattr", expected, [&](Wait w) { return tree.setxattr(node->ino, xattr, value, flags, w); }, {node});
         return;
       }
       default:

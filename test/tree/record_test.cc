@@ -21,6 +21,7 @@ Record sample() {
   r.atime = {std::numeric_limits<std::int64_t>::min(), 0};
   r.btime = {std::numeric_limits<std::int64_t>::max(), 5};
   r.home = "somewhere";
+  r.xattrs = {{"security.capability", "", 0}, {"user.large", "", 70}, {"user.small", std::string("\0x", 2), 0}};
   return r;
 }
 
@@ -36,6 +37,7 @@ TEST(Record, ReadsBackEveryFieldOfEveryKind) {
     }
     for (const char* home : {"", "home"}) {
       r.home = home;
+      if (*home == 0) r.xattrs.clear();
       const auto back = decode_record(encode(r));
       ASSERT_TRUE(back) << type;
       EXPECT_EQ(*back, r);
@@ -73,6 +75,17 @@ TEST(Record, RefusesImpossibleValues) {
   EXPECT_TRUE(refused([](Record& r) { r.blocks = r.size / kBlockSize + 2; }));
   EXPECT_TRUE(refused([](Record& r) { r.mtime.nanoseconds = 1'000'000'000; }));
   EXPECT_TRUE(refused([](Record& r) { r.mode = S_IFLNK | 0777; r.blocks = 0; }));
+  EXPECT_FALSE(refused([](Record&) {}));
+  EXPECT_TRUE(refused([](Record& r) { std::swap(r.xattrs[0], r.xattrs[1]); })) << "names in order";
+  EXPECT_TRUE(refused([](Record& r) { r.xattrs[1].name = r.xattrs[0].name; }));
+  EXPECT_TRUE(refused([](Record& r) { r.xattrs[0].name = ""; }));
+  EXPECT_TRUE(refused([](Record& r) { r.xattrs[2].name = std::string("user.\0", 6); }));
+  EXPECT_TRUE(refused([](Record& r) { r.xattrs[2].name = "user." + std::string(251, 'n'); }));
+  EXPECT_TRUE(refused([](Record& r) { r.xattrs[1].row_size = kXattrSizeMax + 1; }));
+  EXPECT_TRUE(refused([](Record& r) { r.xattrs[2].value.resize(kXattrInlineMax + 1); }));
+  EXPECT_TRUE(refused([](Record& r) {
+    for (int i = 0; i < 5; ++i) r.xattrs.push_back({"user.x" + std::to_string(i), std::string(250, 'v'), 0});
+  })) << "more than a record holds";
 }
 
 TEST(Record, SurvivesRandomBytes) {

@@ -41,7 +41,7 @@ const Uuid kExampleUuid{
 
 SuperblockInfo example_volume() {
   SuperblockInfo info;
-  info.info.version = 1;
+  info.info.version = kFormatVersion;
   info.info.uuid = kExampleUuid;
   info.info.label = "scratch";
   info.info.created_ns = 1'700'000'000'000'000'000;
@@ -106,7 +106,7 @@ TEST(FormatExample, OfAFrameIsDecoded) {
   AlignedBuffer frame(kDeviceBlock);
   format::FrameHeader header{};
   header.magic = format::kFrameMagic;
-  header.version = 1;
+  header.version = kFormatVersion;
   header.payload_length = 5;
   header.file_id = 6;
   header.sequence = 1;

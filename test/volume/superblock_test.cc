@@ -89,15 +89,21 @@ TEST_F(SuperblockTest, IsDamagedWhenBothCopiesAre) {
   EXPECT_EQ(info(device_).error().code, EUCLEAN);
 }
 
-TEST_F(SuperblockTest, RefusesANewerVersion) {
-  auto block = load(0);
-  block.version = kFormatVersion + 1;
-  reseal(block);
-  store(0, block);
-  EXPECT_EQ(info(device_).error().code, EPROTONOSUPPORT);
-  store(kSecond, block);
-  EXPECT_EQ(info(device_).error().code, EPROTONOSUPPORT);
-  EXPECT_EQ(Volume::open(device_).error().code, EPROTONOSUPPORT);
+TEST_F(SuperblockTest, RefusesEveryOtherVersionAndSaysWhich) {
+  const auto whole = load(0);
+  for (const std::uint32_t version : {kFormatVersion + 1, kFormatVersion - 1}) {
+    auto block = whole;
+    block.version = version;
+    reseal(block);
+    store(0, block);
+    EXPECT_EQ(info(device_).error().code, EPROTONOSUPPORT);
+    EXPECT_NE(info(device_).error().message().find(version > kFormatVersion ? "newer" : "older"), std::string::npos);
+    store(kSecond, block);
+    EXPECT_EQ(info(device_).error().code, EPROTONOSUPPORT);
+    EXPECT_EQ(Volume::open(device_).error().code, EPROTONOSUPPORT);
+    store(0, whole);
+    store(kSecond, whole);
+  }
 }
 
 TEST_F(SuperblockTest, IsMissingOnADeviceOfZerosOrOfNoise) {
