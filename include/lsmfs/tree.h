@@ -142,6 +142,12 @@ class Tree {
   // All of data or nothing. EFBIG, ENOSPC.
   virtual Result<void> write(Ino ino, ByteOffset offset, Bytes data, Wait wait) = 0;
 
+  // mode: 0 or FALLOC_FL_KEEP_SIZE, which set nothing aside but refuse (ENOSPC) what has no room now;
+  // FALLOC_FL_PUNCH_HOLE | KEEP_SIZE; FALLOC_FL_ZERO_RANGE with or without KEEP_SIZE. EOPNOTSUPP, EFBIG.
+  virtual Result<void> fallocate(Ino ino, int mode, ByteOffset offset, ByteCount length, Wait wait) = 0;
+  // whence: SEEK_DATA or SEEK_HOLE of lseek(2), in blocks of kBlockSize. ENXIO: past the end, or no more data.
+  virtual Result<ByteOffset> seek(Ino ino, ByteOffset offset, int whence, Wait wait) = 0;
+
   // ---- extended attributes, by their full names ("user.x"), whatever the namespace. ENODATA when there
   // is none of that name; ERANGE: the name is too long.
   virtual Result<std::string> getxattr(Ino ino, std::string_view name, Wait wait) = 0;

@@ -7,13 +7,14 @@
 
 // What is not in the table: create (the kernel then sends MKNOD, and since it goes on with an OPEN
 // learns that it need not send any, nor RELEASE), flush, release, releasedir, access, locks (the kernel keeps them by
-// itself), fallocate, lseek, copy_file_range (the kernel has fallbacks).
+// itself).
 
 namespace lsmfs {
 namespace {
 
 // Bytes in one READ or WRITE.
 constexpr unsigned kTransferMax = 1 * MiB;
+constexpr std::size_t kCopyMax = 64 * MiB;  // bytes that one copy_file_range copies
 // Reads ahead that the kernel may have under way. Its default of 12 is less than one reader of a
 // large file asks for.
 constexpr unsigned kBackgroundMax = 64;
@@ -90,6 +91,13 @@ Result<std::optional<std::uint32_t>> mode_without_privileges(fuse_req_t req, Ino
   LSMFS_ASSIGN(const Attr attr, context_of(req).tree.getattr(ino, wait));
   const std::uint32_t mode = without_privileges(attr, req);
   return mode == attr.mode ? std::nullopt : std::optional(mode & 07777);
+}
+
+Result<void> drop_privileges(fuse_req_t req, Ino ino, Wait wait) {
+  AttrChange change;
+  LSMFS_ASSIGN(change.mode, mode_without_privileges(req, ino, wait));
+  if (change.mode) LSMFS_TRY(context_of(req).tree.setattr(ino, change, wait));
+  return {};
 }
 
 void setattr(fuse_req_t req, fuse_ino_t ino, struct stat* values, int to_set, fuse_file_info*) {
@@ -218,14 +226,62 @@ void write(fuse_req_t req, fuse_ino_t ino, const char* data, std::size_t size, o
   auto& tree = context_of(req).tree;
   serve(req, [&tree, req, ino, to = ByteOffset{static_cast<std::uint64_t>(offset)}, drop = context_of(req).drops_privileges](
                  Wait wait, Bytes bytes) -> Result<Written> {
-    if (drop) {
-      AttrChange change;
-      LSMFS_ASSIGN(change.mode, mode_without_privileges(req, Ino{ino}, wait));
-      if (change.mode) LSMFS_TRY(tree.setattr(Ino{ino}, change, wait));
-    }
+    if (drop) LSMFS_TRY(drop_privileges(req, Ino{ino}, wait));
     LSMFS_TRY(tree.write(Ino{ino}, to, bytes, wait));
     return Written{bytes.size()};
   }, as_bytes({data, size}));
+}
+
+void fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t length, fuse_file_info*) {
+  auto& tree = context_of(req).tree;
+  // Unlike a write, it does not say whether the caller may keep the file's privileges.
+  serve(req, [&tree, req, ino, mode, from = ByteOffset{static_cast<std::uint64_t>(offset)},
+              size = ByteCount{static_cast<std::uint64_t>(length)}, drop = fuse_req_ctx(req)->uid != 0](
+                 Wait wait) -> Result<Done> {
+    if (drop) LSMFS_TRY(drop_privileges(req, Ino{ino}, wait));
+    LSMFS_TRY(tree.fallocate(Ino{ino}, mode, from, size, wait));
+    return Done{};
+  });
+}
+
+void lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence, fuse_file_info*) {
+  auto& tree = context_of(req).tree;
+  serve(req, [&tree, ino, whence, from = ByteOffset{static_cast<std::uint64_t>(offset)}](Wait wait) -> Result<Position> {
+    LSMFS_ASSIGN(const ByteOffset found, tree.seek(Ino{ino}, from, whence, wait));
+    return Position{found};
+  });
+}
+
+// Copies up to kCopyMax and lets the caller ask for the rest, so that it can be interrupted.
+Result<std::size_t> copy(Tree& tree, Ino from, ByteOffset from_offset, Ino to, ByteOffset to_offset, std::size_t size) {
+  const MutableBytes buffer = scratch(kTransferMax);
+  std::size_t copied = 0;
+  while (copied < std::min(size, kCopyMax)) {
+    const MutableBytes piece = buffer.first(std::min(buffer.size(), size - copied));
+    LSMFS_ASSIGN(const std::size_t got, tree.read(from, ByteOffset{from_offset.v + copied}, piece, Wait::yes));
+    if (got == 0) break;
+    const auto written = tree.write(to, ByteOffset{to_offset.v + copied}, piece.first(got), Wait::yes);
+    if (!written && copied == 0) return written.error();
+    if (!written) break;
+    copied += got;
+  }
+  return copied;
+}
+
+void copy_file_range(fuse_req_t req, fuse_ino_t from, off_t from_offset, fuse_file_info*, fuse_ino_t to, off_t to_offset,
+                     fuse_file_info*, std::size_t size, int flags) {
+  if (flags != 0) {
+    fuse_reply_err(req, EINVAL);
+    return;
+  }
+  serve_waiting(req, [&tree = context_of(req).tree, req, from, to, size, from_offset, to_offset,
+                      drop = fuse_req_ctx(req)->uid != 0]() -> Result<Written> {
+    if (drop) LSMFS_TRY(drop_privileges(req, Ino{to}, Wait::yes));
+    LSMFS_ASSIGN(const std::size_t copied,
+                 copy(tree, Ino{from}, ByteOffset{static_cast<std::uint64_t>(from_offset)}, Ino{to},
+                      ByteOffset{static_cast<std::uint64_t>(to_offset)}, size));
+    return Written{copied};
+  });
 }
 
 void fsync(fuse_req_t req, fuse_ino_t, int, fuse_file_info*) {
@@ -337,6 +393,9 @@ fuse_lowlevel_ops make_table() {
   ops.readdirplus = readdirplus;
   ops.read = read;
   ops.write = write;
+  ops.fallocate = fallocate;
+  ops.lseek = lseek;
+  ops.copy_file_range = copy_file_range;
   ops.fsync = fsync;
   ops.fsyncdir = fsync;
   ops.statfs = statfs;

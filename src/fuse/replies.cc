@@ -49,6 +49,8 @@ void send(fuse_req_t req, Tree&, const Sized& reply) {
   }
 }
 
+void send(fuse_req_t req, Tree&, const Position& reply) { fuse_reply_lseek(req, static_cast<off_t>(reply.offset.v)); }
+
 void send(fuse_req_t req, Tree&, const Facts& reply) {
   if (reply.json.size() > kFactsMax) {
     fuse_reply_err(req, EMSGSIZE);

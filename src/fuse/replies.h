@@ -35,6 +35,9 @@ struct Sized {
   std::string bytes;
   bool size_only = false;
 };
+struct Position {
+  ByteOffset offset;
+};
 struct Facts {
   std::string json;
 };
@@ -49,6 +52,7 @@ void send(fuse_req_t req, Tree& tree, const Data& reply);
 void send(fuse_req_t req, Tree& tree, const DirectoryReply& reply);
 void send(fuse_req_t req, Tree& tree, const Written& reply);
 void send(fuse_req_t req, Tree& tree, const Sized& reply);
+void send(fuse_req_t req, Tree& tree, const Position& reply);
 void send(fuse_req_t req, Tree& tree, const Facts& reply);
 void send(fuse_req_t req, Tree& tree, const SpaceInfo& reply);
 

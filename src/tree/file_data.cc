@@ -14,13 +14,6 @@ constexpr std::int64_t kRelatimeSeconds = 24 * 3600;
 
 std::uint64_t block_count(std::uint64_t size) { return div_up(size, kBlockSize); }
 
-// The index in a block's key. Must hold: the key starts with a home of home_size bytes.
-std::optional<std::uint64_t> index_in(std::string_view key, std::size_t home_size) {
-  if (key.size() != home_size + 8) return std::nullopt;
-  Reader reader(key.substr(home_size));
-  return reader.be64();
-}
-
 }  // namespace
 
 Result<void> LsmTree::settle(const Lock& lock, const Inode& inode, Wait wait) {
@@ -48,7 +41,7 @@ Result<LsmTree::Rows> LsmTree::load_blocks(const std::string& home, BlockIndex f
   auto cursor = store_.cursor(
       Family::blocks, {.lower = lower, .upper = keys::block(home, to), .wait = wait, .fill_cache = values});
   for (cursor->seek(lower); cursor->valid(); cursor->next()) {
-    if (!index_in(cursor->key(), home.size())) return make_error(EUCLEAN, "a row of file data has a malformed key");
+    if (!keys::block_index(cursor->key(), home.size())) return make_error(EUCLEAN, "a row of file data has a malformed key");
     rows.emplace_back(cursor->key(), values ? cursor->value() : std::string_view());
   }
   LSMFS_TRY(cursor->status());
@@ -224,7 +217,7 @@ Result<std::size_t> LsmTree::read_blocks(const std::string& home, ByteOffset off
     filled = std::max(filled, position);
   };
   for (; cursor->valid() && cursor->key() < end_key; cursor->next()) {
-    const auto index = index_in(cursor->key(), home.size());
+    const auto index = keys::block_index(cursor->key(), home.size());
     const std::string_view value = cursor->value();
     if (!index || value.size() > kBlockSize) return make_error(EUCLEAN, "a row of file data is damaged");
     const std::uint64_t start = *index * kBlockSize;

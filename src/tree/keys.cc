@@ -68,4 +68,10 @@ std::string block(std::string_view home, BlockIndex index) {
   return key;
 }
 
+std::optional<std::uint64_t> block_index(std::string_view key, std::size_t home_size) {
+  if (key.size() != home_size + 8) return std::nullopt;
+  Reader reader(key.substr(home_size));
+  return reader.be64();
+}
+
 }  // namespace lsmfs::keys

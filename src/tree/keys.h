@@ -7,6 +7,7 @@
 // path components, and '/' at the start of a key is free for rows that belong to no directory.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -41,6 +42,8 @@ std::string prefix_end(std::string_view prefix);
 
 // ---- family blocks
 std::string block(std::string_view home, BlockIndex index);
+// The index in such a key; nullopt when it has none. Must hold: it starts with a home of home_size bytes.
+std::optional<std::uint64_t> block_index(std::string_view key, std::size_t home_size);
 inline std::string blocks_end(std::string_view home) { return block(home, BlockIndex{~std::uint64_t{0}}); }
 
 }  // namespace lsmfs::keys

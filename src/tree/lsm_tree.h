@@ -5,6 +5,7 @@
 //   rename.cc          rename
 //   directory_walk.cc  readdir
 //   file_data.cc       read, write, truncate
+//   holes.cc           fallocate, seek
 //   xattrs.cc          extended attributes
 //
 // How an operation works: it takes the mutex, does all that can fail (finding its inodes, reading
@@ -60,6 +61,8 @@ class LsmTree final : public Tree {
   Result<void> readdir(Ino dir, std::uint64_t cookie, bool plus, const DirVisitor& visit, Wait wait) override;
   Result<std::size_t> read(Ino ino, ByteOffset offset, MutableBytes to, Wait wait) override;
   Result<void> write(Ino ino, ByteOffset offset, Bytes data, Wait wait) override;
+  Result<void> fallocate(Ino ino, int mode, ByteOffset offset, ByteCount length, Wait wait) override;
+  Result<ByteOffset> seek(Ino ino, ByteOffset offset, int whence, Wait wait) override;
   Result<std::string> getxattr(Ino ino, std::string_view name, Wait wait) override;
   Result<void> setxattr(Ino ino, std::string_view name, std::string_view value, int flags, Wait wait) override;
   Result<void> removexattr(Ino ino, std::string_view name, Wait wait) override;
@@ -146,6 +149,9 @@ class LsmTree final : public Tree {
   Result<void> resize(const Lock& lock, Inode& inode, std::uint64_t size, Wait wait);
   Result<std::size_t> read_blocks(const std::string& home, ByteOffset offset, MutableBytes to, std::uint64_t epoch, Wait wait);
   void note_access_time(Inode& inode);
+
+  // ---- holes (holes.cc)
+  Result<void> make_hole(const Lock& lock, Inode& inode, std::uint64_t from, std::uint64_t to, Wait wait);
 
   Store& store_;
   const TreeOptions options_;

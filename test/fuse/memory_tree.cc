@@ -1,6 +1,9 @@
 #include "fuse/memory_tree.h"
 
+#include <fcntl.h>
+#include <linux/falloc.h>
 #include <sys/xattr.h>
+#include <unistd.h>
 
 #include <linux/fs.h>
 #include <sys/stat.h>
@@ -314,6 +317,34 @@ Result<void> MemoryTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait
   n->attr.blocks = div_up(n->attr.size, 512);
   n->attr.mtime = n->attr.ctime = Time::now();
   return {};
+}
+
+Result<void> MemoryTree::fallocate(Ino ino, int mode, ByteOffset offset, ByteCount length, Wait wait) {
+  std::lock_guard lock(mutex_);
+  LSMFS_TRY(enter("fallocate", wait));
+  LSMFS_ASSIGN(Node * n, node(ino));
+  const std::uint64_t end = offset.v + length.v;
+  if (!(mode & FALLOC_FL_KEEP_SIZE) && end > n->attr.size) n->attr.size = end;
+  n->data.resize(n->attr.size);
+  if ((mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE)) && offset.v < n->attr.size) {
+    const std::uint64_t until = std::min(end, n->attr.size);
+    n->data.replace(offset.v, until - offset.v, until - offset.v, '\0');
+  }
+  return {};
+}
+
+// Blocks of zeros are holes.
+Result<ByteOffset> MemoryTree::seek(Ino ino, ByteOffset offset, int whence, Wait wait) {
+  std::lock_guard lock(mutex_);
+  LSMFS_TRY(enter("seek", wait));
+  LSMFS_ASSIGN(Node * n, node(ino));
+  if (offset.v >= n->attr.size) return make_error(ENXIO, "");
+  for (std::uint64_t at = offset.v; at < n->attr.size; at = (at / kBlockSize + 1) * kBlockSize) {
+    const std::string block = n->data.substr(at / kBlockSize * kBlockSize, kBlockSize);
+    if ((block.find_first_not_of('\0') != block.npos) == (whence == SEEK_DATA)) return ByteOffset{at};
+  }
+  if (whence == SEEK_DATA) return make_error(ENXIO, "");
+  return ByteOffset{n->attr.size};
 }
 
 Result<std::string> MemoryTree::getxattr(Ino ino, std::string_view name, Wait wait) {

@@ -39,6 +39,8 @@ class MemoryTree : public Tree {
   Result<void> readdir(Ino dir, std::uint64_t cookie, bool plus, const DirVisitor& visit, Wait wait) override;
   Result<std::size_t> read(Ino ino, ByteOffset offset, MutableBytes to, Wait wait) override;
   Result<void> write(Ino ino, ByteOffset offset, Bytes data, Wait wait) override;
+  Result<void> fallocate(Ino ino, int mode, ByteOffset offset, ByteCount length, Wait wait) override;
+  Result<ByteOffset> seek(Ino ino, ByteOffset offset, int whence, Wait wait) override;
   Result<std::string> getxattr(Ino ino, std::string_view name, Wait wait) override;
   Result<void> setxattr(Ino ino, std::string_view name, std::string_view value, int flags, Wait wait) override;
   Result<void> removexattr(Ino ino, std::string_view name, Wait wait) override;

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/falloc.h>
 #include <linux/fs.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -365,6 +366,51 @@ TEST_F(Operations, ExtendedAttributesAreThoseOfANativeFileSystem) {
       EXPECT_EQ(step(mounted_->root() + "/" + kind), expected) << what << " of a " << kind;
     }
   }
+  std::filesystem::remove_all(place);
+}
+
+TEST_F(Operations, HolesAndCopiesAreThoseOfANativeFileSystem) {
+  char place[] = "/var/tmp/lsmfs-native-XXXXXX";
+  ASSERT_NE(::mkdtemp(place), nullptr);
+  const auto work = [&](const std::string& dir) {
+    std::string said;
+    const auto note = [&](const char* what, long result) {
+      said += std::string(what) + " " + std::to_string(result < 0 ? -errno : result) + "\n";
+    };
+    const int fd = ::open((dir + "/f").c_str(), O_RDWR | O_CREAT, 0644);
+    const int copy = ::open((dir + "/copy").c_str(), O_RDWR | O_CREAT, 0644);
+    const std::string data(100'000, 'd');
+    note("write", ::pwrite(fd, data.data(), data.size(), 0));
+    note("punch", ::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 4096 * 3, 4096 * 4));
+    note("punch parts", ::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 50'001, 3));
+    note("punch without KEEP_SIZE", ::fallocate(fd, FALLOC_FL_PUNCH_HOLE, 0, 4096));
+    note("data", ::lseek(fd, 4096 * 3, SEEK_DATA));
+    note("hole", ::lseek(fd, 0, SEEK_HOLE));
+    note("the end as a hole", ::lseek(fd, 60'000, SEEK_HOLE));
+    note("data past the end", ::lseek(fd, 200'000, SEEK_DATA));
+    note("lengthen", ::fallocate(fd, 0, 90'000, 20'000));
+    note("nothing", ::fallocate(fd, 0, 0, 0));
+    note("keep", ::fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, 500'000));
+    note("posix", -::posix_fallocate(fd, 0, 120'000));
+    off_t from = 1000, to = 5000;
+    note("copy", ::copy_file_range(fd, &from, copy, &to, 70'000, 0));
+    note("copied from", from);
+    note("copied to", to);
+    from = 119'990;
+    note("copy of the end", ::copy_file_range(fd, &from, copy, nullptr, 70'000, 0));
+    note("copy at the end", ::copy_file_range(fd, nullptr, copy, nullptr, 10, 0));
+    struct stat out {};
+    note("stat", ::fstat(fd, &out));
+    note("size", out.st_size);
+    note("stat", ::fstat(copy, &out));
+    note("size", out.st_size);
+    ::close(fd);
+    ::close(copy);
+    const std::string read[2] = {read_file(dir + "/f"), read_file(dir + "/copy")};
+    for (const auto& text : read) said += std::to_string(std::hash<std::string>()(text)) + "\n";
+    return said;
+  };
+  EXPECT_EQ(work(mounted_->root()), work(place));
   std::filesystem::remove_all(place);
 }
 

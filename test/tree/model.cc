@@ -1,6 +1,8 @@
 #include "tree/model.h"
 
 #include <fmt/format.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
 #include <stdio.h>
 
 #include <functional>
@@ -123,6 +125,16 @@ int Model::write(const NodePtr& node, std::uint64_t offset, const std::string& d
 int Model::truncate(const NodePtr& node, std::uint64_t size) {
   if (!S_ISREG(node->mode)) return node->is_directory() ? EISDIR : EINVAL;
   node->data.resize(size);
+  return 0;
+}
+
+int Model::fallocate(const NodePtr& node, int mode, std::uint64_t offset, std::uint64_t length) {
+  if (!S_ISREG(node->mode)) return node->is_directory() ? EISDIR : ENODEV;
+  const std::uint64_t end = offset + length;
+  if (!(mode & FALLOC_FL_KEEP_SIZE) && end > node->data.size()) node->data.resize(end);
+  if (mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE)) {
+    for (std::uint64_t i = offset; i < std::min<std::uint64_t>(end, node->data.size()); ++i) node->data[i] = 0;
+  }
   return 0;
 }
 

@@ -36,6 +36,7 @@ class Model {
   int rename(const NodePtr& from_dir, const std::string& from, const NodePtr& to_dir, const std::string& to, unsigned flags);
   int write(const NodePtr& node, std::uint64_t offset, const std::string& data);
   int truncate(const NodePtr& node, std::uint64_t size);
+  int fallocate(const NodePtr& node, int mode, std::uint64_t offset, std::uint64_t length);
 
   // All that a user can see of the tree, one line for each name in order.
   std::string dump() const;

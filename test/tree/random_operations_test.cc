@@ -1,8 +1,11 @@
 // Random operations on the tree and on a plain model side by side: every errno, every listing and
 // every byte must agree, through remounts and crashes.
 #include <gtest/gtest.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
 #include <stdio.h>
 #include <sys/xattr.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <algorithm>
@@ -84,7 +87,7 @@ class Driver {
     Tree& tree = harness_.tree();
     const NodePtr dir = pick(true);
     const std::string n = name();
-    switch (below(22)) {
+    switch (below(24)) {
       case 0: case 1: case 2: case 3: {
         static const std::uint32_t kinds[] = {S_IFREG, S_IFREG, S_IFREG, S_IFDIR, S_IFDIR, S_IFLNK, S_IFIFO, S_IFCHR, S_IFSOCK};
         const std::uint32_t mode = kinds[below(std::size(kinds))] | (0600 + static_cast<std::uint32_t>(below(64)));
@@ -168,6 +171,24 @@ class Driver {
         check_read(node);
         return;
       }
+      case 21: {
+        const NodePtr node = pick(chance(5));
+        if (!node) return;
+        static const int modes[] = {0, FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                                    FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, FALLOC_FL_ZERO_RANGE,
+                                    FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE};
+        const int mode = modes[below(std::size(modes))];
+        const std::uint64_t offset = position(node);
+        const std::uint64_t length = 1 + (chance(50) ? below(30'000) : kBlockSize * (1 + below(10)) - 1);
+        both("fallocate", model_.fallocate(node, mode, offset, length),
+             [&](Wait w) { return tree.fallocate(node->ino, mode, ByteOffset{offset}, ByteCount{length}, w); }, {node});
+        return;
+      }
+      case 22: {
+        const NodePtr node = pick(false);
+        if (node && S_ISREG(node->mode)) check_holes(node);
+        return;
+      }
       case 19: case 20: {
         const NodePtr node = pick(chance(30));
         if (!node) return;
@@ -209,6 +230,32 @@ class Driver {
     const std::string expected = offset < node->data.size() ? node->data.substr(offset, got.size()) : "";
     got.resize(*n);
     ASSERT_EQ(got, expected) << "read at " << offset << " of inode " << node->ino.v;
+  }
+
+  // Data and holes must take turns up to the end, and holes hold nothing.
+  void check_holes(const NodePtr& node) {
+    const std::string& data = node->data;
+    const auto seek = [&](std::uint64_t from, int whence) {
+      return both_ways([&](Wait w) { return harness_.tree().seek(node->ino, ByteOffset{from}, whence, w); });
+    };
+    ASSERT_EQ(code(seek(data.size(), SEEK_DATA)), ENXIO);
+    ASSERT_EQ(code(seek(data.size(), SEEK_HOLE)), ENXIO);
+    std::uint64_t at = 0;
+    while (at < data.size()) {
+      const auto next = seek(at, SEEK_DATA);
+      ASSERT_TRUE(next || code(next) == ENXIO);
+      const std::uint64_t hole_end = next ? next->v : data.size();
+      ASSERT_GE(hole_end, at);
+      ASSERT_LE(hole_end, data.size());
+      ASSERT_EQ(data.substr(at, hole_end - at).find_first_not_of('\0'), std::string::npos) << "data in a hole";
+      at = hole_end;
+      if (!next) break;
+      const auto end = seek(at, SEEK_HOLE);
+      ASSERT_TRUE(end);
+      ASSERT_GT(end->v, at);
+      ASSERT_LE(end->v, data.size());
+      at = end->v;
+    }
   }
 
   // Gives back the lookup of an inode that has no name, which must erase it for good.
