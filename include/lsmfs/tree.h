@@ -124,7 +124,8 @@ class Tree {
   virtual Result<Attr> link(Ino ino, Ino dir, std::string_view name, Wait wait) = 0;
   virtual Result<void> unlink(Ino dir, std::string_view name, Wait wait) = 0;  // EISDIR
   virtual Result<void> rmdir(Ino dir, std::string_view name, Wait wait) = 0;   // ENOTDIR, ENOTEMPTY
-  // flags: 0, RENAME_NOREPLACE or RENAME_EXCHANGE of rename(2); others are EINVAL.
+  // flags: 0, RENAME_EXCHANGE, or any of RENAME_NOREPLACE and RENAME_WHITEOUT, of rename(2); else EINVAL.
+  // A whiteout is a character device 0:0 of mode 0, and root's.
   virtual Result<void> rename(Ino from_dir, std::string_view from, Ino to_dir, std::string_view to,
                               unsigned flags, Wait wait) = 0;
 

@@ -34,7 +34,13 @@ Result<Attr> LsmTree::make(Ino dir_ino, std::string_view name, const NewInode& w
   if (S_ISLNK(what.mode) && what.symlink.empty()) return make_error(ENOENT, "");
   LSMFS_TRY(need_room(kEntryRoom));
 
-  const Time now = Time::now();
+  Inode& inode = add(*dir, name, what, Time::now());
+  inode.lookups = 1;
+  return inode.record.attr();
+}
+
+// Makes an inode and its entry, which must not exist.
+Inode& LsmTree::add(Inode& dir, std::string_view name, const NewInode& what, const Time& now) {
   Inode made;
   Record& record = made.record;
   record.ino = state_.next_ino;
@@ -43,8 +49,8 @@ Result<Attr> LsmTree::make(Ino dir_ino, std::string_view name, const NewInode& w
   record.nlink = S_ISDIR(what.mode) ? 2 : 1;
   record.uid = what.uid;
   record.gid = what.gid;
-  if (dir->record.mode & S_ISGID) {
-    record.gid = dir->record.gid;
+  if (dir.record.mode & S_ISGID) {
+    record.gid = dir.record.gid;
     if (S_ISDIR(what.mode)) record.mode |= S_ISGID;
   }
   if (S_ISCHR(what.mode) || S_ISBLK(what.mode)) record.rdev = what.rdev;
@@ -53,20 +59,19 @@ Result<Attr> LsmTree::make(Ino dir_ino, std::string_view name, const NewInode& w
     record.size = what.symlink.size();
   }
   record.atime = record.mtime = record.ctime = record.btime = now;
-  made.parent = dir_ino;
-  made.dir_home = dir->shared_home();
+  made.parent = dir.ino();
+  made.dir_home = dir.shared_home();
   made.name = name;
-  made.lookups = 1;
   Inode& inode = inodes_.insert(std::move(made));
   changed(inode);
-  entry_changed(*dir, name, inode.ino());
+  entry_changed(dir, name, inode.ino());
   count(inode.record, +1);
 
-  touch(dir->record, now);
-  ++dir->record.size;
-  if (S_ISDIR(what.mode)) ++dir->record.nlink;
-  changed(*dir);
-  return inode.record.attr();
+  touch(dir.record, now);
+  ++dir.record.size;
+  if (S_ISDIR(what.mode)) ++dir.record.nlink;
+  changed(dir);
+  return inode;
 }
 
 Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wait) {

@@ -129,6 +129,7 @@ class LsmTree final : public Tree {
   static void touch(Record& directory, const Time& now) { directory.mtime = directory.ctime = now; }
 
   // ---- names (entries.cc)
+  Inode& add(Inode& dir, std::string_view name, const NewInode& what, const Time& now);
   void remove_name(Inode& dir, std::string_view name, Inode& inode, const Time& now);
   Result<void> remove(Ino dir, std::string_view name, bool directory, Wait wait);
   void count(const Record& record, int change);

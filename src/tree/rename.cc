@@ -9,15 +9,16 @@
 namespace lsmfs {
 namespace {
 
+constexpr std::size_t kWhiteoutRoom = 16 * KiB;  // for one more entry, generously
 constexpr std::uint64_t kMoveBlocksMax = 256 * KiB / kBlockSize;  // rows moved outright with a rename
 
 }  // namespace
 
 Result<void> LsmTree::rename(Ino from_dir, std::string_view from, Ino to_dir, std::string_view to, unsigned flags,
                              Wait wait) {
-  if (flags & ~static_cast<unsigned>(RENAME_NOREPLACE | RENAME_EXCHANGE)) return make_error(EINVAL, "");
-  if (flags == (RENAME_NOREPLACE | RENAME_EXCHANGE)) return make_error(EINVAL, "");
+  if (flags & ~static_cast<unsigned>(RENAME_NOREPLACE | RENAME_EXCHANGE | RENAME_WHITEOUT)) return make_error(EINVAL, "");
   const bool exchange = flags & RENAME_EXCHANGE;
+  if (exchange && flags != RENAME_EXCHANGE) return make_error(EINVAL, "");
   LSMFS_ASSIGN(const Lock lock, acquire_for_change(wait));
   LSMFS_ASSIGN(Inode * source_dir, find_directory(from_dir));
   LSMFS_ASSIGN(Inode * target_dir, find_directory(to_dir));
@@ -39,6 +40,8 @@ Result<void> LsmTree::rename(Ino from_dir, std::string_view from, Ino to_dir, st
       return make_error(ENOTDIR, "");
     }
   }
+
+  if (flags & RENAME_WHITEOUT) LSMFS_TRY(need_room(kWhiteoutRoom));
 
   // What can fail comes first.
   const std::string source_home = keys::child_home(*target_dir->shared_home(), to, source->ino());
@@ -78,6 +81,8 @@ Result<void> LsmTree::rename(Ino from_dir, std::string_view from, Ino to_dir, st
       --source_dir->record.nlink;
       ++target_dir->record.nlink;
     }
+    // What overlayfs knows as a name that is not there, although a lower layer has it.
+    if (flags & RENAME_WHITEOUT) add(*source_dir, from, {.mode = S_IFCHR, .rdev = 0}, now);
   }
   changed(*source_dir);
   changed(*target_dir);

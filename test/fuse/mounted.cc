@@ -1,6 +1,7 @@
 #include "fuse/mounted.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <linux/fuse.h>
 
 namespace lsmfs::test {
@@ -16,6 +17,14 @@ std::uint64_t Mounted::requests() const {
 }
 
 int result_of(int returned) { return returned < 0 ? errno : 0; }
+
+KernelCaches::KernelCaches() : fd_(::open("/proc/sys/vm/drop_caches", O_WRONLY | O_CLOEXEC)) {
+  if (fd_ >= 0) EXPECT_EQ(::flock(fd_, LOCK_EX), 0);  // else not root, and nothing will be mounted
+}
+
+KernelCaches::~KernelCaches() { ::close(fd_); }
+
+void KernelCaches::drop() { EXPECT_EQ(::write(fd_, "3", 1), 1); }
 
 std::string read_file(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);

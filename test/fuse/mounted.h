@@ -87,6 +87,21 @@ class MountTest : public testing::Test {
   }
 };
 
+// The kernel's caches, which all tests that run at the same time share: who counts requests keeps
+// others from dropping them meanwhile. The lock is on the kernel's own file, so that the Python tests
+// take it as well.
+class KernelCaches {
+ public:
+  KernelCaches();  // waits until nobody else has them
+  ~KernelCaches();
+  KernelCaches(const KernelCaches&) = delete;
+  KernelCaches& operator=(const KernelCaches&) = delete;
+  void drop();
+
+ private:
+  int fd_;
+};
+
 // ---- small helpers over system calls; errors are errno values, 0 is success
 
 std::string read_file(const std::string& path);

@@ -43,13 +43,9 @@ class Requests : public MountTest {
     work();
     return mounted_->requests() - before;
   }
-  void forget_everything() {
-    const int fd = ::open("/proc/sys/vm/drop_caches", O_WRONLY);
-    ASSERT_GE(fd, 0);
-    EXPECT_EQ(::write(fd, "3", 1), 1);
-    ::close(fd);
-  }
+  void forget_everything() { caches_.drop(); }
 
+  KernelCaches caches_;
   MemoryTree tree_;
   std::unique_ptr<Mounted> mounted_;
 };

@@ -66,11 +66,7 @@ TEST_F(Waiting, EveryKindOfRequestIsMadeAgainByAWorker) {
   std::string data(2 * MiB, 0);
   for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<char>(i >> 8 ^ i);
   ASSERT_EQ(write_file(path(name), data), 0);
-  const int fd = ::open("/proc/sys/vm/drop_caches", O_WRONLY);
-  if (fd >= 0) {
-    EXPECT_EQ(::write(fd, "3", 1), 1);
-    ::close(fd);
-  }
+  KernelCaches().drop();
   EXPECT_EQ(read_file(path(name)), data);
   ASSERT_EQ(::mkdir(path(name + "-dir").c_str(), 0755), 0);
   ASSERT_EQ(::symlink(name.c_str(), path(name + "-link").c_str()), 0);

@@ -1,6 +1,7 @@
 """What the integration tests share: a file system under test on a loop device or an image, in a workspace of its own
 that leaves nothing behind, also when a test fails or is killed."""
 
+import fcntl
 import glob
 import os
 import signal
@@ -79,6 +80,7 @@ class Volume:
     def remount(self, options=""):
         self.umount()
         with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # other tests may be counting on them
             file.write("3")
         return self.mount(options)
 

@@ -107,6 +107,13 @@ int Model::rename(const NodePtr& from_dir, const std::string& from, const NodePt
   }
   from_dir->entries.erase(source);
   to_dir->entries[to] = node;
+  if (flags & RENAME_WHITEOUT) {
+    auto whiteout = std::make_shared<Node>();
+    whiteout->mode = S_IFCHR;
+    whiteout->nlink = 1;
+    whiteout->gid = from_dir->mode & S_ISGID ? from_dir->gid : 0;
+    from_dir->entries[from] = whiteout;
+  }
   if (node->is_directory()) {
     --from_dir->nlink;
     ++to_dir->nlink;

@@ -159,10 +159,18 @@ class Driver {
       case 15: case 16: case 17: {
         const NodePtr to_dir = chance(40) ? dir : pick(true);
         const std::string to = name();
-        const unsigned flags = chance(70) ? 0 : chance(50) ? RENAME_EXCHANGE : RENAME_NOREPLACE;
+        static const unsigned kinds[] = {RENAME_EXCHANGE, RENAME_NOREPLACE, RENAME_WHITEOUT, RENAME_WHITEOUT | RENAME_NOREPLACE};
+        const unsigned flags = chance(60) ? 0 : kinds[below(std::size(kinds))];
         const NodePtr source = at(dir, n), target = at(to_dir, to);
         both("rename", model_.rename(dir, n, to_dir, to, flags),
              [&](Wait w) { return tree.rename(dir->ino, n, to_dir->ino, to, flags, w); }, {dir, to_dir, source, target});
+        if (const NodePtr whiteout = at(dir, n); whiteout && whiteout->ino == Ino{}) {
+          const auto found = both_ways([&](Wait w) { return tree.lookup(dir->ino, n, w); });
+          ASSERT_TRUE(found && *found) << "the whiteout";
+          whiteout->ino = (*found)->ino;
+          known_.push_back(whiteout);
+          copy_times(whiteout);
+        }
         return;
       }
       case 18: {

@@ -41,6 +41,27 @@ TEST(Rename, WhatIsMadeInADirectoryThatWasMovedEmptyLiesUnderItsNewHome) {
   EXPECT_EQ(h.read_path("e/made"), "after");
 }
 
+TEST(Rename, LeavesAWhiteoutWhereItIsAskedTo) {
+  Harness h;
+  h.create(kRootIno, "f", "data");
+  const Ino d = h.mkdir(kRootIno, "d");
+  EXPECT_EQ(code(h.tree().rename(kRootIno, "f", d, "g", RENAME_WHITEOUT | RENAME_EXCHANGE, Wait::yes)), EINVAL);
+  ASSERT_TRUE(h.tree().rename(kRootIno, "f", d, "g", RENAME_WHITEOUT, Wait::yes));
+  ASSERT_TRUE(h.tree().rename(kRootIno, "d", kRootIno, "e", RENAME_WHITEOUT, Wait::yes));
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_EQ(h.read_path("e/g"), "data");
+    for (const char* name : {"f", "d"}) {
+      const Attr whiteout = h.attr(h.walk(name));
+      EXPECT_EQ(whiteout.mode, static_cast<std::uint32_t>(S_IFCHR)) << name;
+      EXPECT_EQ(whiteout.rdev, 0u);
+      EXPECT_EQ(whiteout.nlink, 1u);
+    }
+    EXPECT_EQ(h.list(kRootIno).size(), 3u);
+    EXPECT_EQ(h.tree().counts().others, 2u);
+    h.remount();
+  }
+}
+
 TEST(Rename, ASmallFileTakesItsBlocksAlongAndALargeOneLeavesThem) {
   Harness h;
   h.create(kRootIno, "small", std::string(100'000, 's'));
