@@ -4,6 +4,7 @@
 #include <linux/fuse.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -11,6 +12,7 @@
 
 #include "fuse/handlers.h"
 #include "fuse/kernel_mount.h"
+#include "fuse/statx.h"
 #include "fuse/stop_signals.h"
 
 namespace lsmfs {
@@ -153,8 +155,11 @@ Result<void> FuseMount::loop() {
 void FuseMount::process(fuse_buf& buffer) {
   const fuse_in_header& header = header_of(buffer);
   counts_[std::min<std::size_t>(header.opcode, kKinds - 1)].fetch_add(1, std::memory_order_relaxed);
+  // What libfuse does not know, or not in every version.
   if (header.opcode == FUSE_SYNCFS) {
-    sync_file_system(header.unique);  // libfuse does not know it
+    sync_file_system(header.unique);
+  } else if (header.opcode == kStatxOpcode) {
+    statx(header.unique, Ino{header.nodeid});
   } else {
     context_.drops_privileges = drops_privileges(header);
     fuse_session_process_buf(session_.get(), &buffer);
@@ -164,14 +169,31 @@ void FuseMount::process(fuse_buf& buffer) {
 void FuseMount::sync_file_system(std::uint64_t unique) {
   workers_.submit([this, unique] {
     const auto synced = context_.tree.sync();
-    fuse_out_header reply{};
-    reply.len = sizeof reply;
-    reply.error = synced ? 0 : -reply_code(synced.error());
-    reply.unique = unique;
-    if (write(fuse_session_fd(session_.get()), &reply, sizeof reply) < 0 && errno != ENOENT && errno != ENODEV) {
-      options_.notice(make_error(errno, "reply to sync").message());
-    }
+    reply(unique, synced ? 0 : reply_code(synced.error()), {});
   });
+}
+
+void FuseMount::statx(std::uint64_t unique, Ino ino) {
+  const auto answer = [this, unique](const Result<Attr>& attr) {
+    if (!attr) return reply(unique, reply_code(attr.error()), {});
+    const StatxReply body = to_statx(*attr);
+    reply(unique, 0, {reinterpret_cast<const std::byte*>(&body), sizeof body});
+  };
+  const auto attr = context_.tree.getattr(ino, Wait::no);
+  if (attr || attr.error().code != EAGAIN) return answer(attr);
+  workers_.submit([this, ino, answer] { answer(context_.tree.getattr(ino, Wait::yes)); });
+}
+
+void FuseMount::reply(std::uint64_t unique, int error, Bytes body) {
+  fuse_out_header header{};
+  header.len = static_cast<std::uint32_t>(sizeof header + body.size());
+  header.error = -error;
+  header.unique = unique;
+  const iovec parts[2] = {{&header, sizeof header}, {const_cast<std::byte*>(body.data()), body.size()}};
+  // ENOENT: the caller was killed meanwhile. ENODEV: unmounted.
+  if (writev(fuse_session_fd(session_.get()), parts, 2) < 0 && errno != ENOENT && errno != ENODEV) {
+    options_.notice(make_error(errno, "reply to the kernel").message());
+  }
 }
 
 }  // namespace lsmfs

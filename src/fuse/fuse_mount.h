@@ -39,6 +39,8 @@ class FuseMount : public Mount {
   Result<void> loop();
   void process(fuse_buf& buffer);
   void sync_file_system(std::uint64_t unique);
+  void statx(std::uint64_t unique, Ino ino);
+  void reply(std::uint64_t unique, int error, Bytes body);
   bool still_mounted() const;
 
   MountOptions options_;

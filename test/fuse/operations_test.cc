@@ -414,6 +414,31 @@ TEST_F(Operations, HolesAndCopiesAreThoseOfANativeFileSystem) {
   std::filesystem::remove_all(place);
 }
 
+TEST_F(Operations, TheTimeOfBirthIsThere) {
+  struct statx before {}, after {};
+  ASSERT_EQ(write_file(path("f"), "data"), 0);
+  ASSERT_EQ(::statx(AT_FDCWD, path("f").c_str(), 0, STATX_BASIC_STATS | STATX_BTIME, &before), 0);
+  if (mounted_->requests(52) == 0) GTEST_SKIP() << "the kernel asks no FUSE daemon for it (before 6.6)";
+  EXPECT_TRUE(before.stx_mask & STATX_BTIME);
+  EXPECT_GT(before.stx_btime.tv_sec, 1'700'000'000);
+  EXPECT_EQ(before.stx_size, 4u);
+  EXPECT_EQ(before.stx_mode, S_IFREG | 0644);
+  ::usleep(10'000);
+  ASSERT_EQ(write_file(path("f"), "more"), 0);
+  ASSERT_EQ(::chmod(path("f").c_str(), 0600), 0);
+  ASSERT_EQ(::statx(AT_FDCWD, path("f").c_str(), 0, STATX_BASIC_STATS | STATX_BTIME, &after), 0);
+  EXPECT_EQ(after.stx_btime.tv_sec, before.stx_btime.tv_sec);
+  EXPECT_EQ(after.stx_btime.tv_nsec, before.stx_btime.tv_nsec);
+  EXPECT_EQ(after.stx_mode, S_IFREG | 0600);
+  // What a device file and a directory say, as stat(2) does.
+  ASSERT_EQ(::mknod(path("device").c_str(), S_IFCHR | 0600, makedev(300, 70'000)), 0);
+  ASSERT_EQ(::statx(AT_FDCWD, path("device").c_str(), 0, STATX_BTIME | STATX_BASIC_STATS, &after), 0);
+  EXPECT_EQ(after.stx_rdev_major, 300u);
+  EXPECT_EQ(after.stx_rdev_minor, 70'000u);
+  ASSERT_EQ(::statx(AT_FDCWD, mounted_->root().c_str(), 0, STATX_BTIME | STATX_BASIC_STATS, &after), 0);
+  EXPECT_TRUE(S_ISDIR(after.stx_mode));
+}
+
 TEST_F(Operations, TheKernelChecksPermissions) {
   ASSERT_EQ(write_file(path("secret"), "s"), 0);
   ASSERT_EQ(::chmod(path("secret").c_str(), 0600), 0);
