@@ -111,7 +111,7 @@ class Tree {
   virtual Result<void> close() = 0;
 
   // ---- inodes. Functions that give an Attr of a named inode to a caller who will hold on to it
-  // (lookup, make, link, readdir with `plus`) raise its lookup count by one.
+  // (lookup, make, make_unnamed, link, readdir with `plus`) raise its lookup count by one.
   virtual Result<std::optional<Attr>> lookup(Ino dir, std::string_view name, Wait wait) = 0;  // nullopt: no such name
   virtual void forget(Ino ino, std::uint64_t lookups) = 0;
   virtual Result<Attr> getattr(Ino ino, Wait wait) = 0;
@@ -121,6 +121,8 @@ class Tree {
   // ---- names. ENOENT when the directory has been removed, ENAMETOOLONG, EEXIST, ENOTDIR, ...
   // make: any kind by the type bits of mode: file, directory, symlink, device, fifo, socket.
   virtual Result<Attr> make(Ino dir, std::string_view name, const NewInode& inode, Wait wait) = 0;
+  // A file without a name (O_TMPFILE) that lies near those of `dir`; link() may give it one while it is in use.
+  virtual Result<Attr> make_unnamed(Ino dir, const NewInode& inode, Wait wait) = 0;
   virtual Result<Attr> link(Ino ino, Ino dir, std::string_view name, Wait wait) = 0;
   virtual Result<void> unlink(Ino dir, std::string_view name, Wait wait) = 0;  // EISDIR
   virtual Result<void> rmdir(Ino dir, std::string_view name, Wait wait) = 0;   // ENOTDIR, ENOTEMPTY

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <linux/fuse.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <sys/eventfd.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -12,7 +13,7 @@
 
 #include "fuse/handlers.h"
 #include "fuse/kernel_mount.h"
-#include "fuse/statx.h"
+#include "fuse/newer.h"
 #include "fuse/stop_signals.h"
 
 namespace lsmfs {
@@ -160,6 +161,8 @@ void FuseMount::process(fuse_buf& buffer) {
     sync_file_system(header.unique);
   } else if (header.opcode == kStatxOpcode) {
     statx(header.unique, Ino{header.nodeid});
+  } else if (header.opcode == kTmpfileOpcode) {
+    tmpfile(header);
   } else {
     context_.drops_privileges = drops_privileges(header);
     fuse_session_process_buf(session_.get(), &buffer);
@@ -175,7 +178,10 @@ void FuseMount::sync_file_system(std::uint64_t unique) {
 
 void FuseMount::statx(std::uint64_t unique, Ino ino) {
   const auto answer = [this, unique](const Result<Attr>& attr) {
-    if (!attr) return reply(unique, reply_code(attr.error()), {});
+    if (!attr) {
+      reply(unique, reply_code(attr.error()), {});
+      return;
+    }
     const StatxReply body = to_statx(*attr);
     reply(unique, 0, {reinterpret_cast<const std::byte*>(&body), sizeof body});
   };
@@ -184,16 +190,34 @@ void FuseMount::statx(std::uint64_t unique, Ino ino) {
   workers_.submit([this, ino, answer] { answer(context_.tree.getattr(ino, Wait::yes)); });
 }
 
-void FuseMount::reply(std::uint64_t unique, int error, Bytes body) {
+void FuseMount::tmpfile(const fuse_in_header& request) {
+  NewInode inode;
+  inode.mode = S_IFREG | tmpfile_mode(request);
+  inode.uid = request.uid;
+  inode.gid = request.gid;
+  workers_.submit([this, inode, unique = request.unique, dir = Ino{request.nodeid}] {
+    const auto made = context_.tree.make_unnamed(dir, inode, Wait::yes);
+    if (!made) {
+      reply(unique, reply_code(made.error()), {});
+      return;
+    }
+    const TmpfileReply body = to_tmpfile(*made);
+    if (reply(unique, 0, {reinterpret_cast<const std::byte*>(&body), sizeof body}) == ENOENT) {
+      context_.tree.forget(made->ino, 1);
+    }
+  });
+}
+
+int FuseMount::reply(std::uint64_t unique, int error, Bytes body) {
   fuse_out_header header{};
   header.len = static_cast<std::uint32_t>(sizeof header + body.size());
   header.error = -error;
   header.unique = unique;
   const iovec parts[2] = {{&header, sizeof header}, {const_cast<std::byte*>(body.data()), body.size()}};
-  // ENOENT: the caller was killed meanwhile. ENODEV: unmounted.
-  if (writev(fuse_session_fd(session_.get()), parts, 2) < 0 && errno != ENOENT && errno != ENODEV) {
-    options_.notice(make_error(errno, "reply to the kernel").message());
-  }
+  if (writev(fuse_session_fd(session_.get()), parts, 2) >= 0) return 0;
+  const int refused = errno;
+  if (refused != ENOENT && refused != ENODEV) options_.notice(make_error(refused, "reply to the kernel").message());
+  return refused;
 }
 
 }  // namespace lsmfs

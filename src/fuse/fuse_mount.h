@@ -15,6 +15,8 @@
 #include "fuse/workers.h"
 #include "lsmfs/fuse.h"
 
+struct fuse_in_header;
+
 namespace lsmfs {
 
 class FuseMount : public Mount {
@@ -40,7 +42,9 @@ class FuseMount : public Mount {
   void process(fuse_buf& buffer);
   void sync_file_system(std::uint64_t unique);
   void statx(std::uint64_t unique, Ino ino);
-  void reply(std::uint64_t unique, int error, Bytes body);
+  void tmpfile(const fuse_in_header& request);
+  // 0, or the errno with which the kernel refused it: ENOENT when the caller was killed meanwhile.
+  int reply(std::uint64_t unique, int error, Bytes body);
   bool still_mounted() const;
 
   MountOptions options_;

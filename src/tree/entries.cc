@@ -6,6 +6,8 @@ namespace {
 
 // What the log and the tables may need for one more entry, generously; for the check of free space.
 constexpr std::size_t kEntryRoom = 16 * KiB;
+// Stands in the home of a file that was made without a name.
+constexpr std::string_view kUnnamed = "#";
 
 bool supported_type(std::uint32_t mode) {
   return S_ISREG(mode) || S_ISDIR(mode) || S_ISLNK(mode) || S_ISCHR(mode) || S_ISBLK(mode) || S_ISFIFO(mode) ||
@@ -39,8 +41,8 @@ Result<Attr> LsmTree::make(Ino dir_ino, std::string_view name, const NewInode& w
   return inode.record.attr();
 }
 
-// Makes an inode and its entry, which must not exist.
-Inode& LsmTree::add(Inode& dir, std::string_view name, const NewInode& what, const Time& now) {
+// An inode that is not in the table yet and has no place.
+Inode LsmTree::new_inode(const Inode& dir, const NewInode& what, const Time& now) {
   Inode made;
   Record& record = made.record;
   record.ino = state_.next_ino;
@@ -60,6 +62,12 @@ Inode& LsmTree::add(Inode& dir, std::string_view name, const NewInode& what, con
   }
   record.atime = record.mtime = record.ctime = record.btime = now;
   made.parent = dir.ino();
+  return made;
+}
+
+// Makes an inode and its entry, which must not exist.
+Inode& LsmTree::add(Inode& dir, std::string_view name, const NewInode& what, const Time& now) {
+  Inode made = new_inode(dir, what, now);
   made.dir_home = dir.shared_home();
   made.name = name;
   Inode& inode = inodes_.insert(std::move(made));
@@ -74,6 +82,23 @@ Inode& LsmTree::add(Inode& dir, std::string_view name, const NewInode& what, con
   return inode;
 }
 
+Result<Attr> LsmTree::make_unnamed(Ino dir_ino, const NewInode& what, Wait wait) {
+  LSMFS_ASSIGN(const Lock lock, acquire_for_change(wait));
+  LSMFS_ASSIGN(Inode * dir, find_directory(dir_ino));
+  if (!S_ISREG(what.mode)) return make_error(EINVAL, "");
+  LSMFS_TRY(need_room(kEntryRoom));
+  Inode made = new_inode(*dir, what, Time::now());
+  made.record.nlink = 0;
+  // Unique by its number, whatever the name in it.
+  made.record.home = keys::child_home(*dir->shared_home(), kUnnamed, made.ino());
+  made.place = Inode::Place::orphan;
+  made.linkable = true;
+  made.lookups = 1;
+  Inode& inode = inodes_.insert(std::move(made));
+  changed(inode);
+  return inode.record.attr();
+}
+
 Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wait) {
   LSMFS_ASSIGN(const Lock lock, acquire_for_change(wait));
   LSMFS_ASSIGN(Inode * inode, find(ino));
@@ -82,7 +107,7 @@ Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wai
   const Loaded loaded{*this, existing};
   if (existing) return make_error(EEXIST, "");
   if (inode->record.is_directory()) return make_error(EPERM, "");
-  if (inode->removed()) return make_error(ENOENT, "");
+  if (inode->removed() && !inode->linkable) return make_error(ENOENT, "");
   if (inode->record.nlink >= kLinkMax) return make_error(EMLINK, "");
   LSMFS_TRY(need_room(kEntryRoom));
 
@@ -97,10 +122,22 @@ Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wai
     inode->dir_home.reset();
     inode->name.clear();
   }
+  if (inode->removed()) {
+    // Its first name. What it holds stays where it is.
+    if (inode->has_row) batch().erase(Family::names, keys::orphan(ino));
+    inode->has_row = inode->linkable = false;
+    inode->place = Inode::Place::named;
+    inode->dir_home = dir->shared_home();
+    inode->name = name;
+    inode->parent = dir_ino;
+    if (!inode->record.has_rows_below()) inode->record.home.clear();
+    count(inode->record, +1);
+  } else {
+    batch().put(Family::names, keys::entry(*dir->shared_home(), name), link_row);
+  }
   ++inode->record.nlink;
   inode->record.ctime = now;
   changed(*inode);
-  batch().put(Family::names, keys::entry(*dir->shared_home(), name), link_row);
   entry_changed(*dir, name, ino);
   touch(dir->record, now);
   ++dir->record.size;

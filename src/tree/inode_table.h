@@ -28,6 +28,7 @@ struct Inode {
   Record record;
   Place place = Place::named;
   bool has_row = false;          // orphan: a commit has written its row
+  bool linkable = false;         // orphan: it was made without a name, and may get one
   // The last groups that change its record, its blocks, (a directory) its entries, and the rows of its
   // extended attributes.
   std::uint64_t record_group = 0, blocks_group = 0, entries_group = 0, xattrs_group = 0;

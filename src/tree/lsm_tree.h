@@ -53,6 +53,7 @@ class LsmTree final : public Tree {
   Result<Attr> setattr(Ino ino, const AttrChange& change, Wait wait) override;
   Result<std::string> readlink(Ino ino, Wait wait) override;
   Result<Attr> make(Ino dir, std::string_view name, const NewInode& inode, Wait wait) override;
+  Result<Attr> make_unnamed(Ino dir, const NewInode& inode, Wait wait) override;
   Result<Attr> link(Ino ino, Ino dir, std::string_view name, Wait wait) override;
   Result<void> unlink(Ino dir, std::string_view name, Wait wait) override;
   Result<void> rmdir(Ino dir, std::string_view name, Wait wait) override;
@@ -129,6 +130,7 @@ class LsmTree final : public Tree {
   static void touch(Record& directory, const Time& now) { directory.mtime = directory.ctime = now; }
 
   // ---- names (entries.cc)
+  Inode new_inode(const Inode& dir, const NewInode& what, const Time& now);
   Inode& add(Inode& dir, std::string_view name, const NewInode& what, const Time& now);
   void remove_name(Inode& dir, std::string_view name, Inode& inode, const Time& now);
   Result<void> remove(Ino dir, std::string_view name, bool directory, Wait wait);

@@ -190,6 +190,21 @@ Result<Attr> MemoryTree::make(Ino dir, std::string_view name, const NewInode& in
   return nodes_.emplace(ino, std::move(n)).first->second.attr;
 }
 
+Result<Attr> MemoryTree::make_unnamed(Ino dir, const NewInode& inode, Wait wait) {
+  std::lock_guard lock(mutex_);
+  LSMFS_TRY(enter("make_unnamed", wait));
+  LSMFS_TRY(directory(dir));
+  const Ino ino{next_ino_++};
+  Node n;
+  n.attr.ino = ino;
+  n.attr.mode = inode.mode;
+  n.attr.uid = inode.uid;
+  n.attr.gid = inode.gid;
+  n.attr.atime = n.attr.mtime = n.attr.ctime = n.attr.btime = Time::now();
+  n.lookups = 1;
+  return nodes_.emplace(ino, std::move(n)).first->second.attr;
+}
+
 Result<Attr> MemoryTree::link(Ino ino, Ino dir, std::string_view name, Wait wait) {
   std::lock_guard lock(mutex_);
   LSMFS_TRY(enter("link", wait));

@@ -31,6 +31,7 @@ class MemoryTree : public Tree {
   Result<Attr> setattr(Ino ino, const AttrChange& change, Wait wait) override;
   Result<std::string> readlink(Ino ino, Wait wait) override;
   Result<Attr> make(Ino dir, std::string_view name, const NewInode& inode, Wait wait) override;
+  Result<Attr> make_unnamed(Ino dir, const NewInode& inode, Wait wait) override;
   Result<Attr> link(Ino ino, Ino dir, std::string_view name, Wait wait) override;
   Result<void> unlink(Ino dir, std::string_view name, Wait wait) override;
   Result<void> rmdir(Ino dir, std::string_view name, Wait wait) override;

@@ -439,6 +439,30 @@ TEST_F(Operations, TheTimeOfBirthIsThere) {
   EXPECT_TRUE(S_ISDIR(after.stx_mode));
 }
 
+TEST_F(Operations, AFileWithoutANameCanGetOne) {
+  ASSERT_EQ(::mkdir(path("d").c_str(), 0755), 0);
+  const int fd = ::open(path("d").c_str(), O_TMPFILE | O_RDWR, 0640);
+  if (fd < 0 && errno == EOPNOTSUPP) GTEST_SKIP() << "the kernel knows no TMPFILE of FUSE (before 6.2)";
+  ASSERT_GE(fd, 0) << strerror(errno);
+  EXPECT_EQ(::write(fd, "data", 4), 4);
+  struct stat out {};
+  ASSERT_EQ(::fstat(fd, &out), 0);
+  EXPECT_EQ(out.st_nlink, 0u);
+  EXPECT_EQ(out.st_mode, S_IFREG | 0640u);
+  EXPECT_EQ(names("d").size(), 2u) << "the dots";
+  ASSERT_EQ(::linkat(fd, "", AT_FDCWD, path("d/named").c_str(), AT_EMPTY_PATH), 0) << strerror(errno);
+  ASSERT_EQ(::fstat(fd, &out), 0);
+  EXPECT_EQ(out.st_nlink, 1u);
+  ::close(fd);
+  EXPECT_EQ(read_file(path("d/named")), "data");
+  const int gone = ::open(path("d").c_str(), O_TMPFILE | O_RDWR | O_EXCL, 0600);
+  ASSERT_GE(gone, 0);
+  EXPECT_EQ(result_of(::linkat(gone, "", AT_FDCWD, path("d/never").c_str(), AT_EMPTY_PATH)), ENOENT);
+  ::close(gone);
+  for (int i = 0; i < 200 && tree_.inodes() > 3; ++i) ::usleep(10'000);
+  EXPECT_EQ(tree_.inodes(), 3u) << "the root, d and d/named";
+}
+
 TEST_F(Operations, TheKernelChecksPermissions) {
   ASSERT_EQ(write_file(path("secret"), "s"), 0);
   ASSERT_EQ(::chmod(path("secret").c_str(), 0600), 0);

@@ -44,7 +44,8 @@ int Model::link(const NodePtr& node, const NodePtr& dir, const std::string& name
   if (dir->nlink == 0) return ENOENT;
   if (dir->entries.contains(name)) return EEXIST;
   if (node->is_directory()) return EPERM;
-  if (node->nlink == 0) return ENOENT;
+  if (node->nlink == 0 && !node->linkable) return ENOENT;
+  node->linkable = false;
   ++node->nlink;
   dir->entries[name] = node;
   return 0;

@@ -19,6 +19,7 @@ struct Node {
   Time mtime, ctime;   // taken over from the tree after each operation: what must survive
   std::map<std::string, std::string> xattrs;
   std::map<std::string, std::shared_ptr<Node>> entries;
+  bool linkable = false;  // made without a name, and without one so far
   bool is_directory() const { return S_ISDIR(mode); }
 };
 using NodePtr = std::shared_ptr<Node>;

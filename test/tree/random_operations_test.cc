@@ -87,7 +87,7 @@ class Driver {
     Tree& tree = harness_.tree();
     const NodePtr dir = pick(true);
     const std::string n = name();
-    switch (below(24)) {
+    switch (below(25)) {
       case 0: case 1: case 2: case 3: {
         static const std::uint32_t kinds[] = {S_IFREG, S_IFREG, S_IFREG, S_IFDIR, S_IFDIR, S_IFLNK, S_IFIFO, S_IFCHR, S_IFSOCK};
         const std::uint32_t mode = kinds[below(std::size(kinds))] | (0600 + static_cast<std::uint32_t>(below(64)));
@@ -190,6 +190,23 @@ class Driver {
         const std::uint64_t length = 1 + (chance(50) ? below(30'000) : kBlockSize * (1 + below(10)) - 1);
         both("fallocate", model_.fallocate(node, mode, offset, length),
              [&](Wait w) { return tree.fallocate(node->ino, mode, ByteOffset{offset}, ByteCount{length}, w); }, {node});
+        return;
+      }
+      case 23: {
+        if (dir->nlink == 0) return;
+        const auto got = both_ways([&](Wait w) {
+          return tree.make_unnamed(dir->ino, {.mode = S_IFREG | 0600, .uid = 7, .gid = 8}, w);
+        });
+        ASSERT_TRUE(got);
+        NodePtr made = std::make_shared<Node>();
+        made->ino = got->ino;
+        made->mode = S_IFREG | 0600;
+        made->uid = 7;
+        made->gid = dir->mode & S_ISGID ? dir->gid : 8;
+        made->linkable = true;
+        known_.push_back(made);
+        copy_times(made);
+        ++changes_;
         return;
       }
       case 22: {

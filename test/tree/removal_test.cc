@@ -63,5 +63,52 @@ TEST(Removal, AnEmptyOpenFileLeavesNoRowAtAll) {
   EXPECT_EQ(h.rows(Family::names), before);
 }
 
+TEST(Unnamed, GetsANameOrGoesAway) {
+  Harness h;
+  const std::uint64_t names = h.rows(Family::names), blocks = h.rows(Family::blocks);
+  const auto make = [&](const std::string& data) {
+    const Ino ino = h.tree().make_unnamed(kRootIno, {.mode = S_IFREG | 0600}, Wait::yes)->ino;
+    if (!data.empty()) h.write(ino, 0, data);
+    return ino;
+  };
+  const Ino kept = make("kept"), empty = make(""), dropped = make("dropped");
+  const Ino crashed = make(std::string(50'000, 'c'));
+  EXPECT_EQ(h.attr(kept).nlink, 0u);
+  EXPECT_TRUE(h.list(kRootIno).empty());
+  ASSERT_TRUE(h.tree().sync());  // they have rows now
+  for (const auto& [ino, name] : {std::pair{kept, "kept"}, std::pair{empty, "empty"}}) {
+    ASSERT_TRUE(h.tree().link(ino, kRootIno, name, Wait::yes));
+    EXPECT_EQ(h.attr(ino).nlink, 1u);
+  }
+  ASSERT_TRUE(h.tree().link(kept, kRootIno, "second", Wait::yes));
+  ASSERT_TRUE(h.tree().link(empty, kRootIno, "third", Wait::yes));
+  h.write(empty, 0, "not any more");
+  h.tree().forget(dropped, 1);
+  EXPECT_EQ(code(h.tree().link(dropped, kRootIno, "late", Wait::yes)), ESTALE);
+  EXPECT_EQ(h.read(crashed), std::string(50'000, 'c'));
+  ASSERT_TRUE(h.tree().sync());
+  h.crash();
+  EXPECT_EQ(h.list(kRootIno), (std::vector<std::string>{"empty", "kept", "second", "third"}));
+  EXPECT_EQ(h.read_path("kept"), "kept");
+  EXPECT_EQ(h.read_path("second"), "kept");
+  EXPECT_EQ(h.read_path("third"), "not any more");
+  EXPECT_EQ(h.tree().counts().regular, 2u);
+  for (const char* name : {"kept", "second", "empty", "third"}) {
+    h.tree().forget(h.walk(name), 100);
+    ASSERT_TRUE(h.tree().unlink(kRootIno, name, Wait::yes));
+  }
+  h.remount();
+  EXPECT_EQ(h.rows(Family::names), names);
+  EXPECT_EQ(h.rows(Family::blocks), blocks);
+}
+
+// A name that was taken away cannot come back.
+TEST(Unnamed, OnlyWhatNeverHadAName) {
+  Harness h;
+  const Ino f = h.create(kRootIno, "f");
+  ASSERT_TRUE(h.tree().unlink(kRootIno, "f", Wait::yes));
+  EXPECT_EQ(code(h.tree().link(f, kRootIno, "g", Wait::yes)), ENOENT);
+}
+
 }  // namespace
 }  // namespace lsmfs::test

@@ -1,6 +1,9 @@
-// STATX, which Linux 6.6 and newer send when somebody asks for the time of birth, and libfuse before
-// 3.18 does not know. The structures are those of linux/fuse.h, whose older versions lack them.
+// Requests that libfuse does not know in every version: TMPFILE (Linux 6.2, libfuse 3.17), and STATX (6.6,
+// 3.18), which is sent when somebody asks for the time of birth. The structures are those of
+// linux/fuse.h, whose older versions lack some.
 #pragma once
+
+#include <linux/fuse.h>
 
 #include <cstdint>
 
@@ -8,6 +11,7 @@
 
 namespace lsmfs {
 
+inline constexpr std::uint32_t kTmpfileOpcode = 51;
 inline constexpr std::uint32_t kStatxOpcode = 52;
 
 struct StatxTime {
@@ -34,5 +38,14 @@ struct StatxReply {
 static_assert(sizeof(StatxReply) == 32 + 256);
 
 StatxReply to_statx(const Attr& attr);
+
+struct TmpfileReply {
+  fuse_entry_out entry;
+  fuse_open_out open;
+};
+
+// The permission bits that a TMPFILE asks for, with the umask applied. Must hold: the message is whole.
+std::uint32_t tmpfile_mode(const fuse_in_header& request);
+TmpfileReply to_tmpfile(const Attr& attr);
 
 }  // namespace lsmfs

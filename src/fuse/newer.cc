@@ -1,0 +1,67 @@
+#include "fuse/newer.h"
+
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <cstring>
+
+#include "fuse/attributes.h"
+
+namespace lsmfs {
+namespace {
+
+StatxTime to_statx(const Time& time) { return {time.seconds, time.nanoseconds, 0}; }
+
+}  // namespace
+
+StatxReply to_statx(const Attr& attr) {
+  StatxReply out{};
+  out.valid_seconds = static_cast<std::uint64_t>(kForever);
+  out.mask = STATX_BASIC_STATS | STATX_BTIME;
+  out.block_size = kBlockSize;
+  out.nlink = attr.nlink;
+  out.uid = attr.uid;
+  out.gid = attr.gid;
+  out.mode = static_cast<std::uint16_t>(attr.mode);
+  out.ino = attr.ino.v;
+  out.size = attr.size;
+  out.blocks = attr.blocks;
+  out.atime = to_statx(attr.atime);
+  out.btime = to_statx(attr.btime);
+  out.ctime = to_statx(attr.ctime);
+  out.mtime = to_statx(attr.mtime);
+  out.rdev_major = major(attr.rdev);
+  out.rdev_minor = minor(attr.rdev);
+  return out;
+}
+
+std::uint32_t tmpfile_mode(const fuse_in_header& request) {
+  fuse_create_in body;
+  std::memcpy(&body, reinterpret_cast<const char*>(&request) + sizeof request, sizeof body);
+  return body.mode & 07777;
+}
+
+TmpfileReply to_tmpfile(const Attr& attr) {
+  TmpfileReply out{};
+  out.entry.nodeid = attr.ino.v;
+  out.entry.entry_valid = out.entry.attr_valid = static_cast<std::uint64_t>(kForever);
+  fuse_attr& a = out.entry.attr;
+  a.ino = attr.ino.v;
+  a.size = attr.size;
+  a.blocks = attr.blocks;
+  a.atime = static_cast<std::uint64_t>(attr.atime.seconds);
+  a.mtime = static_cast<std::uint64_t>(attr.mtime.seconds);
+  a.ctime = static_cast<std::uint64_t>(attr.ctime.seconds);
+  a.atimensec = attr.atime.nanoseconds;
+  a.mtimensec = attr.mtime.nanoseconds;
+  a.ctimensec = attr.ctime.nanoseconds;
+  a.mode = attr.mode;
+  a.nlink = attr.nlink;
+  a.uid = attr.uid;
+  a.gid = attr.gid;
+  a.blksize = kBlockSize;
+  out.open.open_flags = FOPEN_KEEP_CACHE;
+  return out;
+}
+
+}  // namespace lsmfs
