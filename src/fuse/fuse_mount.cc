@@ -164,7 +164,7 @@ void FuseMount::process(fuse_buf& buffer) {
   } else if (header.opcode == kTmpfileOpcode) {
     tmpfile(header);
   } else {
-    context_.drops_privileges = drops_privileges(header);
+    context_.drops_privileges = privileges_.drops(header);
     fuse_session_process_buf(session_.get(), &buffer);
   }
 }

@@ -50,6 +50,7 @@ class FuseMount : public Mount {
   MountOptions options_;
   Workers workers_;
   Context context_;
+  PrivilegeWatch privileges_;
   std::unique_ptr<LatencyHold> latency_;
   std::unique_ptr<fuse_session, CloseSession> session_;
   std::string device_;  // "major:minor" of the mount

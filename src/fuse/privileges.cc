@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 namespace lsmfs {
@@ -28,12 +29,20 @@ Body body_of(const fuse_in_header& request) {
 
 }  // namespace
 
-bool drops_privileges(const fuse_in_header& request) {
+bool PrivilegeWatch::drops(const fuse_in_header& request) {
   if (request.opcode == FUSE_WRITE) return body_of<fuse_write_in>(request).write_flags & kWriteKillSuidgid;
+  if (request.opcode == FUSE_REMOVEXATTR) {
+    const char* name = reinterpret_cast<const char*>(&request) + sizeof request;
+    without_capability_ = std::strcmp(name, "security.capability") == 0 ? request.nodeid : 0;
+    return false;
+  }
   if (request.opcode != FUSE_SETATTR) return false;
+  const bool capability_gone = std::exchange(without_capability_, 0) == request.nodeid;
   const std::uint32_t valid = body_of<fuse_setattr_in>(request).valid;
-  // Every change of hands, also chown(-1, -1), of which nothing is left but the request.
-  return valid == 0 || (valid & (FATTR_UID | FATTR_GID | kSetattrKillSuidgid)) != 0;
+  // Every change of hands, also chown(-1, -1), of which nothing is left but the request. Such a request
+  // also follows when the kernel has removed a capability before a write; that says by itself what it drops.
+  if (valid == 0) return !capability_gone;
+  return (valid & (FATTR_UID | FATTR_GID | kSetattrKillSuidgid)) != 0;
 }
 
 namespace {

@@ -17,9 +17,15 @@ struct fuse_in_header;
 
 namespace lsmfs {
 
-// Whether `request`, as it came from the kernel, takes such bits away from the file it is about.
-// Must hold: the message is whole.
-bool drops_privileges(const fuse_in_header& request);
+// Sees all requests as they come from the kernel, in their order. Not thread-safe.
+class PrivilegeWatch {
+ public:
+  // Whether `request` takes such bits away from the file it is about. Must hold: the message is whole.
+  bool drops(const fuse_in_header& request);
+
+ private:
+  std::uint64_t without_capability_ = 0;  // the file whose security.capability was removed last
+};
 
 // What is left of a file's mode then, by the rules of the kernel's setattr_should_drop_suidgid: a
 // directory keeps its bits; set-group-id without group execution, which once meant mandatory
