@@ -6,8 +6,8 @@
 #include "fuse/facts_ioctl.h"
 
 // What is not in the table: create (the kernel then sends MKNOD, and since it goes on with an OPEN
-// learns that it need not send any, nor RELEASE), flush, release, releasedir, access, locks (the kernel keeps them by
-// itself).
+// learns that it need not send any, nor RELEASE), flush, release, releasedir, access, locks (the kernel
+// keeps them by itself).
 
 namespace lsmfs {
 namespace {
