@@ -121,10 +121,22 @@ class LsmTree final : public Tree {
   void erase_removed(Inode& inode);     // the rows of an inode without name and lookups
   void erase_xattr_rows(Inode& inode);  // and forgets the attributes (xattrs.cc)
   // Drops an inode that was loaded for one operation when that operation ends, unless it is in use.
-  struct Loaded {
-    LsmTree& tree;
-    Inode* inode = nullptr;
-    ~Loaded() { tree.drop_if_unused(inode); }
+  class Loaded {
+   public:
+    Loaded(LsmTree& tree, Inode* inode) : tree_(tree), inode_(inode) {
+      if (inode_) ++inode_->lookups;  // a commit in the middle of the operation would drop it otherwise
+    }
+    ~Loaded() {
+      if (!inode_) return;
+      --inode_->lookups;
+      tree_.drop_if_unused(inode_);
+    }
+    Loaded(const Loaded&) = delete;
+    Loaded& operator=(const Loaded&) = delete;
+
+   private:
+    LsmTree& tree_;
+    Inode* inode_;
   };
   Batch& batch() { return open_->batch; }
   static void touch(Record& directory, const Time& now) { directory.mtime = directory.ctime = now; }

@@ -41,6 +41,20 @@ TEST(Rename, WhatIsMadeInADirectoryThatWasMovedEmptyLiesUnderItsNewHome) {
   EXPECT_EQ(h.read_path("e/made"), "after");
 }
 
+// Its blocks are read from the store first, and the commit that this takes lets go of what nobody uses.
+TEST(Rename, OfAFileThatNobodyUsesAndNoCommitHasWritten) {
+  Harness h;
+  const Ino f = h.create(kRootIno, "f", std::string(10'000, 'f'));
+  const Ino g = h.create(kRootIno, "g", std::string(10'000, 'g'));
+  h.tree().forget(f, 1);
+  h.tree().forget(g, 1);
+  ASSERT_TRUE(h.tree().rename(kRootIno, "f", kRootIno, "g", RENAME_EXCHANGE, Wait::yes));
+  EXPECT_EQ(h.read_path("f"), std::string(10'000, 'g'));
+  EXPECT_EQ(h.read_path("g"), std::string(10'000, 'f'));
+  h.remount();
+  EXPECT_EQ(h.read_path("f"), std::string(10'000, 'g'));
+}
+
 TEST(Rename, LeavesAWhiteoutWhereItIsAskedTo) {
   Harness h;
   h.create(kRootIno, "f", "data");
