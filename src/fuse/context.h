@@ -19,7 +19,7 @@
 namespace lsmfs {
 
 struct Context {
-  KillprivOffer killpriv;  // first: accept_killpriv
+  KillprivOffer killpriv;
   Tree& tree;
   Workers& workers;
   std::function<std::string()> info_json;

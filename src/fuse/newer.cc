@@ -3,9 +3,8 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-#include <cstring>
-
 #include "fuse/attributes.h"
+#include "fuse/message.h"
 
 namespace lsmfs {
 namespace {
@@ -36,9 +35,7 @@ StatxReply to_statx(const Attr& attr) {
 }
 
 std::uint32_t tmpfile_mode(const fuse_in_header& request) {
-  fuse_create_in body;
-  std::memcpy(&body, reinterpret_cast<const char*>(&request) + sizeof request, sizeof body);
-  return body.mode & 07777;
+  return body_of<fuse_create_in>(request).mode & 07777;
 }
 
 TmpfileReply to_tmpfile(const Attr& attr) {

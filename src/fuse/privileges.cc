@@ -12,6 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "fuse/context.h"
+#include "fuse/message.h"
+
 namespace lsmfs {
 namespace {
 
@@ -19,13 +22,6 @@ namespace {
 constexpr std::uint32_t kHandleKillprivV2 = 1u << 28;  // INIT
 constexpr std::uint32_t kWriteKillSuidgid = 1u << 2;   // WRITE
 constexpr std::uint32_t kSetattrKillSuidgid = 1u << 11;  // SETATTR
-
-template <class Body>
-Body body_of(const fuse_in_header& request) {
-  Body body;
-  std::memcpy(&body, reinterpret_cast<const char*>(&request) + sizeof request, sizeof body);
-  return body;
-}
 
 }  // namespace
 
@@ -78,9 +74,9 @@ void KillprivOffer::note(const fuse_in_header&) {}
 
 namespace {
 
-// Replies go through here. Must hold: the session's user data begins with the KillprivOffer.
+// Replies go through here. Must hold: the session's user data is a Context.
 ssize_t reply(int fd, iovec* parts, int count, void* user_data) {
-  auto& offer = *static_cast<KillprivOffer*>(user_data);
+  KillprivOffer& offer = static_cast<Context*>(user_data)->killpriv;
   if (!offer.open || count != 2 || parts[1].iov_len < offsetof(fuse_init_out, flags) + sizeof(std::uint32_t)) {
     return writev(fd, parts, count);
   }

@@ -39,7 +39,7 @@ struct KillprivOffer {
 };
 
 // Lets the session's replies pass through where the reply to INIT is made to accept the offer. To be
-// called with the session's descriptor, before the first request; its user data begins with a KillprivOffer.
+// called with the session's descriptor, before the first request; its user data is a Context.
 Result<void> accept_killpriv(fuse_session* session, int fd);
 
 }  // namespace lsmfs

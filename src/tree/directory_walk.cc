@@ -18,7 +18,7 @@ Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const Di
   LSMFS_ASSIGN(Inode * dir, find(ino));
   if (!dir->record.is_directory()) return make_error(ENOTDIR, "");
   if (dir->removed()) return {};  // nothing is left in it, not even the dots
-  if (dir->entries_group > committed_ && !failure_) LSMFS_TRY(commit_all(lock, wait));
+  LSMFS_TRY(settle(lock, dir->entries_group, wait));
   if (!dir->cookies) dir->cookies = std::make_unique<DirCookies>();
   DirCookies& cookies = *dir->cookies;
 

@@ -4,8 +4,6 @@
 namespace lsmfs {
 namespace {
 
-// What the log and the tables may need for one more entry, generously; for the check of free space.
-constexpr std::size_t kEntryRoom = 16 * KiB;
 // Stands in the home of a file that was made without a name.
 constexpr std::string_view kUnnamed = "#";
 
@@ -34,7 +32,7 @@ Result<Attr> LsmTree::make(Ino dir_ino, std::string_view name, const NewInode& w
   if (!supported_type(what.mode)) return make_error(EINVAL, "");
   if (S_ISLNK(what.mode) && what.symlink.size() > kSymlinkMax) return make_error(ENAMETOOLONG, "");
   if (S_ISLNK(what.mode) && what.symlink.empty()) return make_error(ENOENT, "");
-  LSMFS_TRY(need_room(kEntryRoom));
+  LSMFS_TRY(need_room(kRecordRoom));
 
   Inode& inode = add(*dir, name, what, Time::now());
   inode.lookups = 1;
@@ -86,7 +84,7 @@ Result<Attr> LsmTree::make_unnamed(Ino dir_ino, const NewInode& what, Wait wait)
   LSMFS_ASSIGN(const Lock lock, acquire_for_change(wait));
   LSMFS_ASSIGN(Inode * dir, find_directory(dir_ino));
   if (!S_ISREG(what.mode)) return make_error(EINVAL, "");
-  LSMFS_TRY(need_room(kEntryRoom));
+  LSMFS_TRY(need_room(kRecordRoom));
   Inode made = new_inode(*dir, what, Time::now());
   made.record.nlink = 0;
   // Unique by its number, whatever the name in it.
@@ -109,7 +107,7 @@ Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wai
   if (inode->record.is_directory()) return make_error(EPERM, "");
   if (inode->removed() && !inode->linkable) return make_error(ENOENT, "");
   if (inode->record.nlink >= kLinkMax) return make_error(EMLINK, "");
-  LSMFS_TRY(need_room(kEntryRoom));
+  LSMFS_TRY(need_room(kRecordRoom));
 
   const Time now = Time::now();
   const std::string link_row = encode(Link{ino, inode->record.mode & S_IFMT});

@@ -12,13 +12,7 @@ namespace {
 constexpr std::uint64_t kPointEraseMax = 1024;
 constexpr std::int64_t kRelatimeSeconds = 24 * 3600;
 
-std::uint64_t block_count(std::uint64_t size) { return div_up(size, kBlockSize); }
-
 }  // namespace
-
-Result<void> LsmTree::settle(const Lock& lock, const Inode& inode, Wait wait) {
-  return inode.blocks_group > committed_ ? commit_all(lock, wait) : Result<void>();
-}
 
 // Erases rows [from, to), most of which exist.
 void LsmTree::erase_blocks(const std::string& home, BlockIndex from, BlockIndex to) {
@@ -32,11 +26,13 @@ void LsmTree::erase_blocks(const std::string& home, BlockIndex from, BlockIndex 
   for (std::uint64_t i = from.v; i < to.v; ++i) batch().erase(Family::blocks, keys::block(home, BlockIndex{i}));
 }
 
-// The rows [from, to) of a file that exist; without `values` their keys only. Must hold: settled.
-Result<LsmTree::Rows> LsmTree::load_blocks(const std::string& home, BlockIndex from, BlockIndex to, bool values,
-                                           Wait wait) const {
+// The rows [from, to) of a file that exist; without `values` their keys only.
+Result<LsmTree::Rows> LsmTree::load_blocks(const Lock& lock, const Inode& inode, BlockIndex from, BlockIndex to,
+                                           bool values, Wait wait) {
+  LSMFS_TRY(settle(lock, inode.blocks_group, wait));
   Rows rows;
   if (from >= to) return rows;
+  const std::string home = inode.home();
   const std::string lower = keys::block(home, from);
   auto cursor = store_.cursor(
       Family::blocks, {.lower = lower, .upper = keys::block(home, to), .wait = wait, .fill_cache = values});
@@ -56,14 +52,13 @@ Result<void> LsmTree::resize(const Lock& lock, Inode& inode, std::uint64_t size,
     const std::string home = inode.home();
     const bool within = size % kBlockSize != 0;  // the last row that stays is cut
     const BlockIndex last{within ? new_blocks - 1 : new_blocks};
-    if (record.blocks == old_blocks) {
+    if (!record.is_sparse()) {
       erase_blocks(home, BlockIndex{new_blocks}, BlockIndex{old_blocks});
       if (within) batch().cut(Family::blocks, keys::block(home, last), static_cast<std::uint32_t>(size % kBlockSize));
       record.blocks = new_blocks;
     } else {
       // A sparse file: which rows there are must be looked up, also because a cut would make one.
-      LSMFS_TRY(settle(lock, inode, wait));
-      LSMFS_ASSIGN(const Rows rows, load_blocks(home, last, BlockIndex{old_blocks}, false, wait));
+      LSMFS_ASSIGN(const Rows rows, load_blocks(lock, inode, last, BlockIndex{old_blocks}, false, wait));
       std::uint64_t gone = rows.size();
       if (within && gone > 0 && rows.front().first == keys::block(home, last)) {
         batch().cut(Family::blocks, rows.front().first, static_cast<std::uint32_t>(size % kBlockSize));
@@ -118,11 +113,10 @@ Result<void> LsmTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait) {
   std::uint64_t existing = 0;
   if (first < old_blocks) {
     const std::uint64_t until = std::min(last + 1, old_blocks);
-    if (record.blocks == old_blocks) {
+    if (!record.is_sparse()) {
       existing = until - first;
     } else {
-      LSMFS_TRY(settle(lock, *inode, wait));
-      LSMFS_ASSIGN(const Rows rows, load_blocks(home, BlockIndex{first}, BlockIndex{until}, false, wait));
+      LSMFS_ASSIGN(const Rows rows, load_blocks(lock, *inode, BlockIndex{first}, BlockIndex{until}, false, wait));
       existing = rows.size();
     }
   }
@@ -167,7 +161,7 @@ Result<std::size_t> LsmTree::read(Ino ino, ByteOffset offset, MutableBytes to, W
       LSMFS_ASSIGN(Inode * inode, find(ino));
       if (inode->record.is_directory()) return make_error(EISDIR, "");
       if (!inode->record.is_regular()) return make_error(EINVAL, "");
-      if (!failure_) LSMFS_TRY(settle(lock, *inode, wait));
+      LSMFS_TRY(settle(lock, inode->blocks_group, wait));
       note_access_time(*inode);
       home = inode->home();
       size = inode->record.size;

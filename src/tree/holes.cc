@@ -8,13 +8,6 @@
 #include "tree/lsm_tree.h"
 
 namespace lsmfs {
-namespace {
-
-constexpr std::size_t kRowRoom = 16 * KiB;  // for the record and the rows that are cut
-
-std::uint64_t block_count(std::uint64_t size) { return div_up(size, kBlockSize); }
-
-}  // namespace
 
 Result<void> LsmTree::fallocate(Ino ino, int mode, ByteOffset offset, ByteCount length, Wait wait) {
   const bool punch = mode & FALLOC_FL_PUNCH_HOLE, zero = mode & FALLOC_FL_ZERO_RANGE;
@@ -28,7 +21,7 @@ Result<void> LsmTree::fallocate(Ino ino, int mode, ByteOffset offset, ByteCount 
   if (inode->record.is_directory()) return make_error(EISDIR, "");
   if (!inode->record.is_regular()) return make_error(ENODEV, "");
   // Nothing can be set aside in a store that compresses; what would not fit now is refused.
-  LSMFS_TRY(need_room(punch || zero ? kRowRoom : length.v + kRowRoom));
+  LSMFS_TRY(need_room(punch || zero ? kRecordRoom : length.v + kRecordRoom));
 
   Record& record = inode->record;
   const std::uint64_t end = offset.v + length.v;
@@ -58,10 +51,9 @@ Result<void> LsmTree::make_hole(const Lock& lock, Inode& inode, std::uint64_t fr
 
   std::uint64_t gone = whole_to - whole_from;
   bool first_exists = true, last_exists = true;
-  if (record.blocks != block_count(record.size)) {
+  if (record.is_sparse()) {
     // In a sparse file, which rows there are must be looked up, also because a patch would make one.
-    LSMFS_TRY(settle(lock, inode, wait));
-    LSMFS_ASSIGN(const Rows rows, load_blocks(home, BlockIndex{first}, BlockIndex{last + 1}, false, wait));
+    LSMFS_ASSIGN(const Rows rows, load_blocks(lock, inode, BlockIndex{first}, BlockIndex{last + 1}, false, wait));
     first_exists = !rows.empty() && rows.front().first == keys::block(home, BlockIndex{first});
     last_exists = !rows.empty() && rows.back().first == keys::block(home, BlockIndex{last});
     gone = static_cast<std::uint64_t>(std::count_if(rows.begin(), rows.end(), [&](const auto& row) {
@@ -94,10 +86,10 @@ Result<ByteOffset> LsmTree::seek(Ino ino, ByteOffset offset, int whence, Wait wa
     size = inode->record.size;
     if (!inode->record.is_regular()) return make_error(EINVAL, "");
     if (offset.v >= size) return make_error(ENXIO, "");
-    if (inode->record.blocks == block_count(size)) return data ? offset : ByteOffset{size};
+    if (!inode->record.is_sparse()) return data ? offset : ByteOffset{size};
     if (inode->record.blocks == 0) return data ? Result<ByteOffset>(make_error(ENXIO, "")) : Result<ByteOffset>(offset);
     if (wait == Wait::no) return make_error(EAGAIN, "");  // the rows may be many
-    if (!failure_) LSMFS_TRY(settle(lock, *inode, wait));
+    LSMFS_TRY(settle(lock, inode->blocks_group, wait));
     home = inode->home();
   }
   const std::uint64_t first = offset.v / kBlockSize;

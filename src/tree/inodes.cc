@@ -108,7 +108,7 @@ void LsmTree::drop_if_unused(Inode* inode) {
 
 void LsmTree::erase_removed(Inode& inode) {
   if (inode.record.blocks > 0) {
-    erase_blocks(inode.home(), BlockIndex{0}, BlockIndex{div_up(inode.record.size, kBlockSize)});
+    erase_blocks(inode.home(), BlockIndex{0}, BlockIndex{block_count(inode.record.size)});
   }
   erase_xattr_rows(inode);
   if (inode.has_row) batch().erase(Family::names, keys::orphan(inode.ino()));

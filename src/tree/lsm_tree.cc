@@ -188,10 +188,7 @@ Result<void> LsmTree::finish_sealed(const Lock&) {
 
 Result<void> LsmTree::finish(Group& group, const Result<void>& outcome) {
   if (!outcome) {
-    if (!failure_) {
-      options_.notice(fmt::format("read-only from now on, since a commit failed: {}", outcome.error().message()));
-    }
-    failure_ = outcome.error();
+    fail("a commit", outcome.error());
     return make_error(EIO, outcome.error().context);
   }
   committed_ = group.number;
@@ -213,6 +210,15 @@ Result<void> LsmTree::finish(Group& group, const Result<void>& outcome) {
   return {};
 }
 
+void LsmTree::fail(std::string_view what, const Error& error) {
+  if (!failure_) options_.notice(fmt::format("read-only from now on, since {} failed: {}", what, error.message()));
+  failure_ = error;
+}
+
+Result<void> LsmTree::settle(const Lock& lock, std::uint64_t group, Wait wait) {
+  return group > committed_ && !failure_ ? commit_all(lock, wait) : Result<void>();
+}
+
 Result<void> LsmTree::need_room(std::size_t bytes) const {
   const std::size_t uncommitted = open_->batch.bytes() + (sealed_ ? sealed_->batch.bytes() : 0);
   if (store_.room().v < bytes + uncommitted) return make_error(ENOSPC, "");
@@ -229,8 +235,7 @@ Result<void> LsmTree::sync() {
   auto done = store_.sync();
   if (!done) {
     Lock lock(mutex_);
-    if (!failure_) options_.notice(fmt::format("read-only from now on, since a sync failed: {}", done.error().message()));
-    failure_ = done.error();
+    fail("a sync", done.error());
   }
   return done;
 }

@@ -80,6 +80,8 @@ class LsmTree final : public Tree {
   static constexpr std::size_t kGroupBytes = 256 * KiB;
   static constexpr std::size_t kGroupRecords = 512;
   static constexpr std::size_t kGroupGrowth = 4;
+  // What the log and the tables may need for one more record or row, generously; for the check of free space.
+  static constexpr std::size_t kRecordRoom = 16 * KiB;
 
   // A cursor over all blocks that a reader left where its read ended; the next read in key order
   // goes on from there without a seek. It shows the blocks as of `epoch`.
@@ -103,7 +105,11 @@ class LsmTree final : public Tree {
   Group& next_group();
   Result<void> finish(Group& group, const Result<void>& outcome);
   void begin_group();                           // something is in the group now
+  // Commits the groups when they may change rows that `group`, of an inode, says it changed last, so that
+  // the store shows them. After a failure nothing is committed any more: the store shows what it has.
+  Result<void> settle(const Lock& lock, std::uint64_t group, Wait wait);
   Result<void> need_room(std::size_t bytes) const;  // ENOSPC
+  void fail(std::string_view what, const Error& error);  // read-only from now on, and says so once
   Result<void> sweep_orphans();
   void background();
 
@@ -155,12 +161,10 @@ class LsmTree final : public Tree {
   void place(Inode& inode, Inode& dir, std::string_view name, const Rows& blocks, const Time& now);
 
   // ---- data (file_data.cc)
-  // Commits the groups when they hold blocks of this inode, so that cursors see them.
-  Result<void> settle(const Lock& lock, const Inode& inode, Wait wait);
   void put_part(Ino ino, const std::string& home, std::uint64_t index, std::size_t at, std::string_view bytes,
                 bool replaces);
   void erase_blocks(const std::string& home, BlockIndex from, BlockIndex to);
-  Result<Rows> load_blocks(const std::string& home, BlockIndex from, BlockIndex to, bool values, Wait wait) const;
+  Result<Rows> load_blocks(const Lock& lock, const Inode& inode, BlockIndex from, BlockIndex to, bool values, Wait wait);
   Result<void> resize(const Lock& lock, Inode& inode, std::uint64_t size, Wait wait);
   Result<std::size_t> read_blocks(const std::string& home, ByteOffset offset, MutableBytes to, std::uint64_t epoch, Wait wait);
   void note_access_time(Inode& inode);

@@ -93,7 +93,7 @@ std::optional<Record> read_record(Reader& in) {
   if (flags & kHasHome) r.home = in.string();
   if (flags & kHasXattrs) get_xattrs(in, r.xattrs);
   if (!in.ok() || !in.at_end() || (flags & ~kKnownFlags) || r.ino.v == 0 || !known_type(r.mode)) return std::nullopt;
-  if (S_ISREG(r.mode) && (r.size > kFileSizeMax || r.blocks > div_up(r.size, kBlockSize))) return std::nullopt;
+  if (S_ISREG(r.mode) && (r.size > kFileSizeMax || r.blocks > block_count(r.size))) return std::nullopt;
   if (S_ISLNK(r.mode) && (r.symlink.empty() || r.symlink.size() > kSymlinkMax || r.size != r.symlink.size())) return std::nullopt;
   if (r.xattr_names_size() > kXattrListMax || r.xattr_inline_size() > kXattrInlineSum) return std::nullopt;
   if (((flags & kHasHome) != 0) == r.home.empty() || r.home.size() > kHomeMax) return std::nullopt;

@@ -26,6 +26,9 @@ struct Xattr {
 inline constexpr std::size_t kXattrInlineMax = 256;   // bytes of one value
 inline constexpr std::size_t kXattrInlineSum = 1024;  // bytes of all values in the record
 
+// The blocks that so many bytes of file data take.
+inline std::uint64_t block_count(std::uint64_t size) { return div_up(size, kBlockSize); }
+
 // All that is known of an inode but its data. As stored; sizes in bytes, blocks in rows of kBlockSize.
 struct Record {
   Ino ino;
@@ -42,6 +45,7 @@ struct Record {
 
   bool is_directory() const { return S_ISDIR(mode); }
   bool is_regular() const { return S_ISREG(mode); }
+  bool is_sparse() const { return blocks != block_count(size); }  // files: some rows do not exist
   Attr attr() const;
   const Xattr* find_xattr(std::string_view name) const;  // until the next change; nullptr: none
   void set_xattr(Xattr xattr);

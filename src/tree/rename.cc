@@ -9,7 +9,6 @@
 namespace lsmfs {
 namespace {
 
-constexpr std::size_t kWhiteoutRoom = 16 * KiB;  // for one more entry, generously
 constexpr std::uint64_t kMoveBlocksMax = 256 * KiB / kBlockSize;  // rows moved outright with a rename
 
 }  // namespace
@@ -41,18 +40,16 @@ Result<void> LsmTree::rename(Ino from_dir, std::string_view from, Ino to_dir, st
     }
   }
 
-  if (flags & RENAME_WHITEOUT) LSMFS_TRY(need_room(kWhiteoutRoom));
+  if (flags & RENAME_WHITEOUT) LSMFS_TRY(need_room(kRecordRoom));
 
   // What can fail comes first.
   const std::string source_home = keys::child_home(*target_dir->shared_home(), to, source->ino());
   Rows source_blocks, target_blocks;
   if (takes_blocks_along(*source, source_home)) {
-    LSMFS_TRY(settle(lock, *source, wait));
-    LSMFS_ASSIGN(source_blocks, load_blocks(source->home(), BlockIndex{0}, BlockIndex{kMoveBlocksMax}, true, wait));
+    LSMFS_ASSIGN(source_blocks, load_blocks(lock, *source, BlockIndex{0}, BlockIndex{kMoveBlocksMax}, true, wait));
   }
   if (exchange && takes_blocks_along(*target, keys::child_home(*source_dir->shared_home(), from, target->ino()))) {
-    LSMFS_TRY(settle(lock, *target, wait));
-    LSMFS_ASSIGN(target_blocks, load_blocks(target->home(), BlockIndex{0}, BlockIndex{kMoveBlocksMax}, true, wait));
+    LSMFS_ASSIGN(target_blocks, load_blocks(lock, *target, BlockIndex{0}, BlockIndex{kMoveBlocksMax}, true, wait));
   }
 
   const Time now = Time::now();
@@ -102,7 +99,7 @@ bool LsmTree::is_within(const Inode& inode, const Inode& ancestor) const {
 
 bool LsmTree::takes_blocks_along(const Inode& inode, const std::string& new_home) const {
   return inode.place == Inode::Place::named && inode.record.is_regular() && inode.record.blocks > 0 &&
-         div_up(inode.record.size, kBlockSize) <= kMoveBlocksMax && inode.home() != new_home && !inode.record.has_xattr_rows() &&
+         block_count(inode.record.size) <= kMoveBlocksMax && inode.home() != new_home && !inode.record.has_xattr_rows() &&
          store_.room().v > 2 * kMoveBlocksMax * kBlockSize;
 }
 

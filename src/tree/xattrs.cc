@@ -10,8 +10,6 @@
 namespace lsmfs {
 namespace {
 
-constexpr std::size_t kRowRoom = 16 * KiB;  // what the log and the tables may need for the record, generously
-
 Result<void> check_name(std::string_view name) {
   if (name.empty() || name.find('\0') != name.npos) return make_error(EINVAL, "");
   if (name.size() > kXattrNameMax) return make_error(ERANGE, "");
@@ -27,7 +25,7 @@ Result<std::string> LsmTree::getxattr(Ino ino, std::string_view name, Wait wait)
   const Xattr* xattr = inode->record.find_xattr(name);
   if (!xattr) return make_error(ENODATA, "");
   if (xattr->row_size == 0) return xattr->value;
-  if (inode->xattrs_group > committed_ && !failure_) LSMFS_TRY(commit_all(lock, wait));
+  LSMFS_TRY(settle(lock, inode->xattrs_group, wait));
   LSMFS_ASSIGN(auto value, store_.get(Family::names, keys::xattr(inode->home(), name), wait));
   if (!value || value->size() != xattr->row_size) {
     return make_error(EUCLEAN, fmt::format("the row of an extended attribute of inode {} is damaged", ino.v));
@@ -47,7 +45,7 @@ Result<void> LsmTree::setxattr(Ino ino, std::string_view name, std::string_view 
   if (!old && (flags & XATTR_REPLACE)) return make_error(ENODATA, "");
   // What listxattr gives must fit into what it can give.
   if (!old && record.xattr_names_size() + name.size() + 1 > kXattrListMax) return make_error(ENOSPC, "");
-  LSMFS_TRY(need_room(value.size() + kRowRoom));
+  LSMFS_TRY(need_room(value.size() + kRecordRoom));
 
   const std::size_t others = record.xattr_inline_size() - (old ? old->value.size() : 0);
   const bool in_record = value.size() <= kXattrInlineMax && others + value.size() <= kXattrInlineSum;
