@@ -24,6 +24,7 @@ struct MountOptions {
   std::string mount_point; // absolute path of a directory
   bool block_device = false;  // mount as fuseblk, so that umount(8) waits until all is on disk
   bool read_only = false;
+  bool acl = true;         // POSIX access control lists count
   bool writeback = false;  // let the kernel gather writes; what programs wrote reaches the tree later
   // nosuid, nodev, noexec, allow_other, ...: passed on as they are. When root mounts, suid, dev and
   // allow_other are the default, as for other file systems.

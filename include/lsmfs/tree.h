@@ -12,7 +12,7 @@
 //   4. An inode stays usable by its number while its lookup count is over 0, also when it has no
 //      name any more; forget() lowers the count. What has neither name nor lookups is erased.
 //
-// Errors are errno values as ext4 would give them. Threads: all of Tree, from any thread.
+// Errors are errno values as ext4 would give them, EPERM for what an inode's flags forbid. Threads: all of Tree, from any thread.
 #pragma once
 
 #include <sys/types.h>
@@ -38,6 +38,9 @@ inline constexpr std::size_t kXattrSizeMax = 64 * KiB;            // bytes of a 
 inline constexpr std::size_t kXattrListMax = 64 * KiB;            // bytes of all names of an inode, each with a 0
 inline constexpr std::uint32_t kBlockSize = 4096;                 // bytes of file data in a row
 
+// FS_*_FL of linux/fs.h, as chattr(1) sets them: i (immutable), a (append only), d (no dump), A (no access time).
+inline constexpr std::uint32_t kInodeFlags = 0x10 | 0x20 | 0x40 | 0x80;
+
 struct Time {
   std::int64_t seconds = 0;   // since 1970, may be negative
   std::uint32_t nanoseconds = 0;  // below 10^9
@@ -53,6 +56,7 @@ struct Attr {
   std::uint64_t rdev = 0;
   std::uint64_t size = 0;     // bytes
   std::uint64_t blocks = 0;   // 512-byte units with data, as st_blocks
+  std::uint32_t flags = 0;    // of chattr(1), of kInodeFlags
   Time atime, mtime, ctime, btime;
 };
 
@@ -62,10 +66,13 @@ struct AttrChange {
   std::optional<std::uint32_t> uid, gid;
   std::optional<std::uint64_t> size;
   std::optional<Time> atime, mtime, ctime;
+  bool times_are_now = false;         // atime and mtime, if set: as a read or a write would set them
+  std::optional<std::uint32_t> flags;  // of kInodeFlags; EOPNOTSUPP
 };
 
 struct NewInode {
-  std::uint32_t mode = 0;  // type and permission bits, umask applied
+  std::uint32_t mode = 0;   // type and permission bits, the umask not applied
+  std::uint32_t umask = 0;  // counts unless the directory has a default access control list
   std::uint32_t uid = 0, gid = 0;  // gid and S_ISGID of a set-group-id directory are applied by the tree
   std::uint64_t rdev = 0;          // character and block devices
   std::string_view symlink;        // symbolic links: the target, 1 to kSymlinkMax bytes
@@ -155,6 +162,8 @@ class Tree {
   // is none of that name; ERANGE: the name is too long.
   virtual Result<std::string> getxattr(Ino ino, std::string_view name, Wait wait) = 0;
   // flags: 0, XATTR_CREATE (EEXIST) or XATTR_REPLACE (ENODATA). E2BIG, ENOSPC (also: too many names).
+  // POSIX access control lists are "system.posix_acl_access", which changes the mode, and "system.posix_acl_default",
+  // both in the form of linux/posix_acl_xattr.h: EINVAL; EACCES: a default list of what is no directory.
   virtual Result<void> setxattr(Ino ino, std::string_view name, std::string_view value, int flags, Wait wait) = 0;
   virtual Result<void> removexattr(Ino ino, std::string_view name, Wait wait) = 0;
   virtual Result<std::string> listxattr(Ino ino, Wait wait) = 0;  // the names, sorted, each followed by a 0

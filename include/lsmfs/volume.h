@@ -30,7 +30,7 @@
 
 namespace lsmfs {
 
-inline constexpr std::uint32_t kFormatVersion = 2;
+inline constexpr std::uint32_t kFormatVersion = 3;
 inline constexpr std::size_t kLabelMax = 64;          // bytes
 inline constexpr std::uint64_t kDeviceMin = 128 * MiB;  // the least device or image
 

@@ -17,6 +17,7 @@ constexpr const char* kMountFooter =
     "  sync_interval=SECONDS    make changes durable this often; 0: only when programs ask (default 5)\n"
     "  relatime, noatime, strictatime\n"
     "                           when reading updates access times (default relatime)\n"
+    "  acl, noacl               keep POSIX access control lists and go by them (default acl)\n"
     "  latency=auto|on|off      keep CPUs from sleeping while requests are served (default auto: if permitted)\n"
     "  writeback                let the kernel gather small writes before the daemon sees them\n"
     "  nosuid, nodev, noexec, sync, dirsync, allow_other\n"

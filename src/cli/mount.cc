@@ -146,6 +146,7 @@ class Service {
     mount.block_device = block_device_ = opened_->device().is_block_device() && geteuid() == 0;
     mount.read_only = options_.read_only;
     mount.writeback = options_.writeback;
+    mount.acl = options_.acl;
     mount.kernel_options = options_.kernel;
     mount.latency = options_.latency;
     mount.notice = open.notice;

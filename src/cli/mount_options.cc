@@ -71,6 +71,10 @@ Result<void> apply(ParsedOptions& parsed, std::string_view option) {
     parsed.writeback = true;
     return {};
   }
+  if (option == "acl" || option == "noacl") {
+    parsed.acl = option == "acl";
+    return {};
+  }
   if (option == "noatime" || option == "atime" || option == "relatime" || option == "strictatime") {
     parsed.atime = option == "noatime"       ? AtimePolicy::noatime
                    : option == "strictatime" ? AtimePolicy::strictatime

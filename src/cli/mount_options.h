@@ -13,6 +13,7 @@ namespace lsmfs::cli {
 struct ParsedOptions {
   bool read_only = false;
   bool writeback = false;
+  bool acl = true;
   AtimePolicy atime = AtimePolicy::relatime;
   ByteCount cache = StoreOptions{}.cache;
   std::uint32_t sync_interval_ms = TreeOptions{}.sync_interval_ms;

@@ -23,7 +23,7 @@ struct Context {
   Tree& tree;
   Workers& workers;
   std::function<std::string()> info_json;
-  bool writeback = false;
+  bool writeback = false, acl = true;
   // Runs `on_destroy` of Mount::serve, once.
   std::function<void()> destroy = [] {};
   ErrorLog errors;

@@ -74,7 +74,7 @@ class FuseMount::Watch {
 FuseMount::FuseMount(Tree& tree, const MountOptions& options, std::function<std::string()> info_json)
     : options_(options),
       workers_(options.workers),
-      context_{{}, tree, workers_, std::move(info_json), options.writeback, [] {}, ErrorLog(options.notice), false} {}
+      context_{{}, tree, workers_, std::move(info_json), options.writeback, options.acl, [] {}, ErrorLog(options.notice), false} {}
 
 FuseMount::~FuseMount() {
   // The descriptor first: unmounting waits for answers as long as somebody could give them.
@@ -193,6 +193,7 @@ void FuseMount::statx(std::uint64_t unique, Ino ino) {
 void FuseMount::tmpfile(const fuse_in_header& request) {
   NewInode inode;
   inode.mode = S_IFREG | tmpfile_mode(request);
+  inode.umask = tmpfile_umask(request);
   inode.uid = request.uid;
   inode.gid = request.gid;
   workers_.submit([this, inode, unique = request.unique, dir = Ino{request.nodeid}] {

@@ -45,6 +45,8 @@ void init(void* user_data, fuse_conn_info* conn) {
   want(FUSE_CAP_IOCTL_DIR, true);
   want(FUSE_CAP_NO_OPEN_SUPPORT | FUSE_CAP_NO_OPENDIR_SUPPORT, true);
   want(FUSE_CAP_WRITEBACK_CACHE, context.writeback);
+  want(FUSE_CAP_POSIX_ACL, context.acl);
+  want(FUSE_CAP_DONT_MASK, true);  // whether the umask counts is for the directory to say
   conn->max_write = kTransferMax;
   conn->max_background = kBackgroundMax;
   conn->congestion_threshold = kBackgroundMax * 3 / 4;
@@ -127,6 +129,7 @@ NewInode new_inode(fuse_req_t req, mode_t mode, dev_t rdev = 0) {
   const fuse_ctx* caller = fuse_req_ctx(req);
   NewInode inode;
   inode.mode = mode;
+  inode.umask = caller->umask;
   inode.uid = caller->uid;
   inode.gid = caller->gid;
   inode.rdev = rdev;
@@ -310,8 +313,11 @@ void ioctl(fuse_req_t req, fuse_ino_t, unsigned command, void*, fuse_file_info*,
 
 // ---- extended attributes
 
-// What ext4 knows. "system." would be POSIX ACLs, which are not kept.
-Result<void> check_namespace(std::string_view name) {
+constexpr std::string_view kAccessList = "system.posix_acl_access", kDefaultList = "system.posix_acl_default";
+
+// What ext4 knows.
+Result<void> check_namespace(std::string_view name, bool acl) {
+  if (acl && (name == kAccessList || name == kDefaultList)) return {};
   for (const std::string_view known : {"user.", "trusted.", "security."}) {
     if (name.starts_with(known)) return name == known ? Result<void>(make_error(EINVAL, "")) : Result<void>();
   }
@@ -325,19 +331,30 @@ Result<Sized> sized(Result<std::string> bytes, std::size_t room) {
   return Sized{std::move(*bytes), room == 0};
 }
 
+// Who gives a file an access list without belonging to its group takes its set-group-id bit away.
+Result<void> drop_foreign_group(fuse_req_t req, Ino ino, Wait wait) {
+  LSMFS_ASSIGN(const Attr attr, context_of(req).tree.getattr(ino, wait));
+  if (!(attr.mode & S_ISGID) || root_or_in_group(req, attr.gid)) return {};
+  AttrChange change;
+  change.mode = attr.mode & 07777 & ~static_cast<std::uint32_t>(S_ISGID);
+  LSMFS_TRY(context_of(req).tree.setattr(ino, change, wait));
+  return {};
+}
+
 void setxattr(fuse_req_t req, fuse_ino_t ino, const char* name, const char* value, std::size_t size, int flags) {
   auto& tree = context_of(req).tree;
-  serve(req, [&tree, ino, flags](Wait wait, std::string_view n, std::string_view v) -> Result<Done> {
-    LSMFS_TRY(check_namespace(n));
+  serve(req, [&tree, req, ino, flags, acl = context_of(req).acl](Wait wait, std::string_view n, std::string_view v) -> Result<Done> {
+    LSMFS_TRY(check_namespace(n, acl));
     LSMFS_TRY(tree.setxattr(Ino{ino}, n, v, flags, wait));
+    if (n == kAccessList) LSMFS_TRY(drop_foreign_group(req, Ino{ino}, wait));
     return Done{};
   }, std::string_view(name), std::string_view(value, size));
 }
 
 void getxattr(fuse_req_t req, fuse_ino_t ino, const char* name, std::size_t size) {
   auto& tree = context_of(req).tree;
-  serve(req, [&tree, ino, size](Wait wait, std::string_view n) -> Result<Sized> {
-    LSMFS_TRY(check_namespace(n));
+  serve(req, [&tree, ino, size, acl = context_of(req).acl](Wait wait, std::string_view n) -> Result<Sized> {
+    LSMFS_TRY(check_namespace(n, acl));
     return sized(tree.getxattr(Ino{ino}, n, wait), size);
   }, std::string_view(name));
 }
@@ -363,8 +380,8 @@ void listxattr(fuse_req_t req, fuse_ino_t ino, std::size_t size) {
 
 void removexattr(fuse_req_t req, fuse_ino_t ino, const char* name) {
   auto& tree = context_of(req).tree;
-  serve(req, [&tree, ino](Wait wait, std::string_view n) -> Result<Done> {
-    LSMFS_TRY(check_namespace(n));
+  serve(req, [&tree, ino, acl = context_of(req).acl](Wait wait, std::string_view n) -> Result<Done> {
+    LSMFS_TRY(check_namespace(n, acl));
     LSMFS_TRY(tree.removexattr(Ino{ino}, n, wait));
     return Done{};
   }, std::string_view(name));

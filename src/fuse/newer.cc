@@ -1,5 +1,6 @@
 #include "fuse/newer.h"
 
+#include <linux/fs.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
@@ -16,6 +17,9 @@ StatxTime to_statx(const Time& time) { return {time.seconds, time.nanoseconds, 0
 StatxReply to_statx(const Attr& attr) {
   StatxReply out{};
   out.valid_seconds = static_cast<std::uint64_t>(kForever);
+  out.attributes = (attr.flags & FS_IMMUTABLE_FL ? STATX_ATTR_IMMUTABLE : 0) |
+                   (attr.flags & FS_APPEND_FL ? STATX_ATTR_APPEND : 0) | (attr.flags & FS_NODUMP_FL ? STATX_ATTR_NODUMP : 0);
+  out.attributes_mask = STATX_ATTR_IMMUTABLE | STATX_ATTR_APPEND | STATX_ATTR_NODUMP;
   out.mask = STATX_BASIC_STATS | STATX_BTIME;
   out.block_size = kBlockSize;
   out.nlink = attr.nlink;
@@ -37,6 +41,8 @@ StatxReply to_statx(const Attr& attr) {
 std::uint32_t tmpfile_mode(const fuse_in_header& request) {
   return body_of<fuse_create_in>(request).mode & 07777;
 }
+
+std::uint32_t tmpfile_umask(const fuse_in_header& request) { return body_of<fuse_create_in>(request).umask; }
 
 TmpfileReply to_tmpfile(const Attr& attr) {
   TmpfileReply out{};

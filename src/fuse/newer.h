@@ -44,8 +44,9 @@ struct TmpfileReply {
   fuse_open_out open;
 };
 
-// The permission bits that a TMPFILE asks for, with the umask applied. Must hold: the message is whole.
+// The permission bits that a TMPFILE asks for, and the caller's umask. Must hold: the message is whole.
 std::uint32_t tmpfile_mode(const fuse_in_header& request);
+std::uint32_t tmpfile_umask(const fuse_in_header& request);
 TmpfileReply to_tmpfile(const Attr& attr);
 
 }  // namespace lsmfs

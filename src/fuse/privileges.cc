@@ -41,8 +41,6 @@ bool PrivilegeWatch::drops(const fuse_in_header& request) {
   return (valid & (FATTR_UID | FATTR_GID | kSetattrKillSuidgid)) != 0;
 }
 
-namespace {
-
 bool root_or_in_group(fuse_req_t req, gid_t gid) {
   const fuse_ctx* caller = fuse_req_ctx(req);
   if (caller->uid == 0 || caller->gid == gid) return true;
@@ -51,8 +49,6 @@ bool root_or_in_group(fuse_req_t req, gid_t gid) {
   groups.resize(static_cast<std::size_t>(std::clamp(count, 0, NGROUPS_MAX)));
   return std::find(groups.begin(), groups.end(), gid) != groups.end();
 }
-
-}  // namespace
 
 std::uint32_t without_privileges(const Attr& attr, fuse_req_t req) {
   std::uint32_t mode = attr.mode;

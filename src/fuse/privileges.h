@@ -27,6 +27,9 @@ class PrivilegeWatch {
   std::uint64_t without_capability_ = 0;  // the file whose security.capability was removed last
 };
 
+// Whether the caller may keep a set-group-id bit of that group.
+bool root_or_in_group(fuse_req_t req, gid_t gid);
+
 // What is left of a file's mode then, by the rules of the kernel's setattr_should_drop_suidgid: a
 // directory keeps its bits; set-group-id without group execution, which once meant mandatory
 // locking, goes when the caller does not belong to the file's group.

@@ -1,4 +1,5 @@
 // Names come and go: make, link, unlink, rmdir.
+#include "tree/inode_flags.h"
 #include "tree/lsm_tree.h"
 
 namespace lsmfs {
@@ -32,20 +33,23 @@ Result<Attr> LsmTree::make(Ino dir_ino, std::string_view name, const NewInode& w
   if (!supported_type(what.mode)) return make_error(EINVAL, "");
   if (S_ISLNK(what.mode) && what.symlink.size() > kSymlinkMax) return make_error(ENAMETOOLONG, "");
   if (S_ISLNK(what.mode) && what.symlink.empty()) return make_error(ENOENT, "");
+  LSMFS_TRY(may_add_to(dir->record));
   LSMFS_TRY(need_room(kRecordRoom));
+  LSMFS_ASSIGN(const Inherited inherited, inherit(lock, *dir, what, wait));
 
-  Inode& inode = add(*dir, name, what, Time::now());
+  Inode& inode = add(*dir, name, what, inherited, Time::now());
   inode.lookups = 1;
   return inode.record.attr();
 }
 
 // An inode that is not in the table yet and has no place.
-Inode LsmTree::new_inode(const Inode& dir, const NewInode& what, const Time& now) {
+Inode LsmTree::new_inode(const Inode& dir, const NewInode& what, const Inherited& inherited, const Time& now) {
   Inode made;
   Record& record = made.record;
   record.ino = state_.next_ino;
   ++state_.next_ino.v;
-  record.mode = what.mode & (S_IFMT | 07777);
+  record.mode = inherited.mode;
+  record.flags = dir.record.flags & (FS_NODUMP_FL | FS_NOATIME_FL);
   record.nlink = S_ISDIR(what.mode) ? 2 : 1;
   record.uid = what.uid;
   record.gid = what.gid;
@@ -63,11 +67,17 @@ Inode LsmTree::new_inode(const Inode& dir, const NewInode& what, const Time& now
   return made;
 }
 
+void LsmTree::put_inherited(Inode& inode, const Inherited& inherited) {
+  if (!inherited.access.empty()) put_xattr(inode, acl::kAccess, inherited.access);
+  if (!inherited.defaults.empty()) put_xattr(inode, acl::kDefault, inherited.defaults);
+}
+
 // Makes an inode and its entry, which must not exist.
-Inode& LsmTree::add(Inode& dir, std::string_view name, const NewInode& what, const Time& now) {
-  Inode made = new_inode(dir, what, now);
+Inode& LsmTree::add(Inode& dir, std::string_view name, const NewInode& what, const Inherited& inherited, const Time& now) {
+  Inode made = new_inode(dir, what, inherited, now);
   made.dir_home = dir.shared_home();
   made.name = name;
+  put_inherited(made, inherited);
   Inode& inode = inodes_.insert(std::move(made));
   changed(inode);
   entry_changed(dir, name, inode.ino());
@@ -84,12 +94,15 @@ Result<Attr> LsmTree::make_unnamed(Ino dir_ino, const NewInode& what, Wait wait)
   LSMFS_ASSIGN(const Lock lock, acquire_for_change(wait));
   LSMFS_ASSIGN(Inode * dir, find_directory(dir_ino));
   if (!S_ISREG(what.mode)) return make_error(EINVAL, "");
+  LSMFS_TRY(may_add_to(dir->record));
   LSMFS_TRY(need_room(kRecordRoom));
-  Inode made = new_inode(*dir, what, Time::now());
+  LSMFS_ASSIGN(const Inherited inherited, inherit(lock, *dir, what, wait));
+  Inode made = new_inode(*dir, what, inherited, Time::now());
   made.record.nlink = 0;
   // Unique by its number, whatever the name in it.
   made.record.home = keys::child_home(*dir->shared_home(), kUnnamed, made.ino());
   made.place = Inode::Place::orphan;
+  put_inherited(made, inherited);
   made.linkable = true;
   made.lookups = 1;
   Inode& inode = inodes_.insert(std::move(made));
@@ -104,6 +117,8 @@ Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wai
   LSMFS_ASSIGN(Inode * existing, load(*dir, name, wait));
   const Loaded loaded{*this, existing};
   if (existing) return make_error(EEXIST, "");
+  LSMFS_TRY(may_add_to(dir->record));
+  LSMFS_TRY(may_change(inode->record));
   if (inode->record.is_directory()) return make_error(EPERM, "");
   if (inode->removed() && !inode->linkable) return make_error(ENOENT, "");
   if (inode->record.nlink >= kLinkMax) return make_error(EMLINK, "");
@@ -168,6 +183,7 @@ Result<void> LsmTree::remove(Ino dir_ino, std::string_view name, bool directory,
   LSMFS_ASSIGN(Inode * inode, load(*dir, name, wait));
   const Loaded loaded{*this, inode};
   if (!inode) return make_error(ENOENT, "");
+  LSMFS_TRY(may_remove(dir->record, inode->record));
   if (directory && !inode->record.is_directory()) return make_error(ENOTDIR, "");
   if (!directory && inode->record.is_directory()) return make_error(EISDIR, "");
   if (directory && inode->record.size > 0) return make_error(ENOTEMPTY, "");

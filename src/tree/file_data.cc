@@ -3,6 +3,7 @@
 // bytes past the end of its file: truncation cuts the last one.
 #include <algorithm>
 
+#include "tree/inode_flags.h"
 #include "tree/lsm_tree.h"
 
 namespace lsmfs {
@@ -100,6 +101,7 @@ Result<void> LsmTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait) {
   if (!inode->record.is_regular()) return make_error(EINVAL, "");
   if (data.empty()) return {};
   if (offset.v > kFileSizeMax || data.size() > kFileSizeMax - offset.v) return make_error(EFBIG, "");
+  LSMFS_TRY(may_write(inode->record, offset.v));
   LSMFS_TRY(need_room(data.size() + 2 * kBlockSize));
 
   Record& record = inode->record;
@@ -142,6 +144,7 @@ Result<void> LsmTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait) {
 void LsmTree::note_access_time(Inode& inode) {
   if (options_.read_only || options_.atime == AtimePolicy::noatime) return;
   Record& record = inode.record;
+  if (record.flags & FS_NOATIME_FL) return;
   const Time now = Time::now();
   if (options_.atime == AtimePolicy::relatime && record.atime > record.mtime && record.atime > record.ctime &&
       now.seconds - record.atime.seconds < kRelatimeSeconds) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "tree/inode_flags.h"
 #include "tree/lsm_tree.h"
 
 namespace lsmfs {
@@ -20,6 +21,7 @@ Result<void> LsmTree::fallocate(Ino ino, int mode, ByteOffset offset, ByteCount 
   LSMFS_ASSIGN(Inode * inode, find(ino));
   if (inode->record.is_directory()) return make_error(EISDIR, "");
   if (!inode->record.is_regular()) return make_error(ENODEV, "");
+  LSMFS_TRY(may_allocate(inode->record, mode & ~FALLOC_FL_KEEP_SIZE));
   // Nothing can be set aside in a store that compresses; what would not fit now is refused.
   LSMFS_TRY(need_room(punch || zero ? kRecordRoom : length.v + kRecordRoom));
 

@@ -1,6 +1,8 @@
 // Lookup, forget and attributes; loading and saving of records.
 #include <fmt/format.h>
 
+#include "tree/acl.h"
+#include "tree/inode_flags.h"
 #include "tree/lsm_tree.h"
 
 namespace lsmfs {
@@ -151,7 +153,15 @@ Result<Attr> LsmTree::setattr(Ino ino, const AttrChange& change, Wait wait) {
   LSMFS_ASSIGN(const Lock lock, acquire_for_change(wait));
   LSMFS_ASSIGN(Inode * inode, find(ino));
   Record& record = inode->record;
+  LSMFS_TRY(may_set(record, change));
+  if (change.flags && (*change.flags & ~kInodeFlags)) return make_error(EOPNOTSUPP, "");
   const Time now = Time::now();
+  std::optional<std::string> access;
+  if (change.mode && record.find_xattr(acl::kAccess)) {
+    LSMFS_ASSIGN(auto list, load_acl(lock, *inode, acl::kAccess, wait));
+    acl::change_mode(*list, *change.mode);
+    access = acl::encode(*list);
+  }
   if (change.size) {
     if (record.is_directory()) return make_error(EISDIR, "");
     if (!record.is_regular()) return make_error(EINVAL, "");
@@ -159,6 +169,8 @@ Result<Attr> LsmTree::setattr(Ino ino, const AttrChange& change, Wait wait) {
     LSMFS_TRY(resize(lock, *inode, *change.size, wait));
     record.mtime = now;
   }
+  if (access) put_xattr(*inode, acl::kAccess, *access);
+  if (change.flags) record.flags = *change.flags;
   if (change.mode) record.mode = (record.mode & S_IFMT) | (*change.mode & 07777);
   if (change.uid) record.uid = *change.uid;
   if (change.gid) record.gid = *change.gid;

@@ -33,6 +33,7 @@
 #include <vector>
 
 #include "lsmfs/tree.h"
+#include "tree/acl.h"
 #include "tree/group.h"
 #include "tree/inode_table.h"
 #include "tree/prefetcher.h"
@@ -147,9 +148,22 @@ class LsmTree final : public Tree {
   Batch& batch() { return open_->batch; }
   static void touch(Record& directory, const Time& now) { directory.mtime = directory.ctime = now; }
 
+  // ---- extended attributes (xattrs.cc)
+  Result<std::string> xattr_value(const Lock& lock, const Inode& inode, const Xattr& xattr, Wait wait);
+  void put_xattr(Inode& inode, std::string_view name, std::string_view value);
+  void drop_xattr(Inode& inode, std::string_view name);
+  Result<std::optional<acl::List>> load_acl(const Lock& lock, const Inode& inode, std::string_view name, Wait wait);
+  // What a new inode has from its directory and its maker.
+  struct Inherited {
+    std::uint32_t mode = 0;
+    std::string access, defaults;  // access control lists; empty: none
+  };
+  Result<Inherited> inherit(const Lock& lock, const Inode& dir, const NewInode& what, Wait wait);
+
   // ---- names (entries.cc)
-  Inode new_inode(const Inode& dir, const NewInode& what, const Time& now);
-  Inode& add(Inode& dir, std::string_view name, const NewInode& what, const Time& now);
+  Inode new_inode(const Inode& dir, const NewInode& what, const Inherited& inherited, const Time& now);
+  void put_inherited(Inode& inode, const Inherited& inherited);  // its access control lists, when it has its home
+  Inode& add(Inode& dir, std::string_view name, const NewInode& what, const Inherited& inherited, const Time& now);
   void remove_name(Inode& dir, std::string_view name, Inode& inode, const Time& now);
   Result<void> remove(Ino dir, std::string_view name, bool directory, Wait wait);
   void count(const Record& record, int change);

@@ -7,7 +7,8 @@ namespace lsmfs {
 namespace {
 
 enum RowKind : std::uint8_t { kRecordRow = 1, kLinkRow = 2, kStateRow = 3 };
-enum RecordFlag : std::uint8_t { kHasHome = 1, kHasXattrs = 2, kKnownFlags = kHasHome | kHasXattrs };
+enum RecordFlag : std::uint8_t { kHasHome = 1, kHasXattrs = 2, kHasInodeFlags = 4, kKnownFlags = 7 };
+static_assert(kInodeFlags == (FS_IMMUTABLE_FL | FS_APPEND_FL | FS_NODUMP_FL | FS_NOATIME_FL));
 constexpr std::size_t kHomeMax = 64 * KiB;
 
 // Relative to mtime, since the times of one inode are mostly close to each other.
@@ -92,10 +93,12 @@ std::optional<Record> read_record(Reader& in) {
   if (S_ISLNK(r.mode)) r.symlink = in.string();
   if (flags & kHasHome) r.home = in.string();
   if (flags & kHasXattrs) get_xattrs(in, r.xattrs);
+  if (flags & kHasInodeFlags) r.flags = get_u32(in);
   if (!in.ok() || !in.at_end() || (flags & ~kKnownFlags) || r.ino.v == 0 || !known_type(r.mode)) return std::nullopt;
   if (S_ISREG(r.mode) && (r.size > kFileSizeMax || r.blocks > block_count(r.size))) return std::nullopt;
   if (S_ISLNK(r.mode) && (r.symlink.empty() || r.symlink.size() > kSymlinkMax || r.size != r.symlink.size())) return std::nullopt;
   if (r.xattr_names_size() > kXattrListMax || r.xattr_inline_size() > kXattrInlineSum) return std::nullopt;
+  if (((flags & kHasInodeFlags) != 0) != (r.flags != 0) || (r.flags & ~kInodeFlags)) return std::nullopt;
   if (((flags & kHasHome) != 0) == r.home.empty() || r.home.size() > kHomeMax) return std::nullopt;
   return r;
 }
@@ -116,6 +119,7 @@ Attr Record::attr() const {
   a.mtime = mtime;
   a.ctime = ctime;
   a.btime = btime;
+  a.flags = flags;
   return a;
 }
 
@@ -163,7 +167,8 @@ std::string encode(const Record& r) {
   std::string out;
   out.reserve(64 + r.symlink.size() + r.home.size());
   put_u8(out, kRecordRow);
-  put_u8(out, static_cast<std::uint8_t>((r.home.empty() ? 0 : kHasHome) | (r.xattrs.empty() ? 0 : kHasXattrs)));
+  put_u8(out, static_cast<std::uint8_t>((r.home.empty() ? 0 : kHasHome) | (r.xattrs.empty() ? 0 : kHasXattrs) |
+                                        (r.flags == 0 ? 0 : kHasInodeFlags)));
   put_varint(out, r.ino.v);
   put_varint(out, r.mode);
   put_varint(out, r.nlink);
@@ -182,6 +187,7 @@ std::string encode(const Record& r) {
     put_varint(out, r.xattrs.size());
     for (const Xattr& xattr : r.xattrs) put_xattr(out, xattr);
   }
+  if (r.flags != 0) put_varint(out, r.flags);
   return out;
 }
 

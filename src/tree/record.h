@@ -2,6 +2,7 @@
 // docs/format.md, "Rows", gives every byte. Decoding takes untrusted bytes: nullopt when damaged.
 #pragma once
 
+#include <linux/fs.h>
 #include <sys/stat.h>
 
 #include <optional>
@@ -42,9 +43,12 @@ struct Record {
   std::string symlink;
   std::string home;         // explicit home; empty: derived from the name
   std::vector<Xattr> xattrs;  // sorted by name
+  std::uint32_t flags = 0;    // of kInodeFlags
 
   bool is_directory() const { return S_ISDIR(mode); }
   bool is_regular() const { return S_ISREG(mode); }
+  bool is_immutable() const { return flags & FS_IMMUTABLE_FL; }
+  bool is_append_only() const { return flags & FS_APPEND_FL; }
   bool is_sparse() const { return blocks != block_count(size); }  // files: some rows do not exist
   Attr attr() const;
   const Xattr* find_xattr(std::string_view name) const;  // until the next change; nullptr: none

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 
+#include "tree/inode_flags.h"
 #include "tree/lsm_tree.h"
 
 namespace lsmfs {
@@ -29,6 +30,8 @@ Result<void> LsmTree::rename(Ino from_dir, std::string_view from, Ino to_dir, st
   if (exchange && !target) return make_error(ENOENT, "");
   if ((flags & RENAME_NOREPLACE) && target) return make_error(EEXIST, "");
   if (source == target) return {};  // two names of one file, or the same name: nothing to do
+  LSMFS_TRY(may_remove(source_dir->record, source->record));
+  LSMFS_TRY(target ? may_remove(target_dir->record, target->record) : may_add_to(target_dir->record));
   if (is_within(*target_dir, *source)) return make_error(EINVAL, "");
   if (exchange && is_within(*source_dir, *target)) return make_error(EINVAL, "");
   if (target && !exchange) {
@@ -40,9 +43,13 @@ Result<void> LsmTree::rename(Ino from_dir, std::string_view from, Ino to_dir, st
     }
   }
 
-  if (flags & RENAME_WHITEOUT) LSMFS_TRY(need_room(kRecordRoom));
-
   // What can fail comes first.
+  const NewInode whiteout{.mode = S_IFCHR, .rdev = 0};
+  Inherited inherited;
+  if (flags & RENAME_WHITEOUT) {
+    LSMFS_TRY(need_room(kRecordRoom));
+    LSMFS_ASSIGN(inherited, inherit(lock, *source_dir, whiteout, wait));
+  }
   const std::string source_home = keys::child_home(*target_dir->shared_home(), to, source->ino());
   Rows source_blocks, target_blocks;
   if (takes_blocks_along(*source, source_home)) {
@@ -79,7 +86,7 @@ Result<void> LsmTree::rename(Ino from_dir, std::string_view from, Ino to_dir, st
       ++target_dir->record.nlink;
     }
     // What overlayfs knows as a name that is not there, although a lower layer has it.
-    if (flags & RENAME_WHITEOUT) add(*source_dir, from, {.mode = S_IFCHR, .rdev = 0}, now);
+    if (flags & RENAME_WHITEOUT) add(*source_dir, from, whiteout, inherited, now);
   }
   changed(*source_dir);
   changed(*target_dir);

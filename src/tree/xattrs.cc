@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "tree/inode_flags.h"
 #include "tree/lsm_tree.h"
 
 namespace lsmfs {
@@ -24,11 +25,17 @@ Result<std::string> LsmTree::getxattr(Ino ino, std::string_view name, Wait wait)
   LSMFS_ASSIGN(const Inode* inode, find(ino));
   const Xattr* xattr = inode->record.find_xattr(name);
   if (!xattr) return make_error(ENODATA, "");
-  if (xattr->row_size == 0) return xattr->value;
-  LSMFS_TRY(settle(lock, inode->xattrs_group, wait));
-  LSMFS_ASSIGN(auto value, store_.get(Family::names, keys::xattr(inode->home(), name), wait));
-  if (!value || value->size() != xattr->row_size) {
-    return make_error(EUCLEAN, fmt::format("the row of an extended attribute of inode {} is damaged", ino.v));
+  return xattr_value(lock, *inode, *xattr, wait);
+}
+
+Result<std::string> LsmTree::xattr_value(const Lock& lock, const Inode& inode, const Xattr& xattr, Wait wait) {
+  if (xattr.row_size == 0) return xattr.value;
+  const std::string key = keys::xattr(inode.home(), xattr.name);
+  const std::uint32_t size = xattr.row_size;
+  LSMFS_TRY(settle(lock, inode.xattrs_group, wait));
+  LSMFS_ASSIGN(auto value, store_.get(Family::names, key, wait));
+  if (!value || value->size() != size) {
+    return make_error(EUCLEAN, fmt::format("the row of an extended attribute of inode {} is damaged", inode.ino().v));
   }
   return std::move(*value);
 }
@@ -40,6 +47,7 @@ Result<void> LsmTree::setxattr(Ino ino, std::string_view name, std::string_view 
   LSMFS_ASSIGN(const Lock lock, acquire_for_change(wait));
   LSMFS_ASSIGN(Inode * inode, find(ino));
   Record& record = inode->record;
+  LSMFS_TRY(may_change(record));
   const Xattr* old = record.find_xattr(name);
   if (old && (flags & XATTR_CREATE)) return make_error(EEXIST, "");
   if (!old && (flags & XATTR_REPLACE)) return make_error(ENODATA, "");
@@ -47,9 +55,33 @@ Result<void> LsmTree::setxattr(Ino ino, std::string_view name, std::string_view 
   if (!old && record.xattr_names_size() + name.size() + 1 > kXattrListMax) return make_error(ENOSPC, "");
   LSMFS_TRY(need_room(value.size() + kRecordRoom));
 
+  bool kept = true;
+  if (name == acl::kAccess || name == acl::kDefault) {
+    const auto list = acl::decode(value);
+    if (!list) return make_error(EINVAL, "");
+    if (name == acl::kDefault && !record.is_directory()) return make_error(EACCES, "");
+    if (name == acl::kAccess) {
+      record.mode = acl::with_permissions(record.mode, *list);
+      kept = !acl::is_minimal(*list);  // the mode says it all
+    }
+  }
+  if (kept) {
+    put_xattr(*inode, name, value);
+  } else if (old) {
+    drop_xattr(*inode, name);
+  }
+  record.ctime = Time::now();
+  changed(*inode);
+  return {};
+}
+
+// The value goes into the record if there is room, else into a row. The record is the caller's to save.
+void LsmTree::put_xattr(Inode& inode, std::string_view name, std::string_view value) {
+  Record& record = inode.record;
+  const Xattr* old = record.find_xattr(name);
   const std::size_t others = record.xattr_inline_size() - (old ? old->value.size() : 0);
   const bool in_record = value.size() <= kXattrInlineMax && others + value.size() <= kXattrInlineSum;
-  const std::string key = keys::xattr(inode->home(), name);
+  const std::string key = keys::xattr(inode.home(), name);
   if (!in_record) {
     batch().put(Family::names, key, value);
   } else if (old && old->row_size > 0) {
@@ -58,22 +90,24 @@ Result<void> LsmTree::setxattr(Ino ino, std::string_view name, std::string_view 
   Xattr xattr{std::string(name), in_record ? std::string(value) : std::string(),
               in_record ? 0 : static_cast<std::uint32_t>(value.size())};
   record.set_xattr(std::move(xattr));
-  record.ctime = Time::now();
-  inode->xattrs_group = open_->number;
-  changed(*inode);
-  return {};
+  inode.xattrs_group = open_->number;
+}
+
+// Must hold: there is one of that name.
+void LsmTree::drop_xattr(Inode& inode, std::string_view name) {
+  if (inode.record.find_xattr(name)->row_size > 0) batch().erase(Family::names, keys::xattr(inode.home(), name));
+  inode.record.remove_xattr(name);
+  inode.xattrs_group = open_->number;
 }
 
 Result<void> LsmTree::removexattr(Ino ino, std::string_view name, Wait wait) {
   LSMFS_TRY(check_name(name));
   LSMFS_ASSIGN(const Lock lock, acquire_for_change(wait));
   LSMFS_ASSIGN(Inode * inode, find(ino));
-  const Xattr* xattr = inode->record.find_xattr(name);
-  if (!xattr) return make_error(ENODATA, "");
-  if (xattr->row_size > 0) batch().erase(Family::names, keys::xattr(inode->home(), name));
-  inode->record.remove_xattr(name);
+  LSMFS_TRY(may_change(inode->record));
+  if (!inode->record.find_xattr(name)) return make_error(ENODATA, "");
+  drop_xattr(*inode, name);
   inode->record.ctime = Time::now();
-  inode->xattrs_group = open_->number;
   changed(*inode);
   return {};
 }
@@ -91,6 +125,33 @@ void LsmTree::erase_xattr_rows(Inode& inode) {
     if (xattr.row_size > 0) batch().erase(Family::names, keys::xattr(inode.home(), xattr.name));
   }
   inode.record.xattrs.clear();
+}
+
+// ---- access control lists
+
+// nullopt: it has none.
+Result<std::optional<acl::List>> LsmTree::load_acl(const Lock& lock, const Inode& inode, std::string_view name, Wait wait) {
+  const Xattr* xattr = inode.record.find_xattr(name);
+  if (!xattr) return std::optional<acl::List>();
+  LSMFS_ASSIGN(const std::string value, xattr_value(lock, inode, *xattr, wait));
+  auto list = acl::decode(value);
+  if (!list) return make_error(EUCLEAN, fmt::format("the access control list of inode {} is damaged", inode.ino().v));
+  return list;
+}
+
+Result<LsmTree::Inherited> LsmTree::inherit(const Lock& lock, const Inode& dir, const NewInode& what, Wait wait) {
+  Inherited inherited;
+  inherited.mode = what.mode & (S_IFMT | 07777);
+  if (S_ISLNK(what.mode)) return inherited;
+  LSMFS_ASSIGN(auto list, load_acl(lock, dir, acl::kDefault, wait));
+  if (!list) {
+    inherited.mode &= ~(what.umask & 0777);
+    return inherited;
+  }
+  if (S_ISDIR(what.mode)) inherited.defaults = acl::encode(*list);
+  inherited.mode = acl::inherit(*list, inherited.mode);
+  if (!acl::is_minimal(*list)) inherited.access = acl::encode(*list);
+  return inherited;
 }
 
 }  // namespace lsmfs

@@ -172,7 +172,7 @@ Result<Attr> MemoryTree::make(Ino dir, std::string_view name, const NewInode& in
   const Ino ino{next_ino_++};
   Node n;
   n.attr.ino = ino;
-  n.attr.mode = inode.mode;
+  n.attr.mode = S_ISLNK(inode.mode) ? inode.mode : inode.mode & ~(inode.umask & 0777);
   n.attr.nlink = S_ISDIR(inode.mode) ? 2 : 1;
   n.attr.uid = inode.uid;
   n.attr.gid = inode.gid;
@@ -197,7 +197,7 @@ Result<Attr> MemoryTree::make_unnamed(Ino dir, const NewInode& inode, Wait wait)
   const Ino ino{next_ino_++};
   Node n;
   n.attr.ino = ino;
-  n.attr.mode = inode.mode;
+  n.attr.mode = inode.mode & ~(inode.umask & 0777);
   n.attr.uid = inode.uid;
   n.attr.gid = inode.gid;
   n.attr.atime = n.attr.mtime = n.attr.ctime = n.attr.btime = Time::now();

@@ -124,6 +124,20 @@ class MountCase(unittest.TestCase):
         self.volumes.append(volume)
         return volume
 
+    def native(self, size):
+        """A directory of an ext4 of its own, as an oracle of what the system calls do."""
+        folder = self.work.sub("native")
+        image = os.path.join(folder, "ext4.img")
+        point = os.path.join(folder, "mnt")
+        os.mkdir(point)
+        loop.make_sparse(image, size)
+        self.must("mkfs.ext4", "-q", "-b", 4096, image)
+        device = loop.attach(image)
+        self.addCleanup(loop.detach, device)
+        self.must("mount", "-t", "ext4", device, point)
+        self.addCleanup(self.must, "umount", point)
+        return point
+
     def _finish(self):
         try:
             os.chdir("/")

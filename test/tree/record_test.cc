@@ -21,6 +21,7 @@ Record sample() {
   r.atime = {std::numeric_limits<std::int64_t>::min(), 0};
   r.btime = {std::numeric_limits<std::int64_t>::max(), 5};
   r.home = "somewhere";
+  r.flags = 0x10 | 0x80;
   r.xattrs = {{"security.capability", "", 0}, {"user.large", "", 70}, {"user.small", std::string("\0x", 2), 0}};
   return r;
 }
@@ -38,6 +39,7 @@ TEST(Record, ReadsBackEveryFieldOfEveryKind) {
     for (const char* home : {"", "home"}) {
       r.home = home;
       if (*home == 0) r.xattrs.clear();
+      if (*home == 0) r.flags = 0;
       const auto back = decode_record(encode(r));
       ASSERT_TRUE(back) << type;
       EXPECT_EQ(*back, r);
@@ -75,6 +77,7 @@ TEST(Record, RefusesImpossibleValues) {
   EXPECT_TRUE(refused([](Record& r) { r.blocks = r.size / kBlockSize + 2; }));
   EXPECT_TRUE(refused([](Record& r) { r.mtime.nanoseconds = 1'000'000'000; }));
   EXPECT_TRUE(refused([](Record& r) { r.mode = S_IFLNK | 0777; r.blocks = 0; }));
+  EXPECT_TRUE(refused([](Record& r) { r.flags |= 1; }));
   EXPECT_FALSE(refused([](Record&) {}));
   EXPECT_TRUE(refused([](Record& r) { std::swap(r.xattrs[0], r.xattrs[1]); })) << "names in order";
   EXPECT_TRUE(refused([](Record& r) { r.xattrs[1].name = r.xattrs[0].name; }));
