@@ -34,12 +34,18 @@ struct MountOptions {
   std::function<void(std::string_view)> notice = [](std::string_view) {};
 };
 
+// What ioctls on a mount ask of those who opened the file system, beyond its tree. Called from any
+// thread; may wait for the device.
+struct Administration {
+  std::function<std::string()> info_json = [] { return "{}"; };  // what query_mount() gives
+};
+
 class Mount {
  public:
   // Mounts and answers INIT. Errors: ENOENT or ENOTDIR (mount point), EBUSY (already in use),
   // EPERM (not allowed), ENODEV (no /dev/fuse: load the fuse module).
   static Result<std::unique_ptr<Mount>> start(Tree& tree, const MountOptions& options,
-                                              std::function<std::string()> info_json);
+                                              Administration administration);
   virtual ~Mount() = default;
   // Serves until unmounted or told to stop by SIGINT, SIGTERM or SIGHUP (then it unmounts itself).
   // `on_ready` runs once the mount answers. `on_destroy` runs when the kernel has sent its last

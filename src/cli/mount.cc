@@ -150,10 +150,14 @@ class Service {
     mount.kernel_options = options_.kernel;
     mount.latency = options_.latency;
     mount.notice = open.notice;
-    auto started = Mount::start(opened_->tree(), mount, [this] { return facts_json(*opened_, directory_); });
+    auto started = Mount::start(opened_->tree(), mount, administration());
     if (!started) return Problem{exit_code_of(started.error()), explain_mounting(directory_, started.error())};
     mount_ = std::move(*started);
     return std::nullopt;
+  }
+
+  Administration administration() {
+    return {.info_json = [this] { return facts_json(*opened_, directory_); }};
   }
 
   Result<Opened> open_patiently(const OpenOptions& options) {

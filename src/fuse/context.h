@@ -14,6 +14,7 @@
 #include "fuse/privileges.h"
 #include "fuse/replies.h"
 #include "fuse/workers.h"
+#include "lsmfs/fuse.h"
 #include "lsmfs/tree.h"
 
 namespace lsmfs {
@@ -22,7 +23,7 @@ struct Context {
   KillprivOffer killpriv;
   Tree& tree;
   Workers& workers;
-  std::function<std::string()> info_json;
+  Administration administration;
   bool writeback = false, acl = true;
   // Runs `on_destroy` of Mount::serve, once.
   std::function<void()> destroy = [] {};

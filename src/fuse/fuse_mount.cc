@@ -71,10 +71,10 @@ class FuseMount::Watch {
   std::thread thread_;
 };
 
-FuseMount::FuseMount(Tree& tree, const MountOptions& options, std::function<std::string()> info_json)
+FuseMount::FuseMount(Tree& tree, const MountOptions& options, Administration administration)
     : options_(options),
       workers_(options.workers),
-      context_{{}, tree, workers_, std::move(info_json), options.writeback, options.acl, [] {}, ErrorLog(options.notice), false} {}
+      context_{{}, tree, workers_, std::move(administration), options.writeback, options.acl, [] {}, ErrorLog(options.notice), false} {}
 
 FuseMount::~FuseMount() {
   // The descriptor first: unmounting waits for answers as long as somebody could give them.

@@ -21,7 +21,7 @@ namespace lsmfs {
 
 class FuseMount : public Mount {
  public:
-  FuseMount(Tree& tree, const MountOptions& options, std::function<std::string()> info_json);
+  FuseMount(Tree& tree, const MountOptions& options, Administration administration);
   ~FuseMount() override;  // unmounts what is still mounted
 
   Result<void> begin();  // once, before serve()

@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 
 #include "fuse/context.h"
-#include "fuse/facts_ioctl.h"
+#include "fuse/ioctls.h"
 
 // What is not in the table: create (the kernel then sends MKNOD, and since it goes on with an OPEN
 // learns that it need not send any, nor RELEASE), flush, release, releasedir, access, locks (the kernel
@@ -300,15 +300,6 @@ void fsync(fuse_req_t req, fuse_ino_t, int, fuse_file_info*) {
 void statfs(fuse_req_t req, fuse_ino_t) {
   auto& tree = context_of(req).tree;
   serve(req, [&tree](Wait) -> Result<SpaceInfo> { return tree.space(); });
-}
-
-void ioctl(fuse_req_t req, fuse_ino_t, unsigned command, void*, fuse_file_info*, unsigned, const void*, std::size_t,
-           std::size_t) {
-  if (command != kFactsIoctl) {
-    fuse_reply_err(req, ENOTTY);
-    return;
-  }
-  serve_waiting(req, [&context = context_of(req)]() -> Result<Facts> { return Facts{context.info_json()}; });
 }
 
 // ---- extended attributes

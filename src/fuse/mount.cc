@@ -6,8 +6,8 @@
 namespace lsmfs {
 
 Result<std::unique_ptr<Mount>> Mount::start(Tree& tree, const MountOptions& options,
-                                            std::function<std::string()> info_json) {
-  auto mount = std::make_unique<FuseMount>(tree, options, std::move(info_json));
+                                            Administration administration) {
+  auto mount = std::make_unique<FuseMount>(tree, options, std::move(administration));
   LSMFS_TRY(mount->begin());
   return std::unique_ptr<Mount>(std::move(mount));
 }

@@ -3,8 +3,6 @@
 #include <ctime>
 #include <memory>
 
-#include "fuse/facts_ioctl.h"
-
 namespace lsmfs {
 namespace {
 
@@ -51,12 +49,8 @@ void send(fuse_req_t req, Tree&, const Sized& reply) {
 
 void send(fuse_req_t req, Tree&, const Position& reply) { fuse_reply_lseek(req, static_cast<off_t>(reply.offset.v)); }
 
-void send(fuse_req_t req, Tree&, const Facts& reply) {
-  if (reply.json.size() > kFactsMax) {
-    fuse_reply_err(req, EMSGSIZE);
-  } else {
-    fuse_reply_ioctl(req, 0, reply.json.data(), reply.json.size());
-  }
+void send(fuse_req_t req, Tree&, const IoctlOutput& reply) {
+  fuse_reply_ioctl(req, 0, reply.bytes.data(), reply.bytes.size());
 }
 
 void send(fuse_req_t req, Tree&, const SpaceInfo& reply) {

@@ -38,8 +38,9 @@ struct Sized {
 struct Position {
   ByteOffset offset;
 };
-struct Facts {
-  std::string json;
+// What an ioctl gives back, at most the size in its number; that it went well goes without saying.
+struct IoctlOutput {
+  std::string bytes;
 };
 
 // The kernel refuses a reply to a request whose caller was killed in the meantime; then it does not
@@ -53,7 +54,7 @@ void send(fuse_req_t req, Tree& tree, const DirectoryReply& reply);
 void send(fuse_req_t req, Tree& tree, const Written& reply);
 void send(fuse_req_t req, Tree& tree, const Sized& reply);
 void send(fuse_req_t req, Tree& tree, const Position& reply);
-void send(fuse_req_t req, Tree& tree, const Facts& reply);
+void send(fuse_req_t req, Tree& tree, const IoctlOutput& reply);
 void send(fuse_req_t req, Tree& tree, const SpaceInfo& reply);
 
 // `size` bytes of this thread's own, for a reply that is sent before the next call. The contents

@@ -81,9 +81,9 @@ TEST_F(Lifecycle, RefusesAMountPointThatIsMissingOrNoDirectory) {
   MountOptions options;
   options.source = "memory";
   options.mount_point = "/no/such/directory";
-  EXPECT_EQ(Mount::start(tree, options, [] { return ""; }).error().code, ENOENT);
+  EXPECT_EQ(Mount::start(tree, options, {}).error().code, ENOENT);
   options.mount_point = "/etc/passwd";
-  EXPECT_EQ(Mount::start(tree, options, [] { return ""; }).error().code, ENOTDIR);
+  EXPECT_EQ(Mount::start(tree, options, {}).error().code, ENOTDIR);
 }
 
 TEST_F(Lifecycle, AStartThatIsNeverServedLeavesNoMount) {
@@ -94,7 +94,7 @@ TEST_F(Lifecycle, AStartThatIsNeverServedLeavesNoMount) {
   options.source = "memory";
   options.mount_point = root;
   {
-    auto mount = Mount::start(tree, options, [] { return ""; });
+    auto mount = Mount::start(tree, options, {});
     ASSERT_TRUE(mount);
     EXPECT_TRUE(entry_of(root));
   }
@@ -197,7 +197,7 @@ TEST_F(Lifecycle, OfABlockDeviceUnmountingWaitsForTheServersLastWords) {
   options.source = device.path();
   options.block_device = true;
   std::atomic<bool> destroyed{false};
-  Mounted mounted(tree, options, [] { return "{}"; }, [&] {
+  Mounted mounted(tree, options, {}, [&] {
     ::usleep(200'000);  // what a store takes to close
     destroyed = true;
   });

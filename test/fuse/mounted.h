@@ -17,7 +17,7 @@ namespace lsmfs::test {
 
 class Mounted {
  public:
-  explicit Mounted(Tree& tree, MountOptions options = {}, std::function<std::string()> facts = [] { return "{}"; },
+  explicit Mounted(Tree& tree, MountOptions options = {}, Administration administration = {},
                    std::function<void()> on_destroy = [] {}) {
     char name[] = "/tmp/lsmfs-fuse-test-XXXXXX";
     root_ = mkdtemp(name);
@@ -28,7 +28,7 @@ class Mounted {
       std::lock_guard lock(mutex_);
       notices_ += std::string(line) + "\n";
     };
-    mount_ = std::make_unique<FuseMount>(tree, options, std::move(facts));
+    mount_ = std::make_unique<FuseMount>(tree, options, std::move(administration));
     begun_ = mount_->begin();
     if (!begun_) {
       ADD_FAILURE() << begun_.error().message();

@@ -626,17 +626,6 @@ TEST_F(Operations, StatfsTellsTheTreesNumbers) {
   EXPECT_EQ(out.f_ffree, 1000u);
 }
 
-TEST_F(Operations, FactsAreGivenOnFilesAndDirectories) {
-  Mounted other(tree_, {}, [] { return std::string(R"({"label":"x"})"); });
-  ASSERT_EQ(write_file(other.path("f"), ""), 0);
-  EXPECT_EQ(query_mount(other.root()).value(), R"({"label":"x"})");
-  EXPECT_EQ(query_mount(other.path("f")).value(), R"({"label":"x"})");
-  EXPECT_EQ(query_mount("/tmp").error().code, ENOTTY);
-  EXPECT_EQ(query_mount("/dev/null").error().code, ENOTTY);
-  EXPECT_EQ(query_mount("/etc/passwd").error().code, ENOTTY);
-  EXPECT_EQ(query_mount("/no/such/path").error().code, ENOENT);
-}
-
 TEST_F(Operations, LookupCountsReachZeroWhenTheKernelForgets) {
   for (int i = 0; i < 300; ++i) ASSERT_EQ(write_file(path("f" + std::to_string(i)), "data"), 0);
   names("");
