@@ -66,7 +66,7 @@ struct AttrChange {
   std::optional<std::uint32_t> uid, gid;
   std::optional<std::uint64_t> size;
   std::optional<Time> atime, mtime, ctime;
-  bool times_are_now = false;         // atime and mtime, if set: as a read or a write would set them
+  bool touches = false;               // atime and mtime are both set, to now
   std::optional<std::uint32_t> flags;  // of kInodeFlags; EOPNOTSUPP
 };
 

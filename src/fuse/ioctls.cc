@@ -1,13 +1,19 @@
 #include "fuse/ioctls.h"
 
+#include <linux/fs.h>
+
+#include <array>
+#include <cstring>
+#include <type_traits>
+
 #include "fuse/context.h"
 #include "fuse/facts_ioctl.h"
 
 namespace lsmfs {
 namespace {
 
-// ---- one function for each command; it answers the request, with IoctlOutput or Done as its reply.
-// `in` lies in the request and has the size that the command's number says, if the command has input.
+// ---- one function for each command; it answers the request, with IoctlOutput also if there is nothing to say.
+// `in` lies in the request and has the command's size of input.
 
 void facts(fuse_req_t req, Ino, Bytes) {
   serve_waiting(req, [&context = context_of(req)]() -> Result<IoctlOutput> {
@@ -17,16 +23,85 @@ void facts(fuse_req_t req, Ino, Bytes) {
   });
 }
 
+template <class Value>
+IoctlOutput output_of(const Value& value) {
+  static_assert(std::is_trivially_copyable_v<Value>);
+  return IoctlOutput{std::string(reinterpret_cast<const char*>(&value), sizeof value)};
+}
+
+template <class Value>
+Value input_of(Bytes in) {  // must hold: there are as many bytes
+  Value value;
+  std::memcpy(&value, in.data(), sizeof value);
+  return value;
+}
+
+// ---- the flags of an inode, in the two forms in which the kernel asks for them. It has checked who may change what.
+
+constexpr std::array<std::pair<std::uint32_t, std::uint32_t>, 4> kFlagNames{{{FS_IMMUTABLE_FL, FS_XFLAG_IMMUTABLE},
+                                                                             {FS_APPEND_FL, FS_XFLAG_APPEND},
+                                                                             {FS_NODUMP_FL, FS_XFLAG_NODUMP},
+                                                                             {FS_NOATIME_FL, FS_XFLAG_NOATIME}}};
+
+// `encode` makes the flags a reply.
+template <class Encode>
+void get_flags(fuse_req_t req, Ino ino, Encode encode) {
+  serve(req, [&tree = context_of(req).tree, ino, encode](Wait wait) -> Result<IoctlOutput> {
+    LSMFS_ASSIGN(const Attr attr, tree.getattr(ino, wait));
+    return output_of(encode(attr.flags));
+  });
+}
+
+void set_flags(fuse_req_t req, Ino ino, std::uint32_t flags) {
+  serve(req, [&tree = context_of(req).tree, ino, flags](Wait wait) -> Result<IoctlOutput> {
+    AttrChange change;
+    change.flags = flags;
+    LSMFS_TRY(tree.setattr(ino, change, wait));
+    return IoctlOutput{};
+  });
+}
+
+void get_file_flags(fuse_req_t req, Ino ino, Bytes) {
+  get_flags(req, ino, [](std::uint32_t flags) { return flags; });
+}
+
+void set_file_flags(fuse_req_t req, Ino ino, Bytes in) { set_flags(req, ino, input_of<std::uint32_t>(in)); }
+
+void get_file_attributes(fuse_req_t req, Ino ino, Bytes) {
+  get_flags(req, ino, [](std::uint32_t flags) {
+    fsxattr out{};
+    for (const auto& [flag, name] : kFlagNames) out.fsx_xflags |= flags & flag ? name : 0;
+    return out;
+  });
+}
+
+void set_file_attributes(fuse_req_t req, Ino ino, Bytes in) {
+  const auto wanted = input_of<fsxattr>(in);
+  std::uint32_t flags = 0, unknown = wanted.fsx_xflags;
+  for (const auto& [flag, name] : kFlagNames) {
+    if (wanted.fsx_xflags & name) flags |= flag;
+    unknown &= ~name;
+  }
+  if (unknown != 0 || wanted.fsx_extsize != 0 || wanted.fsx_cowextsize != 0 || wanted.fsx_projid != 0) {
+    fuse_reply_err(req, EOPNOTSUPP);
+    return;
+  }
+  set_flags(req, ino, flags);
+}
+
 struct Command {
   unsigned number;
+  std::size_t input;  // bytes that the kernel hands on; for flags that is an int, whatever the number says
   void (*answer)(fuse_req_t req, Ino ino, Bytes in);
 };
 
 constexpr Command kCommands[] = {
-    {kFactsIoctl, facts},
+    {kFactsIoctl, 0, facts},
+    {FS_IOC_GETFLAGS, 0, get_file_flags},
+    {FS_IOC_SETFLAGS, sizeof(std::uint32_t), set_file_flags},
+    {FS_IOC_FSGETXATTR, 0, get_file_attributes},
+    {FS_IOC_FSSETXATTR, sizeof(fsxattr), set_file_attributes},
 };
-
-std::size_t input_size(unsigned number) { return _IOC_DIR(number) & _IOC_WRITE ? _IOC_SIZE(number) : 0; }
 
 }  // namespace
 
@@ -34,8 +109,8 @@ void ioctl(fuse_req_t req, fuse_ino_t ino, unsigned command, void*, fuse_file_in
            std::size_t in_size, std::size_t) {
   for (const Command& known : kCommands) {
     if (known.number != command) continue;
-    if (in_size < input_size(command)) break;
-    return known.answer(req, Ino{ino}, {static_cast<const std::byte*>(in), input_size(command)});
+    if (in_size < known.input) break;
+    return known.answer(req, Ino{ino}, {static_cast<const std::byte*>(in), known.input});
   }
   fuse_reply_err(req, ENOTTY);
 }

@@ -29,7 +29,7 @@ inline Result<void> may_allocate(const Record& record, bool changes_data) {
 inline Result<void> may_set(const Record& record, const AttrChange& change) {
   if (change.flags) return {};
   if (record.is_immutable()) return permit(false);
-  const bool explicit_times = (change.atime || change.mtime) && !change.times_are_now;
+  const bool explicit_times = (change.atime || change.mtime) && !change.touches;
   return permit(!record.is_append_only() || !(change.mode || change.uid || change.gid || change.size || explicit_times));
 }
 

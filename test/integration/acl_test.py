@@ -34,17 +34,11 @@ mkdir m; for i in $(seq 100 200); do echo d:u:$i:rwx; done | setfacl -M - m; mkd
 
 
 class Acl(harness.MountCase):
-    def outcome(self, command, folder):
-        done = harness.call("sh", "-c", command, cwd=folder)
-        return f"{done.returncode}\n{done.stdout}\n{done.stderr}"
-
     def test_lists_are_kept_inherited_and_enforced_as_on_ext4(self):
         volume = self.volume(1 * harness.GiB)
         volume.mount()
         native = self.native(256 * harness.MiB)
-        for command in COMMANDS.strip().splitlines():
-            with self.subTest(command):
-                self.assertEqual(self.outcome(command, volume.point), self.outcome(command, native))
+        self.compare(COMMANDS, volume.point, native)
         see_all = "find . -path ./lost+found -prune -o -print | sort | while read f; do getfacl -n $f; stat -c %a:%u:%g $f; done"
         expected = self.outcome(see_all, native)
         self.assertEqual(self.outcome(see_all, volume.point), expected)

@@ -172,6 +172,17 @@ class MountCase(unittest.TestCase):
                       f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
         return done.stdout
 
+    def outcome(self, command, folder):
+        """All that a user sees of a shell command run in `folder`."""
+        done = call("sh", "-c", command, cwd=folder)
+        return f"{done.returncode}\n{done.stdout}\n{done.stderr}"
+
+    def compare(self, commands, folder, native):
+        """Runs each line in both folders, one after the other; what they show must be the same."""
+        for command in commands.strip().splitlines():
+            with self.subTest(command):
+                self.assertEqual(self.outcome(command, folder), self.outcome(command, native))
+
     def refused(self, *command, says=(), codes=None):
         """Runs a command that has to fail with one clear line on stderr and nothing on stdout."""
         done = call(*command)

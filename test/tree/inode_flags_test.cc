@@ -42,7 +42,7 @@ TEST_F(InodeFlags, AnImmutableFileStaysAsItIs) {
   EXPECT_EQ(write(f, 4), EPERM);
   EXPECT_EQ(set(f, {.size = 0}), EPERM);
   EXPECT_EQ(set(f, {.mode = 0600}), EPERM);
-  EXPECT_EQ(set(f, {.mtime = Time::now(), .times_are_now = true}), EPERM);
+  EXPECT_EQ(set(f, {.mtime = Time::now(), .touches = true}), EPERM);
   EXPECT_EQ(code(h.tree().fallocate(f, FALLOC_FL_KEEP_SIZE, ByteOffset{0}, ByteCount{9}, Wait::yes)), EPERM);
   EXPECT_EQ(code(h.tree().setxattr(f, "user.x", "1", 0, Wait::yes)), EPERM);
   EXPECT_EQ(code(h.tree().removexattr(f, "user.x", Wait::yes)), EPERM);
@@ -82,7 +82,7 @@ TEST_F(InodeFlags, WhatIsAppendOnlyOnlyGrows) {
   EXPECT_EQ(set(f, {.size = 100}), EPERM);
   EXPECT_EQ(set(f, {.uid = 5}), EPERM);
   EXPECT_EQ(set(f, {.mtime = Time{1, 0}}), EPERM);
-  EXPECT_EQ(set(f, {.mtime = Time::now(), .times_are_now = true}), 0);
+  EXPECT_EQ(set(f, {.mtime = Time::now(), .touches = true}), 0);
   const auto fallocate = [&](int mode) { return code(h.tree().fallocate(f, mode, ByteOffset{0}, ByteCount{9}, Wait::yes)); };
   EXPECT_EQ(fallocate(FALLOC_FL_KEEP_SIZE), 0);
   EXPECT_EQ(fallocate(FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE), EPERM);

@@ -1,0 +1,39 @@
+"""Inode flags: chattr(1), lsattr(1) and what they forbid, command by command as on ext4."""
+
+import harness
+
+HIDE = "sed 's/^\\([^ ]*\\)e/\\1-/'"  # ext4 says of files that they have extents
+SHOW = f"lsattr -d . f d d/* | {HIDE}"
+# What needs open(2) to be refused is left out: FUSE asks the daemon nothing then, and the first write is refused instead.
+COMMANDS = f"""
+echo hi > f; mkdir d; touch d/a; {SHOW}
+chattr +i f; {SHOW}
+rm -f f; chmod 600 f; chown 1 f; ln f g; mv f g; perl -e 'truncate("f", 0) or die $!'; setfattr -n user.x -v 1 f
+touch -c -d @5 f; setfacl -m u:1:r f; cat f; lsattr -p f | sed 's/e/-/'
+stat -c %s:%a:%u f; python3 -c 'import os; print(os.stat("f").st_ctime > 0)'
+chattr -i f; chattr =a f; {SHOW}
+echo more >> f; cat f; perl -e 'truncate("f", 0) or die $!'; chmod 600 f; touch -c -d @5 f; touch -c -m f; touch -c f; rm -f f; ln f g
+chattr =Ad f; chattr +A d; {SHOW}; touch d/b; mkdir d/c; ln -s x d/l; {SHOW}
+chattr +i d; touch d/new; mkdir d/new; rm -f d/a; mv d/a a; mv f d/f; ln f d/f; touch -c d/a; rmdir d/c; mv d e
+chattr -i d; chattr +a d; touch d/new; rm -f d/a; mv d/a d/aa; mv f d/f; ls d; {SHOW}
+chattr -a d; mv d/f f; rm -r d; chattr +I f
+setpriv --reuid=1 --regid=1 --clear-groups sh -c 'chattr +d f; chattr +i f; lsattr f | {HIDE}'
+chown 1 f; setpriv --reuid=1 --regid=1 --clear-groups sh -c 'chattr +d f; chattr +i f; lsattr f | {HIDE}'
+mkfifo p; chattr +i p; lsattr p; ln -s f l; lsattr l
+"""
+
+
+class Flags(harness.MountCase):
+    def test_flags_are_kept_and_obeyed_as_on_ext4(self):
+        volume = self.volume(1 * harness.GiB)
+        volume.mount()
+        native = self.native(256 * harness.MiB)
+        self.compare(COMMANDS, volume.point, native)
+        self.must("chattr", "=iA", volume.path("f"))
+        volume.remount()
+        self.assertIn("i--A", self.must("lsattr", volume.path("f")).replace("-d", "--"))
+        self.refused("rm", "-f", volume.path("f"), says=["not permitted"])
+
+
+if __name__ == "__main__":
+    harness.main()
