@@ -48,7 +48,8 @@ class Device {
   // Makes all writes that returned before the call durable. After a failure nothing may be
   // assumed of any write since the last success; the caller must not retry.
   virtual Result<void> flush() = 0;
-  // The contents of the range become undefined. Advice: a device without discard returns success.
+  // The contents of the range become undefined, and the device may use its space for something else.
+  // EOPNOTSUPP: it cannot; nothing has changed then.
   virtual Result<void> discard(ByteOffset from, ByteCount length) = 0;
 
   virtual ByteCount size() const = 0;  // rounded down to kDeviceBlock

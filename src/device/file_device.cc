@@ -71,10 +71,9 @@ class FileDevice final : public Device {
                          static_cast<off_t>(length.v));
       }
     } while (rc != 0 && errno == EINTR);
-    if (rc != 0 && errno != EOPNOTSUPP && errno != ENOSYS && errno != ENOTTY) {
-      return system_error(fmt::format("discard of {} bytes at {} of {}", length.v, from.v, path_));
-    }
-    return {};
+    if (rc == 0) return {};
+    if (errno == ENOSYS || errno == ENOTTY) errno = EOPNOTSUPP;
+    return system_error(fmt::format("discard of {} bytes at {} of {}", length.v, from.v, path_));
   }
 
   ByteCount size() const override { return ByteCount{size_}; }

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <linux/loop.h>
 #include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -20,6 +22,10 @@ class BlockDeviceTest : public ::testing::Test {
     const int file = ::mkstemp(pattern.data());
     ASSERT_GE(file, 0);
     ::unlink(pattern.c_str());
+    attach(flags, file);
+  }
+  void attach(unsigned flags, int file) {
+    file_ = file;
     ASSERT_EQ(::ftruncate(file, 8 * MiB), 0);
     const int control = ::open("/dev/loop-control", O_RDWR | O_CLOEXEC);
     for (int tries = 0; control >= 0 && tries < 20 && loop_ < 0; ++tries) {
@@ -38,14 +44,15 @@ class BlockDeviceTest : public ::testing::Test {
       }
     }
     if (control >= 0) ::close(control);
-    ::close(file);
     if (loop_ < 0) GTEST_SKIP() << "no loop device can be made here";
   }
   void TearDown() override {
     if (loop_ >= 0) ::close(loop_);
+    if (file_ >= 0) ::close(file_);
   }
 
   int loop_ = -1;
+  int file_ = -1;  // below it
   std::string path_;
 };
 
@@ -64,6 +71,54 @@ TEST_F(BlockDeviceTest, IsReadWrittenFlushedAndDiscarded) {
   EXPECT_EQ(std::memcmp(a.data(), b.data(), a.size()), 0);
   auto r = (*device)->discard(ByteOffset{0}, ByteCount{8 * MiB});
   EXPECT_TRUE(r) << r.error().message();
+}
+
+TEST_F(BlockDeviceTest, GivesSpaceBackOnDiscard) {
+  attach(0);
+  if (IsSkipped()) return;
+  auto device = open_device(path_, Access::read_write, Sharing::locked);
+  ASSERT_TRUE(device) << device.error().message();
+  AlignedBuffer a(4 * MiB), b(4 * MiB);
+  std::memset(a.data(), 5, a.size());
+  ASSERT_TRUE((*device)->write(ByteOffset{0}, a.bytes()));
+  ASSERT_TRUE((*device)->flush());
+  const auto blocks = [&] {
+    struct stat st;
+    EXPECT_EQ(::fstat(file_, &st), 0);
+    return static_cast<std::uint64_t>(st.st_blocks) * 512;
+  };
+  const std::uint64_t before = blocks();
+  ASSERT_GE(before, 4 * MiB);
+  const auto r = (*device)->discard(ByteOffset{MiB}, ByteCount{2 * MiB});
+  ASSERT_TRUE(r) << r.error().message();
+  EXPECT_LE(blocks(), before - 2 * MiB);
+}
+
+TEST_F(BlockDeviceTest, ThatCannotDiscardSaysSoAndKeepsItsContents) {
+  // Files of a ramfs have no holes. Nobody else sees this one, and it goes with its descriptor.
+  const int context = ::fsopen("ramfs", FSOPEN_CLOEXEC);
+  if (context < 0) GTEST_SKIP() << "no file system can be mounted here";
+  ASSERT_EQ(::fsconfig(context, FSCONFIG_CMD_CREATE, nullptr, nullptr, 0), 0);
+  const int root = ::fsmount(context, FSMOUNT_CLOEXEC, 0);
+  ::close(context);
+  ASSERT_GE(root, 0);
+  const int file = ::openat(root, "image", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  ASSERT_GE(file, 0);
+  const std::string image = "/proc/self/fd/" + std::to_string(root) + "/image";
+  attach(0, file);
+  if (IsSkipped()) return;
+  for (const std::string& path : {image, path_}) {
+    auto device = open_device(path, Access::read_write, Sharing::locked);
+    ASSERT_TRUE(device) << device.error().message();
+    EXPECT_EQ((*device)->is_block_device(), path == path_);
+    AlignedBuffer a(4 * MiB), b(4 * MiB);
+    std::memset(a.data(), 5, a.size());
+    ASSERT_TRUE((*device)->write(ByteOffset{0}, a.bytes()));
+    EXPECT_EQ((*device)->discard(ByteOffset{0}, ByteCount{4 * MiB}).error().code, EOPNOTSUPP);
+    ASSERT_TRUE((*device)->read(ByteOffset{0}, b.bytes()));
+    EXPECT_EQ(std::memcmp(a.data(), b.data(), a.size()), 0);
+  }
+  ::close(root);
 }
 
 TEST_F(BlockDeviceTest, BelongsToOneExclusiveUser) {

@@ -76,8 +76,15 @@ TEST_F(FileDeviceTest, GivesSpaceBackOnDiscard) {
   std::memset(a.data(), 1, a.size());
   ASSERT_TRUE((*device)->write(ByteOffset{0}, a.bytes()));
   ASSERT_TRUE((*device)->flush());
+  const auto blocks = [&] {
+    struct stat st;
+    EXPECT_EQ(::stat(path("img").c_str(), &st), 0);
+    return static_cast<std::uint64_t>(st.st_blocks) * 512;
+  };
+  ASSERT_GE(blocks(), MiB);
   auto r = (*device)->discard(ByteOffset{0}, ByteCount{MiB});
   EXPECT_TRUE(r) << r.error().message();
+  EXPECT_LT(blocks(), 64 * KiB);
   EXPECT_EQ((*device)->size().v, 4 * MiB);
   EXPECT_EQ(std::filesystem::file_size(path("img")), 4 * MiB);
 }
