@@ -124,6 +124,8 @@ class Store {
   virtual Result<void> flush() = 0;
   // Rewrites [from, to) of a family so that erased rows give back their space.
   virtual Result<void> compact(Family family, std::string_view from, std::string_view to) = 0;
+  // Volume::trim(). EROFS when the store is open for reading only.
+  virtual Result<ByteCount> trim(const TrimRange& range, const Stop& stop) = 0;
   // Waits for what runs in the background, syncs, and closes; only the destructor may follow.
   virtual Result<void> close() = 0;
 

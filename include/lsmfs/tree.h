@@ -171,6 +171,10 @@ class Tree {
   // All operations that returned before are durable. Waits for the device.
   virtual Result<void> sync() = 0;
 
+  // Discards free space of the device; gives the bytes discarded. What was erased takes space until
+  // the tables it lies in have been rewritten, which happens by itself. EROFS, and as Volume::trim().
+  virtual Result<ByteCount> trim(const TrimRange& range, const Stop& stop) = 0;
+
   virtual SpaceInfo space() const = 0;
   virtual TreeCounts counts() const = 0;
 };

@@ -92,6 +92,15 @@ struct VolumeUsage {
   std::uint64_t files = 0;
 };
 
+// Which free space to discard.
+struct TrimRange {
+  ByteOffset start;                // on the device
+  ByteCount length{UINT64_MAX};    // may reach beyond the end
+  ByteCount least;                 // runs of free space with fewer bytes in the range are left alone
+};
+// Asked now and then whether to give up.
+using Stop = std::function<bool()>;
+
 struct VolumeOptions {
   // Receives one line for each thing a person should know: that the second superblock is used, ...
   std::function<void(std::string_view)> notice = [](std::string_view) {};
@@ -128,10 +137,18 @@ class Volume {
   // Makes all name changes so far durable (what fsync of a directory does elsewhere).
   virtual Result<void> commit() = 0;
 
+  // Discards free space of tables, a piece at a time, while everything else goes on; gives the bytes
+  // discarded. Errors: EROFS; EINVAL (begins beyond the volume's end, or `length` is less than
+  // kDeviceBlock, or `least` more than the volume has); EOPNOTSUPP (the device cannot discard); EINTR
+  // (stopped); EIO, which does not stop the volume.
+  virtual Result<ByteCount> trim(const TrimRange& range, const Stop& stop) = 0;
+
   virtual bool writable() const = 0;
   // The error that stopped the volume (promise 3), if one did.
   virtual std::optional<Error> failure() const = 0;
   virtual VolumeInfo info() const = 0;
+  // Durable when it returns. Errors: EINVAL as in FormatOptions, EROFS, EIO.
+  virtual Result<void> set_label(std::string_view label) = 0;
   virtual VolumeUsage usage() const = 0;
 };
 

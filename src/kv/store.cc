@@ -240,6 +240,13 @@ Result<void> RocksStore::compact(Family family, std::string_view from, std::stri
   return check();
 }
 
+Result<ByteCount> RocksStore::trim(const TrimRange& range, const Stop& stop) {
+  if (options_.read_only) return make_error(EROFS, "trim: the store is open for reading only");
+  LSMFS_TRY(check());
+  // Tables that a compaction replaced are removed at its end already.
+  return volume_.trim(range, stop);
+}
+
 void RocksStore::reclaimed() {
   // The space of the tables that are gone returns when that is durable.
   if (auto done = volume_.commit(); !done) fail_stop_.set(done.error());

@@ -33,6 +33,7 @@ class RocksStore final : public Store {
   Result<void> sync() override;
   Result<void> flush() override;
   Result<void> compact(Family family, std::string_view from, std::string_view to) override;
+  Result<ByteCount> trim(const TrimRange& range, const Stop& stop) override;
   Result<void> close() override;
   ByteCount room() const override { return options_.read_only ? ByteCount{0} : space_.room(); }
   Store::Space space() const override;

@@ -70,6 +70,7 @@ class LsmTree final : public Tree {
   Result<void> removexattr(Ino ino, std::string_view name, Wait wait) override;
   Result<std::string> listxattr(Ino ino, Wait wait) override;
   Result<void> sync() override;
+  Result<ByteCount> trim(const TrimRange& range, const Stop& stop) override { return store_.trim(range, stop); }
   SpaceInfo space() const override;
   TreeCounts counts() const override;
 

@@ -103,4 +103,11 @@ std::uint64_t Allocator::free_at(std::uint64_t at) const {
   return run == by_start_.end() ? 0 : run->second;
 }
 
+std::optional<Extent> Allocator::free_run(std::uint64_t at) const {
+  auto run = by_start_.upper_bound(at);
+  if (run != by_start_.begin() && std::prev(run)->first + std::prev(run)->second > at) --run;
+  if (run == by_start_.end()) return std::nullopt;
+  return Extent{run->first, run->second};
+}
+
 }  // namespace lsmfs

@@ -39,6 +39,8 @@ class Allocator {
   std::uint64_t largest() const { return by_length_.empty() ? 0 : by_length_.rbegin()->first; }
   // The free run that begins at `at`, 0 if none: how far an extent that ends there can grow.
   std::uint64_t free_at(std::uint64_t at) const;
+  // The free run that holds `at`, or else the next one after it.
+  std::optional<Extent> free_run(std::uint64_t at) const;
 
  private:
   void insert(std::uint64_t start, std::uint64_t length);

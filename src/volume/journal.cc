@@ -22,6 +22,11 @@ Result<void> Journal::read(std::uint64_t at, MutableBytes to, std::string_view w
   return make_error(EIO, fmt::format("{}: {}", what, again.error().message()));
 }
 
+Result<void> Journal::discard(const Extent& extent) {
+  LSMFS_TRY(check());
+  return device_.discard(ByteOffset{extent.start}, ByteCount{extent.length});
+}
+
 Result<void> Journal::check() const {
   if (!writable_) return make_error(EROFS, fmt::format("{} is open read-only", device_.path()));
   if (!stopped_.load(std::memory_order_acquire)) return {};

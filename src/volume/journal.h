@@ -32,6 +32,8 @@ class Journal {
   Result<void> write(std::uint64_t at, Bytes data);
   // One retry, then EIO. `what` says whose bytes these are.
   Result<void> read(std::uint64_t at, MutableBytes to, std::string_view what) const;
+  // Of space that nobody owns. A failure loses nothing and stops nothing.
+  Result<void> discard(const Extent& extent);
   // EROFS, EBADF after close(), or the error that stopped the volume.
   Result<void> check() const;
   std::optional<Error> failure() const;

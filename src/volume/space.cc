@@ -11,6 +11,7 @@ namespace {
 constexpr std::uint64_t kMinPiece = 8 * MiB;     // of a table that does not fit in one run
 constexpr std::uint64_t kLogPiece = 4 * MiB;     // of a log of unknown length
 constexpr std::uint64_t kTableGuess = 64 * MiB;  // of a table of unknown length
+constexpr std::uint64_t kLoan = 32 * MiB;        // lent at a time
 
 // One run of `want` bytes, or half of it, a quarter ..., but at least `need`.
 std::optional<std::vector<Extent>> shrinking_run(Allocator& from, std::uint64_t want, std::uint64_t need,
@@ -71,11 +72,47 @@ std::optional<std::vector<Extent>> Space::take_fixed(const Request& request) {
   return take_table(overflow, Allocator::End::low, guess);
 }
 
-std::optional<std::vector<Extent>> Space::take(const Request& request) {
-  std::lock_guard lock(mutex_);
+std::optional<std::vector<Extent>> Space::find(const Request& request) {
   if (request.kind != FileKind::table) return take_fixed(request);
   const std::uint64_t guess = round_down(std::clamp(table_.total() / 64, 2 * MiB, kTableGuess), MiB);
   return take_table(request, request.lifetime == Lifetime::brief ? Allocator::End::low : Allocator::End::high, guess);
+}
+
+std::optional<std::vector<Extent>> Space::take(const Request& request) {
+  std::unique_lock lock(mutex_);
+  auto found = find(request);
+  if (found || lent_ == 0) return found;
+  ++waiting_;
+  back_.wait(lock, [this] { return lent_ == 0; });
+  --waiting_;
+  back_.notify_all();
+  return find(request);
+}
+
+std::optional<Extent> Space::lend(const Extent& range, std::uint64_t from, std::uint64_t least) {
+  std::unique_lock lock(mutex_);
+  // Those who need the space go first.
+  back_.wait(lock, [this] { return lent_ == 0 && waiting_ == 0; });
+  const std::uint64_t granule = table_.granule();
+  for (auto run = table_.free_run(std::max(from, range.start)); run; run = table_.free_run(run->end())) {
+    if (run->start >= range.end()) break;
+    const std::uint64_t start = round_up(std::max(run->start, range.start), granule);
+    const std::uint64_t end = round_down(std::min(run->end(), range.end()), granule);
+    const std::uint64_t next = std::max(start, round_up(from, granule));
+    if (next >= end || end - start < least) continue;
+    const Extent piece{next, std::min(end - next, kLoan)};
+    table_.take(piece);
+    lent_ = piece.length;
+    return piece;
+  }
+  return std::nullopt;
+}
+
+void Space::take_back(const Extent& lent) {
+  std::lock_guard lock(mutex_);
+  table_.release(lent);
+  lent_ = 0;
+  back_.notify_all();
 }
 
 void Space::release(const std::vector<Extent>& extents) {
@@ -113,7 +150,7 @@ void Space::uncharge(std::uint64_t bytes) {
 void Space::fill(VolumeUsage& usage) const {
   std::lock_guard lock(mutex_);
   usage.table_total = ByteCount{table_.total()};
-  usage.table_free = ByteCount{table_.free()};
+  usage.table_free = ByteCount{table_.free() + lent_};
   usage.largest_free = ByteCount{table_.largest()};
   usage.fixed_total = ByteCount{fixed_.total()};
   usage.fixed_free = ByteCount{fixed_.free()};

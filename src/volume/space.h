@@ -3,9 +3,12 @@
 // It chooses where files lie: tables in the table region, brief ones from its low end, lasting ones
 // from its high end; logs and small files in the fixed region, and at the table region's low end
 // when that is full. It also keeps the list of files small enough for a metadata area.
+// While free table space is being discarded it is on loan, one bounded piece at a time: it counts as
+// free, but nobody gets it. Whoever finds nothing without that piece waits until it is back.
 // Thread-safe; its lock is a leaf.
 #pragma once
 
+#include <condition_variable>
 #include <mutex>
 #include <optional>
 
@@ -28,6 +31,11 @@ class Space {
   std::optional<std::vector<Extent>> take(const Request& request);
   void release(const std::vector<Extent>& extents);
 
+  // Lends the next piece of table space at or after `from` that is free and lies in `range`, of a free
+  // run that has `least` bytes there. Waits for the piece that is out. nullopt: there is none any more.
+  std::optional<Extent> lend(const Extent& range, std::uint64_t from, std::uint64_t least);
+  void take_back(const Extent& lent);
+
   // Room in a snapshot. `charge` is false when the list of files would become too long.
   bool charge(std::uint64_t bytes);
   void charge_existing(std::uint64_t bytes);  // whether there is room or not
@@ -38,13 +46,17 @@ class Space {
   void fill(VolumeUsage& usage) const;
 
  private:
+  std::optional<std::vector<Extent>> find(const Request& request);
   std::optional<std::vector<Extent>> take_table(const Request& request, Allocator::End end, std::uint64_t guess);
   std::optional<std::vector<Extent>> take_fixed(const Request& request);
   bool fits(std::uint64_t bytes) const;
   bool in_fixed(std::uint64_t device_offset) const;
 
   mutable std::mutex mutex_;
+  std::condition_variable back_;
   Allocator fixed_, table_;
+  std::uint64_t lent_ = 0;    // bytes that are out
+  unsigned waiting_ = 0;      // callers of take() that wait for them
   const Extent fixed_region_;
   std::uint64_t charged_ = 0;
   const std::uint64_t charge_limit_;

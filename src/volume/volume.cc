@@ -8,6 +8,8 @@
 
 #include "volume/file.h"
 #include "volume/handles.h"
+#include "volume/label.h"
+#include "volume/trim.h"
 
 namespace lsmfs {
 namespace {
@@ -32,6 +34,7 @@ class VolumeImpl final : public Volume {
       : next_id_(catalog.next_id()) {
     const std::map<std::uint64_t, FileRecord> records = catalog.files();
     shared_ = std::make_shared<Shared>(device, superblock, std::move(catalog), std::move(log));
+    label_.emplace(*shared_);
     for (const auto& [id, record] : records) files_.emplace(record.name, File::make(*shared_, record, false));
   }
 
@@ -132,9 +135,19 @@ class VolumeImpl final : public Volume {
 
   Result<void> commit() override { return shared_->journal.commit(); }
 
+  Result<ByteCount> trim(const TrimRange& range, const Stop& stop) override {
+    return lsmfs::trim(*shared_, range, stop);
+  }
+
   bool writable() const override { return shared_->journal.writable(); }
   std::optional<Error> failure() const override { return shared_->journal.failure(); }
-  VolumeInfo info() const override { return shared_->superblock.info; }
+  Result<void> set_label(std::string_view label) override { return label_->set(*shared_, label); }
+
+  VolumeInfo info() const override {
+    VolumeInfo info = shared_->superblock.info;
+    info.label = label_->text();
+    return info;
+  }
 
   VolumeUsage usage() const override {
     VolumeUsage usage;
@@ -166,6 +179,7 @@ class VolumeImpl final : public Volume {
   }
 
   std::shared_ptr<Shared> shared_;
+  std::optional<Label> label_;
   mutable std::mutex mutex_;  // taken before the journal's; never held during I/O
   std::unordered_map<std::string, FilePtr> files_;
   std::uint64_t next_id_;

@@ -404,6 +404,8 @@ Result<void> MemoryTree::sync() {
   return enter("sync", Wait::yes);
 }
 
+Result<ByteCount> MemoryTree::trim(const TrimRange& range, const Stop& stop) { return on_trim(range, stop); }
+
 SpaceInfo MemoryTree::space() const {
   std::lock_guard lock(mutex_);
   return {ByteCount{1 * GiB}, ByteCount{512 * MiB}, nodes_.size(), 1000};

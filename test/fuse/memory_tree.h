@@ -17,6 +17,8 @@ class MemoryTree : public Tree {
  public:
   MemoryTree();
 
+  // What trim() does; set before it is called.
+  std::function<Result<ByteCount>(const TrimRange&, const Stop&)> on_trim;
   // Called with the name of each call before it does anything; an error is its result.
   void set_hook(std::function<Result<void>(const std::string& call, Wait wait)> hook);
   std::uint64_t calls(const std::string& call) const;
@@ -47,6 +49,7 @@ class MemoryTree : public Tree {
   Result<void> removexattr(Ino ino, std::string_view name, Wait wait) override;
   Result<std::string> listxattr(Ino ino, Wait wait) override;
   Result<void> sync() override;
+  Result<ByteCount> trim(const TrimRange& range, const Stop& stop) override;
   SpaceInfo space() const override;
   TreeCounts counts() const override;
 

@@ -33,6 +33,7 @@ TEST(Crash, AfterAnyPowerCutExactlyAPrefixIsThereWithAllThatWasSynced) {
         synced = done;
       }
       if (random() % 150 == 0) expect_ok(m.store->flush());
+      if (random() % 100 == 0) kv_test::trim(*m.store);
     }
     auto disk = m.disk->crashed_copy(random);
     m.drop();

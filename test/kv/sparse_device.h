@@ -34,17 +34,16 @@ class SparseDevice final : public Device {
   }
   Result<void> write(ByteOffset to, Bytes data) override {
     return each(to.v, data.size(), [&](std::size_t chunk, std::size_t at, std::size_t done, std::size_t length) {
-      std::shared_ptr<Chunk>& target = chunks_[chunk];
-      if (!target) {
-        target = std::make_shared<Chunk>();
-      } else if (target.use_count() > 1) {
-        target = std::make_shared<Chunk>(*target);
-      }
-      std::memcpy(target->data() + at, data.data() + done, length);
+      std::memcpy(own(chunk).data() + at, data.data() + done, length);
     });
   }
   Result<void> flush() override { return {}; }
-  Result<void> discard(ByteOffset, ByteCount) override { return {}; }
+  // Neither the old bytes nor zeros.
+  Result<void> discard(ByteOffset from, ByteCount length) override {
+    return each(from.v, length.v, [&](std::size_t chunk, std::size_t at, std::size_t, std::size_t piece) {
+      if (chunks_[chunk]) std::memset(own(chunk).data() + at, 0xd1, piece);
+    });
+  }
   ByteCount size() const override { return ByteCount{size_}; }
   bool writable() const override { return true; }
   bool is_block_device() const override { return false; }
@@ -53,6 +52,16 @@ class SparseDevice final : public Device {
  private:
   static constexpr std::size_t kChunk = 64 * KiB;
   using Chunk = std::array<std::byte, kChunk>;
+
+  Chunk& own(std::size_t chunk) {
+    std::shared_ptr<Chunk>& target = chunks_[chunk];
+    if (!target) {
+      target = std::make_shared<Chunk>();
+    } else if (target.use_count() > 1) {
+      target = std::make_shared<Chunk>(*target);
+    }
+    return *target;
+  }
 
   template <class Visit>
   Result<void> each(std::uint64_t from, std::size_t size, Visit visit) {

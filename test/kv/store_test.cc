@@ -159,8 +159,38 @@ TEST(Store, ReadOnlySeesEverythingAndWritesNothing) {
   const auto refused = reader.store->commit(batch, Wait::yes);
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, EROFS);
+  EXPECT_EQ(reader.store->trim({}, [] { return false; }).error().code, EROFS);
   expect_ok(reader.store->close());
   EXPECT_EQ(reader.disk->writes, writes);
+  EXPECT_EQ(reader.disk->discards, 0u);
+}
+
+TEST(Store, TrimGivesBackWhatWasErasedAndKeepsTheRest) {
+  auto m = Machine::fresh();
+  std::mt19937_64 random(1);
+  std::map<std::string, std::string> kept;
+  const auto fill = [&](std::uint64_t from, std::uint64_t to, bool keep) {
+    for (std::uint64_t i = from; i < to; ++i) {
+      const std::string value = random_bytes(random, 4096);
+      put(*m.store, Family::blocks, number_key(i), value);
+      if (keep) kept[number_key(i)] = value;
+    }
+  };
+  fill(0, 2000, true);
+  fill(2000, 8000, false);
+  expect_ok(m.store->flush());
+  const std::uint64_t before = kv_test::trim(*m.store);
+  Batch batch;
+  batch.erase_range(Family::blocks, number_key(2000), number_key(8000));
+  assert_ok(m.store->commit(batch, Wait::yes));
+  expect_ok(m.store->flush());
+  expect_ok(m.store->compact(Family::blocks, "", ""));
+  EXPECT_GE(kv_test::trim(*m.store), before + 20 * MiB);
+  EXPECT_EQ(all(*m.store, Family::blocks), kept);
+  m.drop();
+  m.start();
+  EXPECT_EQ(all(*m.store, Family::blocks), kept);
+  m.stop();
 }
 
 TEST(Store, PatchesAgreeWithAPlainModelThroughFlushesAndCompactions) {

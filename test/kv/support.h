@@ -41,14 +41,18 @@ class Disk {
     watching_ = true;
   }
 
-  // The disk after a power cut now: what was flushed, and of the writes since then any, each
-  // possibly cut short at a sector.
+  // The disk after a power cut now: what was flushed, and of the writes and discards since then any,
+  // each write possibly cut short at a sector.
   std::unique_ptr<Disk> crashed_copy(std::mt19937_64& random) {
     std::lock_guard lock(mutex_);
     auto other = durable_->copy();
     const bool all = random() % 4 == 0;
-    for (const auto& [offset, data] : pending_) {
+    for (const auto& [offset, data, discarded] : pending_) {
       if (!all && random() % 2 == 0) continue;
+      if (discarded > 0) {
+        EXPECT_TRUE(other->memory_->discard(ByteOffset{offset}, ByteCount{discarded}).has_value());
+        continue;
+      }
       std::size_t length = data.size();
       AlignedBuffer buffer(length);
       if (!all && random() % 4 == 0) {
@@ -67,7 +71,7 @@ class Disk {
     return other;
   }
 
-  std::atomic<std::uint64_t> reads = 0, writes = 0, flushes = 0;
+  std::atomic<std::uint64_t> reads = 0, writes = 0, flushes = 0, discards = 0;
   // Fails requests of these kinds from the given number (counted from 1) on.
   std::atomic<std::uint64_t> fail_writes_from = 0;  // writes and flushes; 0: never
   std::atomic<std::uint64_t> fail_reads_from = 0;
@@ -89,9 +93,11 @@ class Disk {
         ++flushes;
         break;
       case DeviceEvent::Kind::discard:
-        return {};
+        ++discards;
+        break;
     }
-    if (e.kind != DeviceEvent::Kind::read && fail_writes_from != 0 && writes + flushes >= fail_writes_from) {
+    const bool writes_something = e.kind == DeviceEvent::Kind::write || e.kind == DeviceEvent::Kind::flush;
+    if (writes_something && fail_writes_from != 0 && writes + flushes >= fail_writes_from) {
       return make_error(fail_code, "injected write error");
     }
     if (watching_ && e.kind != DeviceEvent::Kind::read) remember(e, data);
@@ -101,10 +107,18 @@ class Disk {
   void remember(const DeviceEvent& e, Bytes data) {
     std::lock_guard lock(mutex_);
     if (e.kind == DeviceEvent::Kind::write) {
-      pending_.emplace_back(e.offset.v, std::string(as_text(data)));
+      pending_.push_back({e.offset.v, std::string(as_text(data)), 0});
       return;
     }
-    for (const auto& [offset, bytes] : pending_) {
+    if (e.kind == DeviceEvent::Kind::discard) {
+      pending_.push_back({e.offset.v, "", e.length.v});
+      return;
+    }
+    for (const auto& [offset, bytes, discarded] : pending_) {
+      if (discarded > 0) {
+        EXPECT_TRUE(durable_->memory_->discard(ByteOffset{offset}, ByteCount{discarded}).has_value());
+        continue;
+      }
       AlignedBuffer buffer(bytes.size());
       std::memcpy(buffer.data(), bytes.data(), bytes.size());
       EXPECT_TRUE(durable_->memory_->write(ByteOffset{offset}, buffer.bytes()).has_value());
@@ -117,7 +131,12 @@ class Disk {
   std::atomic<bool> watching_ = false;
   std::mutex mutex_;
   std::unique_ptr<Disk> durable_;
-  std::vector<std::pair<std::uint64_t, std::string>> pending_;  // writes since the last flush
+  struct Pending {
+    std::uint64_t offset;
+    std::string data;
+    std::uint64_t discarded;  // bytes, of a discard
+  };
+  std::vector<Pending> pending_;  // since the last flush
 };
 
 // Notices go to the test's log when it fails.
@@ -166,6 +185,13 @@ struct Machine {
     volume.reset();
   }
 };
+
+// Gives the bytes.
+inline std::uint64_t trim(Store& store) {
+  const auto trimmed = store.trim({}, [] { return false; });
+  EXPECT_TRUE(trimmed.has_value()) << trimmed.error().message();
+  return trimmed ? trimmed->v : 0;
+}
 
 inline std::string number_key(std::uint64_t n) {
   std::string key = "k";

@@ -61,6 +61,9 @@ TEST(Threads, CommitsSyncsReadsAndFlushesTogether) {
       expect_ok(m.store->compact(Family::blocks, number_key(0), number_key(1000)));
     }
   });
+  threads.emplace_back([&] {
+    while (!stop) EXPECT_GT(kv_test::trim(*m.store), 0u);
+  });
   while (running > 0) std::this_thread::yield();
   stop = true;
   for (auto& thread : threads) thread.join();

@@ -54,6 +54,7 @@ class HeldStore final : public Store {
   Result<void> compact(Family family, std::string_view from, std::string_view to) override {
     return store_.compact(family, from, to);
   }
+  Result<ByteCount> trim(const TrimRange& range, const Stop& stop) override { return store_.trim(range, stop); }
   Result<void> close() override { return store_.close(); }
   ByteCount room() const override { return store_.room(); }
   Space space() const override { return store_.space(); }

@@ -147,5 +147,23 @@ TEST(Allocator, AgreesWithABitmapThroughRandomOperations) {
   }
 }
 
+TEST(Allocator, TellsTheFreeRunAtOrAfterAPlace) {
+  Allocator a(kStart, 20 * MiB, MiB);
+  ASSERT_TRUE(a.take({kStart, 2 * MiB}));
+  ASSERT_TRUE(a.take({kStart + 10 * MiB, MiB}));  // runs of 8 and 9
+  const Extent first{kStart + 2 * MiB, 8 * MiB}, second{kStart + 11 * MiB, 9 * MiB};
+  EXPECT_EQ(a.free_run(0), first);
+  EXPECT_EQ(a.free_run(first.start), first);
+  EXPECT_EQ(a.free_run(first.start + 5), first);
+  EXPECT_EQ(a.free_run(first.end() - 1), first);
+  EXPECT_EQ(a.free_run(first.end()), second);
+  EXPECT_EQ(a.free_run(second.end() - 1), second);
+  EXPECT_EQ(a.free_run(second.end()), std::nullopt);
+  ASSERT_TRUE(a.take(second));
+  EXPECT_EQ(a.free_run(first.end()), std::nullopt);
+  ASSERT_TRUE(a.take(first));
+  EXPECT_EQ(a.free_run(0), std::nullopt);
+}
+
 }  // namespace
 }  // namespace lsmfs

@@ -49,12 +49,13 @@ TEST_F(ModelTest, AgreesThroughRandomOperations) {
   };
   std::vector<OpenReader> readers;
   int full = 0;
+  std::uint64_t trimmed_bytes = 0;
 
   const auto any_name = [&] { return "f" + std::to_string(random() % 12); };
   const auto any_file = [&] { return std::next(files.begin(), static_cast<long>(random() % files.size())); };
   for (int step = 0; step < 1000; ++step) {
     SCOPED_TRACE(testing::Message() << "step " << step);
-    const unsigned what = static_cast<unsigned>(random() % 24);
+    const unsigned what = static_cast<unsigned>(random() % 25);
     if (what < 3) {
       const auto name = any_name();
       auto file = std::make_shared<ModelFile>(ModelFile{static_cast<FileKind>(1 + random() % 3), ""});
@@ -123,6 +124,13 @@ TEST_F(ModelTest, AgreesThroughRandomOperations) {
       }
       volume_.reset();
       open();
+    } else if (what == 24) {
+      // The device makes garbage of it.
+      const std::uint64_t start = random() % 2 ? 0 : random() % (128 * MiB);
+      auto trimmed = volume_->trim({ByteOffset{start}, ByteCount{UINT64_MAX}, ByteCount{random() % (3 * MiB)}}, [] { return false; });
+      ASSERT_TRUE(ok(trimmed));
+      ASSERT_LE(trimmed->v, volume_->usage().table_free.v);
+      if (start == 0) trimmed_bytes += trimmed->v;
     } else if (!writers.empty()) {
       auto it = std::next(writers.begin(), static_cast<long>(random() % writers.size()));
       auto& [file, writer] = *it;
@@ -171,6 +179,7 @@ TEST_F(ModelTest, AgreesThroughRandomOperations) {
   ASSERT_EQ(volume_->list(), names);
   ASSERT_FALSE(volume_->failure());
   RecordProperty("times_full", full);
+  EXPECT_GT(trimmed_bytes, 0u);
 
   // Whatever happened, all space comes back.
   readers.clear();

@@ -1,5 +1,5 @@
-// A random stream of operations on a recorded device; the power is cut after every write and
-// flush; what the volume then holds is compared with what its promises 1 and 2 allow.
+// A random stream of operations on a recorded device; the power is cut after every write, discard
+// and flush; what the volume then holds is compared with what its promises 1 and 2 allow.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -127,7 +127,7 @@ class Driver {
       : device_(device), volume_(volume), model_(model), random_(random) {}
 
   void step() {
-    switch (random_() % 20) {
+    switch (random_() % 21) {
       case 0:
       case 1:
         create();
@@ -156,6 +156,9 @@ class Driver {
       case 11:
       case 12:
         sync();
+        break;
+      case 13:
+        trim();
         break;
       default:
         append();
@@ -249,6 +252,15 @@ class Driver {
     const std::size_t size = random_() % (now.size() + 1);
     f.states.push_back({now.substr(0, size), begin});
     ASSERT_TRUE(ok(it->second->truncate(ByteCount{size})));
+  }
+
+  // Changes nothing that anybody can see. What it makes durable it may.
+  void trim() {
+    const std::size_t version = model_.versions.size() - 1;
+    const std::uint64_t start = random_() % 3 ? 0 : random_() % volume_.info().device_size.v;
+    auto trimmed = volume_.trim({ByteOffset{start}, ByteCount{UINT64_MAX}, ByteCount{random_() % (4 * MiB)}}, [] { return false; });
+    ASSERT_TRUE(ok(trimmed));
+    model_.commits.push_back({version, device_.events()});
   }
 
   void sync() {

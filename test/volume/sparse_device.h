@@ -1,5 +1,5 @@
 // Devices in memory for crash tests: an image that is cheap to copy, a device on it, and a device
-// that records every write and flush so that the states after a power cut can be made.
+// that records every write, discard and flush so that the states after a power cut can be made.
 #pragma once
 
 #include <array>
@@ -38,6 +38,15 @@ class SparseImage {
       blocks_[at + i] = std::move(block);
     }
   }
+  // Neither the old bytes nor zeros, as with a MemoryDevice.
+  void discard(std::uint64_t at, std::uint64_t length) {
+    static const auto garbage = [] {
+      auto block = std::make_shared<Block>();
+      block->fill(std::byte{0xd1});
+      return std::shared_ptr<const Block>(std::move(block));
+    }();
+    for (auto it = blocks_.lower_bound(at); it != blocks_.end() && it->first < at + length; ++it) it->second = garbage;
+  }
   // Any whole sectors.
   void write_sectors(std::uint64_t at, Bytes data) {
     alignas(8) Block block;
@@ -62,6 +71,7 @@ struct TraceEvent {
   bool flush = false;
   std::uint64_t at = 0;
   std::shared_ptr<const std::vector<std::byte>> data;
+  std::uint64_t discarded = 0;  // bytes; there is no data then
 };
 
 // Thread-safe; events are in the order in which the requests took effect.
@@ -89,7 +99,14 @@ class SparseDevice : public Device {
     if (recording_) trace_.push_back({true, 0, nullptr});
     return {};
   }
-  Result<void> discard(ByteOffset, ByteCount) override { return {}; }
+  Result<void> discard(ByteOffset from, ByteCount length) override {
+    std::lock_guard lock(mutex_);
+    if (!writable_) return make_error(EROFS, "discard of a read-only device");
+    if (from.v + length.v > image_.size()) return make_error(ENXIO, "discard past the end");
+    image_.discard(from.v, length.v);
+    if (recording_) trace_.push_back({false, from.v, nullptr, length.v});
+    return {};
+  }
   ByteCount size() const override { return ByteCount{image_.size()}; }
   bool writable() const override { return writable_; }
   bool is_block_device() const override { return false; }
@@ -118,7 +135,7 @@ class SparseDevice : public Device {
   std::string path_ = "sparse";
 };
 
-// Which of the writes since the last flush survive.
+// Which of the writes and discards since the last flush survive.
 enum class Survivors { all, none, random_whole, random_torn };
 
 // The images that a power cut can leave, at one point of a trace after the other.
@@ -131,7 +148,7 @@ class PowerCut {
     if (events_ == trace_.size()) return false;
     if (trace_[events_].flush) {
       for (; flushed_ < events_; ++flushed_) {
-        if (!trace_[flushed_].flush) durable_.write(trace_[flushed_].at, *trace_[flushed_].data);
+        apply(durable_, trace_[flushed_]);
       }
     }
     ++events_;
@@ -144,10 +161,14 @@ class PowerCut {
     const unsigned chance = static_cast<unsigned>(random() % 100);
     for (std::size_t i = flushed_; i < events_; ++i) {
       if (trace_[i].flush) continue;
-      const Bytes data = *trace_[i].data;
       if (which == Survivors::all || (which != Survivors::none && random() % 100 < chance)) {
-        image.write(trace_[i].at, data);
+        apply(image, trace_[i]);
       } else if (which == Survivors::random_torn && random() % 2) {
+        for (std::uint64_t b = 0; b < trace_[i].discarded; b += kDeviceBlock) {
+          if (random() % 2) image.discard(trace_[i].at + b, kDeviceBlock);
+        }
+        if (!trace_[i].data) continue;
+        const Bytes data = *trace_[i].data;
         for (std::uint64_t s = 0; s < data.size(); s += kSector) {
           if (random() % 2) image.write_sectors(trace_[i].at + s, data.subspan(s, kSector));
         }
@@ -157,6 +178,11 @@ class PowerCut {
   }
 
  private:
+  static void apply(SparseImage& image, const TraceEvent& event) {
+    if (event.data) image.write(event.at, *event.data);
+    image.discard(event.at, event.discarded);
+  }
+
   SparseImage durable_;
   const std::vector<TraceEvent>& trace_;
   std::size_t events_ = 0, flushed_ = 0;

@@ -169,6 +169,15 @@ TEST_F(Threads, ManyWorkAtOnceAndAllIsThereInTheEnd) {
       (void)volume_->usage();
     }
   });
+  std::thread trimming([&] {  // the device makes garbage of what is free
+    for (int n = 0; !stop; ++n) {
+      const auto trimmed = volume_->trim({}, [] { return false; });
+      ASSERT_TRUE(ok(trimmed));
+      EXPECT_GT(trimmed->v, 0u);
+      EXPECT_TRUE(ok(volume_->set_label(std::to_string(n))));
+      EXPECT_EQ(volume_->info().label, std::to_string(n));
+    }
+  });
   std::thread second([&] {  // one writer from two threads
     auto shared = create("shared", FileKind::log);
     std::thread other([&] {
@@ -182,6 +191,7 @@ TEST_F(Threads, ManyWorkAtOnceAndAllIsThereInTheEnd) {
   second.join();
   stop = true;
   reader.join();
+  trimming.join();
 
   volume_.reset();
   auto again = Volume::open(*device_);

@@ -1,0 +1,48 @@
+#include "volume/label.h"
+
+#include <cstring>
+#include <utility>
+
+namespace lsmfs {
+namespace {
+
+bool sound(const Journal& journal, std::uint64_t at) {
+  AlignedBuffer buffer(sizeof(format::Superblock));
+  if (!journal.read(at, buffer.bytes(), "superblock")) return false;
+  format::Superblock block;
+  std::memcpy(&block, buffer.data(), sizeof block);
+  return decode_superblock(block).has_value();
+}
+
+}  // namespace
+
+std::string Label::text() const {
+  std::lock_guard lock(mutex_);
+  return text_;
+}
+
+Result<void> Label::set(Shared& shared, std::string_view text) {
+  LSMFS_TRY(check_label(text));
+  LSMFS_TRY(shared.journal.check());
+  std::lock_guard writing(writing_);
+  SuperblockInfo next = shared.superblock;
+  next.info.label = text;
+  AlignedBuffer buffer(sizeof(format::Superblock));
+  format::Superblock block;
+  encode_superblock(next, block);
+  std::memcpy(buffer.data(), &block, sizeof block);
+
+  // A copy may be torn while it is written; the other one is sound then. The first is what a reader
+  // takes unless it is damaged, so the label changes at one moment: when the first has been written.
+  std::uint64_t first = next.layout.second_superblock, last = 0;
+  if (!sound(shared.journal, 0)) std::swap(first, last);
+  for (const std::uint64_t at : {first, last}) {
+    LSMFS_TRY(shared.journal.write(at, buffer.bytes()));
+    LSMFS_TRY(shared.journal.reach(shared.journal.next_round()));
+  }
+  std::lock_guard lock(mutex_);
+  text_ = text;
+  return {};
+}
+
+}  // namespace lsmfs

@@ -1,0 +1,28 @@
+// A volume's label while it is open.
+//
+// Thread-safe.
+#pragma once
+
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "volume/file.h"
+
+namespace lsmfs {
+
+class Label {
+ public:
+  explicit Label(const Shared& shared) : text_(shared.superblock.info.label) {}
+
+  std::string text() const;
+  // Durable when it returns; after a crash before that it is the old or the new one. Errors: EINVAL, EROFS, EIO.
+  Result<void> set(Shared& shared, std::string_view text);
+
+ private:
+  std::mutex writing_;  // taken first
+  mutable std::mutex mutex_;
+  std::string text_;
+};
+
+}  // namespace lsmfs
