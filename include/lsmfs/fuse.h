@@ -38,6 +38,9 @@ struct MountOptions {
 // thread; may wait for the device.
 struct Administration {
   std::function<std::string()> info_json = [] { return "{}"; };  // what query_mount() gives
+  std::function<std::string()> label = [] { return ""; };
+  // EINVAL: too long, or not allowed.
+  std::function<Result<void>(std::string_view)> set_label = [](auto) { return make_error(EROFS, "label"); };
 };
 
 class Mount {
@@ -67,6 +70,10 @@ Result<std::vector<MountEntry>> mount_table();
 // Unmounts what is mounted last on `mount_point` (as it is written in the mount table), with
 // fusermount3 when not root. Errors: EBUSY (in use), EPERM, EINVAL (nothing is mounted there).
 Result<void> unmount(const std::string& mount_point, bool lazy);
+
+// Discards the free space of the file system that holds `path`, as fstrim(8) does; gives the bytes
+// discarded. Errors: EPERM (only root may), EOPNOTSUPP (the device cannot), EROFS, errors of open(2).
+Result<ByteCount> trim_mount(const std::string& path);
 
 // Asks the daemon that serves `path` (any file or directory in a mount) for its facts, as JSON.
 // Errors: ENOTTY (not an lsmfs), errors of open(2).

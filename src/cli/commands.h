@@ -31,4 +31,6 @@ struct InfoArguments {
 };
 int info(const InfoArguments& arguments);
 
+int trim(const std::string& path);  // any file or directory in a mount
+
 }  // namespace lsmfs::cli

@@ -57,6 +57,10 @@ int run(int argc, char** argv) {
   info_command->add_flag("--json", info_arguments.json, "as JSON");
   info_command->add_option("path", info_arguments.path, "device, image, or a directory in a mount")->required();
 
+  std::string trim_path;
+  CLI::App* trim_command = app.add_subcommand("trim", "Discard free space, as fstrim does; prints how much");
+  trim_command->add_option("directory", trim_path, "where it is mounted")->required();
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -68,6 +72,7 @@ int run(int argc, char** argv) {
   if (*mkfs_command) return mkfs(mkfs_arguments);
   if (*mount_command) return mount(mount_arguments);
   if (*umount_command) return umount(umount_directory);
+  if (*trim_command) return trim(trim_path);
   return info(info_arguments);
 }
 

@@ -157,7 +157,9 @@ class Service {
   }
 
   Administration administration() {
-    return {.info_json = [this] { return facts_json(*opened_, directory_); }};
+    return {.info_json = [this] { return facts_json(*opened_, directory_); },
+            .label = [this] { return opened_->volume().info().label; },
+            .set_label = [this](std::string_view label) { return opened_->volume().set_label(label); }};
   }
 
   Result<Opened> open_patiently(const OpenOptions& options) {

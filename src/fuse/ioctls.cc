@@ -1,6 +1,7 @@
 #include "fuse/ioctls.h"
 
 #include <linux/fs.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstring>
@@ -12,16 +13,8 @@
 namespace lsmfs {
 namespace {
 
-// ---- one function for each command; it answers the request, with IoctlOutput also if there is nothing to say.
-// `in` lies in the request and has the command's size of input.
-
-void facts(fuse_req_t req, Ino, Bytes) {
-  serve_waiting(req, [&context = context_of(req)]() -> Result<IoctlOutput> {
-    std::string json = context.administration.info_json();
-    if (json.size() > kFactsMax) return make_error(EMSGSIZE, "");
-    return IoctlOutput{std::move(json)};
-  });
-}
+// One function for each command. It answers the request with an IoctlOutput, which the kernel wants
+// even if it is empty, or with an error. `in` lies in the request and has the command's size of input.
 
 template <class Value>
 IoctlOutput output_of(const Value& value) {
@@ -34,6 +27,57 @@ Value input_of(Bytes in) {  // must hold: there are as many bytes
   Value value;
   std::memcpy(&value, in.data(), sizeof value);
   return value;
+}
+
+// ---- the file system as a whole
+
+void facts(fuse_req_t req, Ino, Bytes) {
+  serve_waiting(req, [&context = context_of(req)]() -> Result<IoctlOutput> {
+    std::string json = context.administration.info_json();
+    if (json.size() > kFactsMax) return make_error(EMSGSIZE, "");
+    return IoctlOutput{std::move(json)};
+  });
+}
+
+// What ext4 asks of a caller who wants to administer the file system, as far as it can be known here.
+// Whoever runs the daemon owns the device or image and may do as he likes with it.
+bool may_administer(fuse_req_t req) {
+  const uid_t uid = fuse_req_ctx(req)->uid;
+  return uid == 0 || uid == geteuid();
+}
+
+void trim(fuse_req_t req, Ino, Bytes in) {
+  if (!may_administer(req)) {
+    fuse_reply_err(req, EPERM);
+    return;
+  }
+  serve_waiting(req, [req, &tree = context_of(req).tree, range = input_of<fstrim_range>(in)]() -> Result<IoctlOutput> {
+    const TrimRange what{ByteOffset{range.start}, ByteCount{range.len}, ByteCount{range.minlen}};
+    LSMFS_ASSIGN(const ByteCount trimmed, tree.trim(what, [req] { return fuse_req_interrupted(req) != 0; }));
+    fstrim_range out = range;
+    out.len = trimmed.v;
+    return output_of(out);
+  });
+}
+
+void get_label(fuse_req_t req, Ino, Bytes) {
+  serve_waiting(req, [&context = context_of(req)]() -> Result<IoctlOutput> {
+    std::string label = context.administration.label();
+    label.resize(FSLABEL_MAX);
+    return IoctlOutput{std::move(label)};
+  });
+}
+
+void set_label(fuse_req_t req, Ino, Bytes in) {
+  if (!may_administer(req)) {
+    fuse_reply_err(req, EPERM);
+    return;
+  }
+  const std::string_view text = as_text(in);
+  serve_waiting(req, [&context = context_of(req), label = std::string(text.substr(0, text.find('\0')))]() -> Result<IoctlOutput> {
+    LSMFS_TRY(context.administration.set_label(label));
+    return IoctlOutput{};
+  });
 }
 
 // ---- the flags of an inode, in the two forms in which the kernel asks for them. It has checked who may change what.
@@ -101,6 +145,9 @@ constexpr Command kCommands[] = {
     {FS_IOC_SETFLAGS, sizeof(std::uint32_t), set_file_flags},
     {FS_IOC_FSGETXATTR, 0, get_file_attributes},
     {FS_IOC_FSSETXATTR, sizeof(fsxattr), set_file_attributes},
+    {FITRIM, sizeof(fstrim_range), trim},
+    {FS_IOC_GETFSLABEL, 0, get_label},
+    {FS_IOC_SETFSLABEL, FSLABEL_MAX, set_label},
 };
 
 }  // namespace

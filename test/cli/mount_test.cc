@@ -1,6 +1,8 @@
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -307,6 +309,67 @@ TEST_F(MountCommand, InfoRefusesWhatIsNotLsmfs) {
   refused(1, {"info", path("missing")}, {"does not exist"});
   refused(1, {"info", folder()}, {"not in an lsmfs"});
   refused(1, {"info", "/dev/null"}, {"neither"});
+}
+
+TEST_F(MountCommand, TrimSaysHowMuchAndShrinksTheImage) {
+  make_image("image");
+  make_directory("mnt");
+  mount();
+  write("mnt/file", "contents");
+  const auto on_disk = [&] {
+    struct stat facts {};
+    EXPECT_EQ(::stat(path("image").c_str(), &facts), 0);
+    return static_cast<std::uint64_t>(facts.st_blocks) * 512;
+  };
+  // What a table once wrote where nothing lies now.
+  patch("image", 100 * MiB, std::string(4 * MiB, 'x'));
+  const std::uint64_t before = on_disk();
+  ASSERT_GE(before, 4 * MiB);
+  const std::string said = accepted({"trim", path("mnt/file")});
+  EXPECT_TRUE(said.starts_with(path("mnt/file") + ": ")) << said;
+  EXPECT_NE(said.find("MiB ("), std::string::npos) << said;
+  EXPECT_NE(said.find(" bytes) trimmed\n"), std::string::npos) << said;
+  EXPECT_LE(on_disk(), before - 3 * MiB);  // the daemon has written a little as well
+  EXPECT_EQ(text("mnt/file"), "contents");
+  accepted({"umount", path("mnt")});
+  mount();
+  EXPECT_EQ(text("mnt/file"), "contents");
+}
+
+TEST_F(MountCommand, TrimRefusesWhatItCannot) {
+  make_image("image");
+  make_directory("mnt");
+  refused(1, {"trim", path("mnt")}, {path("mnt"), "not in an lsmfs"});
+  refused(1, {"trim", path("missing")}, {path("missing"), "does not exist"});
+  refused(1, {"trim", path("image")}, {path("image"), "not in an lsmfs"});
+  mount();
+  ASSERT_EQ(::chmod(folder().c_str(), 0755), 0);
+  refused(1, {"trim", path("mnt")}, {path("mnt"), "only root"}, {.uid = 65534});
+  accepted({"umount", path("mnt")});
+  mount("ro");
+  refused(1, {"trim", path("mnt")}, {path("mnt"), "read-only"});
+}
+
+TEST_F(MountCommand, ANewLabelStays) {
+  make_image("image", {"-L", "old"});
+  make_directory("mnt");
+  mount();
+  const auto set = [&](std::string label) {
+    const int fd = ::open(path("mnt").c_str(), O_RDONLY | O_CLOEXEC);
+    label.resize(FSLABEL_MAX);
+    const int code = ::ioctl(fd, FS_IOC_SETFSLABEL, label.data()) == 0 ? 0 : errno;
+    ::close(fd);
+    return code;
+  };
+  EXPECT_EQ(set("new"), 0);
+  EXPECT_EQ(set(std::string(kLabelMax + 1, 'x')), EINVAL);
+  EXPECT_EQ(set("a\nb"), EINVAL);
+  EXPECT_NE(accepted({"info", path("mnt")}).find("new"), std::string::npos);
+  accepted({"umount", path("mnt")});
+  EXPECT_NE(accepted({"info", path("image")}).find("new"), std::string::npos);
+  mount("ro");
+  EXPECT_EQ(set("newer"), EROFS);
+  EXPECT_EQ(set(std::string(kLabelMax + 1, 'x')), EINVAL);
 }
 
 }  // namespace

@@ -9,7 +9,7 @@ class Usage : public Folder {};
 
 TEST_F(Usage, EveryCommandHasHelp) {
   EXPECT_NE(accepted({"--help"}).find("mount"), std::string::npos);
-  for (const char* command : {"mkfs", "mount", "umount", "info"}) {
+  for (const char* command : {"mkfs", "mount", "umount", "info", "trim"}) {
     const std::string text = accepted({command, "--help"});
     EXPECT_NE(text.find("Usage"), std::string::npos) << command;
     EXPECT_NE(text.find("--help"), std::string::npos) << command;
@@ -34,6 +34,7 @@ TEST_F(Usage, WrongArgumentsAreRefusedWithOneLineAndAHint) {
   refused(1, {"mount", "/x", "/y", "/z"}, {"/z"});
   refused(1, {"umount"}, {"directory"});
   refused(1, {"info"}, {"path"});
+  refused(1, {"trim"}, {"directory"});
 }
 
 TEST_F(Usage, UnknownMountOptionsAreNamed) {

@@ -1,7 +1,10 @@
 // The ioctls of a mount, each with what it gives and every errno.
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "fuse/facts_ioctl.h"
 #include "fuse/mounted.h"
@@ -56,6 +59,143 @@ TEST_F(Ioctls, AnUnknownCommandIsNone) {
   EXPECT_EQ(call(_IO('L', 1), argument), ENOTTY);
   EXPECT_EQ(call(_IOWR('L', 2, std::uint64_t), argument), ENOTTY);
   EXPECT_EQ(call(_IOWR('L', 0xf5, char[16]), argument), ENOTTY);  // not of the size of ours
+}
+
+// ---- trim
+
+TEST_F(Ioctls, TrimHandsOnTheRangeAndGivesTheBytes) {
+  TrimRange seen;
+  tree_.on_trim = [&](const TrimRange& range, const Stop& stop) {
+    EXPECT_FALSE(stop());
+    seen = range;
+    return ByteCount{12345678};
+  };
+  mount();
+  ASSERT_EQ(write_file(mounted_->path("f"), ""), 0);
+  for (const std::string& path : {mounted_->root(), mounted_->path("f")}) {
+    fstrim_range range{4096, UINT64_MAX, 8192};
+    EXPECT_EQ(call(path, FITRIM, &range), 0);
+    EXPECT_EQ(seen.start.v, 4096u);
+    EXPECT_EQ(seen.length.v, UINT64_MAX);
+    EXPECT_EQ(seen.least.v, 8192u);
+    EXPECT_EQ(range.start, 4096u);
+    EXPECT_EQ(range.len, 12345678u);
+    EXPECT_EQ(range.minlen, 8192u);
+  }
+  EXPECT_EQ(trim_mount(mounted_->root())->v, 12345678u);
+  EXPECT_EQ(seen.start.v, 0u);
+  EXPECT_EQ(seen.length.v, UINT64_MAX);
+  EXPECT_EQ(seen.least.v, 0u);
+}
+
+TEST_F(Ioctls, TrimFailsAsTheTreeDoes) {
+  int code = 0;
+  tree_.on_trim = [&](const TrimRange&, const Stop&) -> Result<ByteCount> { return make_error(code, "trim"); };
+  mount();
+  for (const int expected : {EINVAL, EOPNOTSUPP, EROFS, EIO}) {
+    code = expected;
+    fstrim_range range{0, UINT64_MAX, 0};
+    EXPECT_EQ(call(FITRIM, &range), expected);
+    EXPECT_EQ(range.len, UINT64_MAX);
+  }
+  EXPECT_EQ(call(FITRIM, nullptr), EFAULT);
+}
+
+TEST_F(Ioctls, ASignalEndsATrim) {
+  std::atomic<bool> begun{false}, told{false};
+  tree_.on_trim = [&](const TrimRange&, const Stop& stop) -> Result<ByteCount> {
+    begun = true;
+    for (int i = 0; i < 10000 && !stop(); ++i) ::usleep(1000);
+    told = stop();
+    return make_error(EINTR, "trim");
+  };
+  mount();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    fstrim_range range{0, UINT64_MAX, 0};
+    (void)call(FITRIM, &range);
+    ::_exit(0);
+  }
+  while (!begun) ::usleep(1000);
+  ::kill(child, SIGKILL);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_TRUE(told);
+}
+
+// ---- the label
+
+std::string label_argument(std::string label) {
+  label.resize(FSLABEL_MAX);
+  return label;
+}
+
+TEST_F(Ioctls, TheLabelIsToldAndSet) {
+  std::string label = "first";
+  mount({.label = [&] { return label; },
+         .set_label = [&](std::string_view to) {
+           label = to;
+           return Result<void>();
+         }});
+  ASSERT_EQ(write_file(mounted_->path("f"), ""), 0);
+  std::string argument(FSLABEL_MAX, 'x');
+  EXPECT_EQ(call(FS_IOC_GETFSLABEL, argument.data()), 0);
+  EXPECT_EQ(argument, label_argument("first"));  // zeros to the end
+  for (const std::string& to : {std::string("second"), std::string(), std::string(FSLABEL_MAX - 1, 'y')}) {
+    argument = label_argument(to);
+    EXPECT_EQ(call(mounted_->path("f"), FS_IOC_SETFSLABEL, argument.data()), 0);
+    EXPECT_EQ(label, to);
+    argument.assign(FSLABEL_MAX, 'x');
+    EXPECT_EQ(call(mounted_->path("f"), FS_IOC_GETFSLABEL, argument.data()), 0);
+    EXPECT_EQ(argument, label_argument(to));
+  }
+  argument.assign(FSLABEL_MAX, 'z');  // what follows it in memory is not ours
+  EXPECT_EQ(call(FS_IOC_SETFSLABEL, argument.data()), 0);
+  EXPECT_EQ(label, argument);
+  EXPECT_EQ(call(FS_IOC_SETFSLABEL, nullptr), EFAULT);
+  EXPECT_EQ(call(FS_IOC_GETFSLABEL, nullptr), EFAULT);
+}
+
+TEST_F(Ioctls, ALabelThatIsRefusedIsRefused) {
+  int code = 0;
+  mount({.set_label = [&](std::string_view) { return Result<void>(make_error(code, "label")); }});
+  for (const int expected : {EINVAL, EROFS, EIO}) {
+    code = expected;
+    EXPECT_EQ(call(FS_IOC_SETFSLABEL, label_argument("x").data()), expected);
+  }
+}
+
+// ---- who may
+
+TEST_F(Ioctls, OthersThanRootMayReadTheLabelAndNothingElse) {
+  int trims = 0, labels = 0;
+  tree_.on_trim = [&](const TrimRange&, const Stop&) { return (++trims, ByteCount{}); };
+  mount({.label = [] { return "label"; },
+         .set_label = [&](std::string_view) {
+           ++labels;
+           return Result<void>();
+         }});
+  ASSERT_EQ(::chmod(mounted_->root().c_str(), 0755), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::setgid(65534) != 0 || ::setuid(65534) != 0) ::_exit(1);
+    fstrim_range range{0, UINT64_MAX, 0};
+    if (call(FITRIM, &range) != EPERM) ::_exit(2);
+    range = {UINT64_MAX, 0, UINT64_MAX};
+    if (call(FITRIM, &range) != EPERM) ::_exit(3);
+    if (call(FS_IOC_SETFSLABEL, label_argument("x").data()) != EPERM) ::_exit(4);
+    std::string argument(FSLABEL_MAX, 'x');
+    if (call(FS_IOC_GETFSLABEL, argument.data()) != 0) ::_exit(5);
+    if (argument != label_argument("label")) ::_exit(6);
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(trims, 0);
+  EXPECT_EQ(labels, 0);
 }
 
 }  // namespace
