@@ -1,9 +1,11 @@
 """What the integration tests share: a file system under test on a loop device or an image, in a workspace of its own
 that leaves nothing behind, also when a test fails or is killed."""
 
+import errno
 import fcntl
 import glob
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -34,21 +36,59 @@ def call(*command, cwd=None, seconds=240):
                           stderr=subprocess.PIPE, timeout=seconds, encoding="utf-8", errors="backslashreplace", env=ENVIRONMENT, check=False)
 
 
+def outcome(work, *arguments):
+    """What `work` returns, or the name of the error that it meets: "ENOSPC"."""
+    try:
+        return work(*arguments)
+    except OSError as error:
+        return errno.errorcode.get(error.errno, str(error.errno))
+
+
+def in_child(work, *arguments, user=None):
+    """outcome() of `work` in a process of its own, which is `user`'s if one is given; the name of the signal
+    that ended the process if one did."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            os.close(reader)
+            if user is not None:
+                os.setgroups([])
+                os.setgid(user)
+                os.setuid(user)
+            with os.fdopen(writer, "wb") as out:
+                pickle.dump(outcome(work, *arguments), out)
+            code = 0
+        finally:
+            os._exit(code)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as file:
+        result = file.read()
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if code < 0:
+        return signal.Signals(-code).name
+    if code != 0:
+        raise AssertionError(f"a child process ended with status {code}")
+    return pickle.loads(result)
+
+
 class Volume:
     """A device or image with a file system, and the place where it is mounted."""
 
-    def __init__(self, folder, size, image):
+    def __init__(self, folder, size, image, fs):
         self.folder = folder
+        self.fs = fs
         self.point = os.path.join(folder, "mnt")
         self.log = os.path.join(folder, "daemon.log")
         self.image = os.path.join(folder, "volume.img")
         os.makedirs(self.point)
         loop.make_sparse(self.image, size)
-        self.device = self.image if image and FS == "lsmfs" else loop.attach(self.image)
-        if FS == "lsmfs":
+        self.device = self.image if image and fs == "lsmfs" else loop.attach(self.image)
+        if fs == "lsmfs":
             self._must(LSMFS, "mkfs", self.device)
         else:
-            self._must("mkfs." + FS, "-q", self.device)
+            self._must("mkfs." + fs, "-q", self.device)
 
     @staticmethod
     def _must(*command):
@@ -60,17 +100,17 @@ class Volume:
         """Mounts; returns the seconds it took."""
         begin = time.monotonic()
         more = ["-o", options] if options else []
-        if FS == "lsmfs":
+        if self.fs == "lsmfs":
             self._must(LSMFS, "mount", self.device, self.point, "--log", self.log, *more)
         else:
-            self._must("mount", "-t", FS, self.device, self.point)
+            self._must("mount", "-t", self.fs, self.device, self.point)
         taken = time.monotonic() - begin
         if not os.path.ismount(self.point):
             raise AssertionError("mount succeeded, but nothing is mounted")
         return taken
 
     def umount(self):
-        if FS == "lsmfs":
+        if self.fs == "lsmfs":
             self._must(LSMFS, "umount", self.point)
         else:
             self._must("umount", self.point)
@@ -118,9 +158,9 @@ class MountCase(unittest.TestCase):
         self.volumes = []
         self.addCleanup(self._finish)
 
-    def volume(self, size=2 * GiB, image=False):
+    def volume(self, size=2 * GiB, image=False, fs=FS):
         folder = self.work.sub(f"volume{len(self.volumes)}")
-        volume = Volume(folder, size, image)
+        volume = Volume(folder, size, image, fs)
         self.volumes.append(volume)
         return volume
 
