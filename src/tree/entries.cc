@@ -72,11 +72,18 @@ void LsmTree::put_inherited(Inode& inode, const Inherited& inherited) {
   if (!inherited.defaults.empty()) put_xattr(inode, acl::kDefault, inherited.defaults);
 }
 
+// Gives a directory a home of its own if it is too deep for one that follows from its path. Must hold: nothing lies below it.
+void LsmTree::settle_far_away(Inode& inode) {
+  const Ino ino = inode.ino();
+  if (inode.record.is_directory() && keys::too_deep(*inode.dir_home, inode.name, ino)) inode.record.home = keys::far_home(ino);
+}
+
 // Makes an inode and its entry, which must not exist.
 Inode& LsmTree::add(Inode& dir, std::string_view name, const NewInode& what, const Inherited& inherited, const Time& now) {
   Inode made = new_inode(dir, what, inherited, now);
   made.dir_home = dir.shared_home();
   made.name = name;
+  settle_far_away(made);
   put_inherited(made, inherited);
   Inode& inode = inodes_.insert(std::move(made));
   changed(inode);

@@ -14,6 +14,13 @@ std::string child_home(std::string_view parent_home, std::string_view name, Ino 
   return home;
 }
 
+bool too_deep(std::string_view parent_home, std::string_view name, Ino ino) {
+  const auto number_size = static_cast<std::size_t>((std::bit_width(ino.v) + 7) / 8);
+  return parent_home.size() + name.size() + 2 + number_size > kPathHomeMax;
+}
+
+std::string far_home(Ino ino) { return child_home("/", "", ino); }
+
 std::string entry(std::string_view dir_home, std::string_view name) {
   std::string key;
   key.reserve(dir_home.size() + 1 + name.size());

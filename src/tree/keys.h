@@ -17,6 +17,11 @@ namespace lsmfs::keys {
 
 // Where the children of a directory or the blocks of a file lie. Unique for ever: it ends in an ino.
 std::string child_home(std::string_view parent_home, std::string_view name, Ino ino);
+// Only so far down, which is further than paths of PATH_MAX bytes reach, do directories lie under their path: one
+// that is too deep begins anew at a far home, explicit in its record. So keys stay short however deep the tree is.
+inline constexpr std::size_t kPathHomeMax = 16 * KiB;
+bool too_deep(std::string_view parent_home, std::string_view name, Ino ino);
+std::string far_home(Ino ino);
 
 // ---- family names
 inline constexpr std::string_view kRoot{"\0", 1};  // the root's own record: an entry without a name

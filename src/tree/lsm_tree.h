@@ -164,6 +164,7 @@ class LsmTree final : public Tree {
   // ---- names (entries.cc)
   Inode new_inode(const Inode& dir, const NewInode& what, const Inherited& inherited, const Time& now);
   void put_inherited(Inode& inode, const Inherited& inherited);  // its access control lists, when it has its home
+  static void settle_far_away(Inode& inode);
   Inode& add(Inode& dir, std::string_view name, const NewInode& what, const Inherited& inherited, const Time& now);
   void remove_name(Inode& dir, std::string_view name, Inode& inode, const Time& now);
   Result<void> remove(Ino dir, std::string_view name, bool directory, Wait wait);

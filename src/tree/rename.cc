@@ -136,6 +136,7 @@ void LsmTree::place(Inode& inode, Inode& dir, std::string_view name, const Rows&
   record.home = left_behind && new_home != old_home ? old_home : std::string();
   inode.dir_home = dir.shared_home();
   inode.name = name;
+  if (!left_behind) settle_far_away(inode);
   inode.own_home.reset();
 }
 

@@ -44,5 +44,16 @@ TEST(Keys, RowsOfNoDirectoryStayOutOfTheRootsEntries) {
   EXPECT_LT(std::string(keys::kRoot), keys::entries_begin(""));
 }
 
+TEST(Keys, WhatIsTooDeepLiesByItself) {
+  const std::string path(keys::kPathHomeMax - 10, 'p');
+  EXPECT_FALSE(keys::too_deep(path, "1234567", Ino{5}));
+  EXPECT_TRUE(keys::too_deep(path, "12345678", Ino{5}));
+  EXPECT_TRUE(keys::too_deep(path, "1234567", Ino{256}));
+  EXPECT_EQ(keys::far_home(Ino{0x1234}), "/\0\x02\x12\x34"s);
+  const std::string first = keys::entries_begin(keys::far_home(Ino{0xffff})), end = keys::entries_end(keys::far_home(Ino{0xffff}));
+  EXPECT_GT(first, keys::entries_end(keys::far_home(Ino{0xfffe})));
+  for (const auto prefix : {keys::kLinkedPrefix, keys::kOrphanPrefix, keys::kState}) EXPECT_LT(end, prefix);
+}
+
 }  // namespace
 }  // namespace lsmfs

@@ -41,6 +41,44 @@ TEST(Rename, WhatIsMadeInADirectoryThatWasMovedEmptyLiesUnderItsNewHome) {
   EXPECT_EQ(h.read_path("e/made"), "after");
 }
 
+// 78 KiB of path: more than a home may have.
+TEST(Rename, WorksAtAnyDepth) {
+  Harness h;
+  const std::string name(255, 'd');
+  std::vector<Ino> chain{kRootIno};
+  for (int i = 0; i < 300; ++i) chain.push_back(h.mkdir(chain.back(), name));
+  const Ino deep = chain.back();
+  const Ino sub = h.mkdir(deep, "sub");
+  h.create(sub, "f", "in sub");
+  const Ino empty = h.mkdir(kRootIno, "empty");
+  const Ino shallow = h.mkdir(kRootIno, "shallow");
+  h.create(shallow, "f", "in shallow");
+  h.create(deep, "file", std::string(10'000, 'f'));
+  ASSERT_TRUE(h.tree().rename(deep, "sub", deep, "renamed", 0, Wait::yes));
+  ASSERT_TRUE(h.tree().rename(kRootIno, "empty", deep, "empty", 0, Wait::yes));
+  ASSERT_TRUE(h.tree().rename(kRootIno, "shallow", deep, "shallow", 0, Wait::yes));
+  h.create(empty, "f", "made in empty");
+  const Ino linked = h.create(deep, "linked", "two names");
+  ASSERT_TRUE(h.tree().link(linked, kRootIno, "name", Wait::yes));
+  ASSERT_TRUE(h.tree().rename(deep, "file", deep, "moved", 0, Wait::yes));
+  h.remount();
+  Ino at = kRootIno;
+  for (int i = 0; i < 150; ++i) at = h.tree().lookup(at, name, Wait::yes).value()->ino;
+  ASSERT_TRUE(h.tree().rename(at, name, kRootIno, "half", 0, Wait::yes));
+  h.remount();
+  std::string path = "half";
+  for (int i = 0; i < 149; ++i) path += "/" + name;
+  EXPECT_EQ(h.list(h.walk(path)), (std::vector<std::string>{"empty", "linked", "moved", "renamed", "shallow"}));
+  EXPECT_EQ(h.read_path(path + "/linked"), "two names");
+  EXPECT_EQ(h.read_path("name"), "two names");
+  EXPECT_EQ(h.read_path(path + "/renamed/f"), "in sub");
+  EXPECT_EQ(h.read_path(path + "/empty/f"), "made in empty");
+  EXPECT_EQ(h.read_path(path + "/shallow/f"), "in shallow");
+  EXPECT_EQ(h.read_path(path + "/moved"), std::string(10'000, 'f'));
+  // No two directories share a home: each has its own entries.
+  for (const char* dir : {"/renamed", "/empty", "/shallow"}) EXPECT_EQ(h.list(h.walk(path + dir)).size(), 1u) << dir;
+}
+
 // Its blocks are read from the store first, and the commit that this takes lets go of what nobody uses.
 TEST(Rename, OfAFileThatNobodyUsesAndNoCommitHasWritten) {
   Harness h;
