@@ -10,6 +10,19 @@ namespace {
 constexpr ByteCount kWalkReadahead{256 * KiB};
 constexpr std::uint64_t kDots = 2;  // the cookies 1 and 2 follow "." and ".."
 
+// From the first entry on to the one after that which `cookie` follows.
+Result<void> find_place(Cursor& cursor, const std::string& home, std::uint64_t cookie, DirCookies& cookies) {
+  for (; cursor.valid(); cursor.next()) {
+    const std::string_view name = keys::entry_name(home, cursor.key());
+    if (cookies.cookie_after(name) != cookie) continue;
+    cookies.found(name);
+    cursor.next();
+    return cursor.status();
+  }
+  LSMFS_TRY(cursor.status());
+  return make_error(ESTALE, "the entry after which a listing should go on has been removed, and was forgotten");
+}
+
 }  // namespace
 
 Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const DirVisitor& visit, Wait wait) {
@@ -19,7 +32,7 @@ Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const Di
   if (!dir->record.is_directory()) return make_error(ENOTDIR, "");
   if (dir->removed()) return {};  // nothing is left in it, not even the dots
   LSMFS_TRY(settle(lock, dir->entries_group, wait));
-  if (!dir->cookies) dir->cookies = std::make_unique<DirCookies>();
+  if (!dir->cookies) dir->cookies = std::make_unique<DirCookies>(cookie_seed_);
   DirCookies& cookies = *dir->cookies;
 
   // The entry that is next is fetched before the one at hand is given: the last one says so in its
@@ -27,14 +40,14 @@ Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const Di
   const std::string& home = *dir->shared_home();
   const std::string begin = keys::entries_begin(home), end = keys::entries_end(home);
   std::unique_ptr<Cursor> cursor;
-  DirCookies::Position position = cookies.resume(cookie < DirCookies::kLeast ? 0 : cookie);
   if (dir->record.size > 0) {
+    const auto after = cookies.resume(cookie);
+    if (!after && wait == Wait::no) return make_error(EAGAIN, "");  // the entries before it may be many
     if (cookie == 0) names_ahead_.note(begin, end);
     cursor = store_.cursor(Family::names, {.lower = begin, .upper = end, .wait = wait,
                                            .readahead = wait == Wait::yes ? kWalkReadahead : ByteCount{0}});
-    cursor->seek(position.after.empty() ? begin : keys::entry(home, position.after) + '\0');
-    for (; cursor->valid() && position.skip > 0; --position.skip) cursor->next();
-    LSMFS_TRY(cursor->status());
+    cursor->seek(!after || after->empty() ? begin : keys::entry(home, *after) + '\0');
+    LSMFS_TRY(after ? cursor->status() : find_place(*cursor, home, cookie, cookies));
   }
 
   for (std::uint64_t dot = cookie; dot < kDots; ++dot) {
@@ -74,14 +87,14 @@ Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const Di
       entry.attr.ino = link ? link->ino : std::get<Record>(*decoded).ino;
       entry.attr.mode = link ? link->type : std::get<Record>(*decoded).mode & S_IFMT;
     }
-    entry.next_cookie = last ? DirCookies::kEnd : DirCookies::cookie_after(position);
+    entry.next_cookie = last ? DirCookies::kEnd : cookies.cookie_after(name);
     const bool accepted = visit(entry);
     if (inode) {
       if (accepted) ++inode->lookups;
       drop_if_unused(inode);
     }
     if (!accepted) return {};
-    cookies.advance(position, name);
+    cookies.given(name);
     given = true;
   }
   return {};

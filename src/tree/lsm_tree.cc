@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <random>
 
 namespace lsmfs {
 namespace {
@@ -11,6 +12,11 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr auto kParkedIdle = milliseconds(1000);
+
+std::uint64_t random_number() {
+  std::random_device device;
+  return std::uint64_t{device()} << 32 | device();
+}
 
 }  // namespace
 
@@ -48,6 +54,7 @@ Result<std::unique_ptr<Tree>> Tree::open(Store& store, const TreeOptions& option
 LsmTree::LsmTree(Store& store, const TreeOptions& options, State state)
     : store_(store),
       options_(options),
+      cookie_seed_(random_number()),
       state_(state),
       names_ahead_(store, {.family = Family::names, .first_window = 64 * KiB, .last_window = 2 * MiB,
                            .device_read = ByteCount{256 * KiB}}),

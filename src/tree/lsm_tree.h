@@ -199,6 +199,7 @@ class LsmTree final : public Tree {
     Ino dir;
     std::string name;
   } absent_;
+  const std::uint64_t cookie_seed_;    // of this mount's readdir cookies
   State state_;
   std::optional<Error> failure_;       // a commit failed: read-only from then on
 

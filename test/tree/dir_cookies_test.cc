@@ -4,67 +4,74 @@
 
 #include <fmt/format.h>
 
+#include <set>
+
 namespace lsmfs {
 namespace {
 
-std::vector<std::uint64_t> give(DirCookies& cookies, DirCookies::Position& at, int from, int to) {
-  std::vector<std::uint64_t> given;
-  for (int i = from; i < to; ++i) {
-    given.push_back(DirCookies::cookie_after(at));
-    cookies.advance(at, fmt::format("{:07}", i));
-  }
-  return given;
+constexpr std::uint64_t kSeed = 42;
+
+std::string name_of(std::size_t i) { return fmt::format("{:07}", i); }
+
+void give(DirCookies& cookies, std::size_t from, std::size_t to) {
+  for (std::size_t i = from; i < to; ++i) cookies.given(name_of(i));
 }
 
-TEST(DirCookies, GoOnAfterTheNameTheyWereGivenWith) {
-  DirCookies cookies;
-  auto at = cookies.resume(0);
-  EXPECT_TRUE(at.after.empty());
-  const auto given = give(cookies, at, 0, 100);
-  EXPECT_EQ(cookies.resume(given[99]).after, "0000099");
-  EXPECT_EQ(cookies.resume(given[41]).after, "0000041");
-  EXPECT_EQ(cookies.resume(given[41]).skip, 0u);
-}
-
-TEST(DirCookies, AreSmallPositiveNumbersUnlikeTheCallersOwn) {
-  DirCookies cookies;
-  auto at = cookies.resume(0);
-  for (auto c : give(cookies, at, 0, 10)) {
+TEST(DirCookies, AreLargePositiveNumbersUnlikeTheCallersOwn) {
+  const DirCookies cookies(kSeed);
+  std::set<std::uint64_t> all;
+  for (std::size_t i = 0; i < 100'000; ++i) {
+    const std::uint64_t c = cookies.cookie_after(name_of(i));
     EXPECT_GE(c, DirCookies::kLeast);
     EXPECT_LT(c, DirCookies::kEnd);
+    all.insert(c);
   }
+  EXPECT_EQ(all.size(), 100'000u);
 }
 
-TEST(DirCookies, FarBackSkipsFromANameThatIsRemembered) {
-  DirCookies cookies;
-  auto at = cookies.resume(0);
-  const int n = 100'000;
-  const auto given = give(cookies, at, 0, n);
-  for (int i : {0, 1, 62, 63, 64, 65, 1000, 50'000, n - 5000, n - 4097, n - 4096, n - 1}) {
-    const auto back = cookies.resume(given[static_cast<std::size_t>(i)]);
-    const int after = back.after.empty() ? -1 : std::stoi(back.after);
-    EXPECT_EQ(after + static_cast<int>(back.skip), i);
-    EXPECT_LE(back.skip, DirCookies::kStride);
+TEST(DirCookies, AreTheSameInEveryWalkOfAMountAndOthersInAnother) {
+  EXPECT_EQ(DirCookies(kSeed).cookie_after("name"), DirCookies(kSeed).cookie_after("name"));
+  EXPECT_NE(DirCookies(kSeed).cookie_after("name"), DirCookies(kSeed + 1).cookie_after("name"));
+}
+
+TEST(DirCookies, RememberTheNamesThatWereGivenLately) {
+  DirCookies cookies(kSeed);
+  EXPECT_EQ(cookies.resume(0), "");
+  give(cookies, 0, 1000);
+  for (std::size_t i : {std::size_t{999}, std::size_t{998}, 1000 - DirCookies::kRecent}) EXPECT_EQ(cookies.resume(cookies.cookie_after(name_of(i))), name_of(i));
+  EXPECT_EQ(cookies.resume(cookies.cookie_after(name_of(999 - DirCookies::kRecent))), std::nullopt);
+  EXPECT_EQ(cookies.resume(cookies.cookie_after("never given")), std::nullopt);
+}
+
+TEST(DirCookies, AWalkThatIsSlowIsRememberedWhileOthersPass) {
+  DirCookies cookies(kSeed);
+  cookies.resume(0);
+  cookies.given("slow");
+  for (std::size_t walk = 1; walk < DirCookies::kRuns; ++walk) {
+    cookies.resume(0);
+    give(cookies, 0, 2000);
   }
+  EXPECT_EQ(cookies.resume(cookies.cookie_after("slow")), "slow");
+  cookies.resume(0);  // in place of the one that was used least
+  give(cookies, 0, 10);
+  EXPECT_EQ(cookies.resume(cookies.cookie_after("slow")), "slow");
 }
 
-TEST(DirCookies, GoingBackDoesNotSpoilTheCookiesFurtherOn) {
-  DirCookies cookies;
-  auto at = cookies.resume(0);
-  const auto given = give(cookies, at, 0, 50);
-  auto back = cookies.resume(given[9]);
-  give(cookies, back, 1000, 1010);  // other names by now
-  EXPECT_EQ(cookies.resume(given[30]).after, "0000030");
+TEST(DirCookies, RememberTheNamesThatWereRemovedLately) {
+  DirCookies cookies(kSeed);
+  const std::size_t n = DirCookies::kRemoved + 1;
+  for (std::size_t i = 0; i < n; ++i) cookies.removed(name_of(i));
+  EXPECT_EQ(cookies.resume(cookies.cookie_after(name_of(0))), std::nullopt);
+  EXPECT_EQ(cookies.resume(cookies.cookie_after(name_of(1))), name_of(1));
+  // From then on it is the place of a walk, and stays known.
+  cookies.removed(name_of(n));
+  EXPECT_EQ(cookies.resume(cookies.cookie_after(name_of(1))), name_of(1));
 }
 
-TEST(DirCookies, AnUnknownCookieMeansItsNumberOfEntries) {
-  DirCookies old;
-  auto at = old.resume(0);
-  const auto given = give(old, at, 0, 20);
-  DirCookies fresh;
-  const auto position = fresh.resume(given[11]);
-  EXPECT_TRUE(position.after.empty());
-  EXPECT_EQ(position.skip, 12u);
+TEST(DirCookies, APlaceThatWasLookedForIsRemembered) {
+  DirCookies cookies(kSeed);
+  cookies.found("place");
+  EXPECT_EQ(cookies.resume(cookies.cookie_after("place")), "place");
 }
 
 }  // namespace

@@ -52,6 +52,50 @@ TEST(DirectoryWalk, NeitherLosesNorRepeatsWhatStaysWhileOthersComeAndGo) {
   EXPECT_EQ(std::unique(stayed.begin(), stayed.end()), stayed.end());
 }
 
+// The kernel keeps one walk's listing and looks for the places of others in it.
+TEST(DirectoryWalk, EveryWalkHasTheSameCookies) {
+  Harness h;
+  for (int i = 0; i < 100; ++i) h.create(kRootIno, fmt::format("{:03}", i));
+  const auto cookies = [&](bool plus) {
+    std::vector<std::uint64_t> found;
+    EXPECT_TRUE(h.tree().readdir(kRootIno, 0, plus, [&](const DirEntry& e) { found.push_back(e.next_cookie); return true; }, Wait::yes));
+    return found;
+  };
+  const auto first = cookies(false);
+  EXPECT_EQ(first.size(), 102u);
+  EXPECT_EQ(cookies(true), first);
+  ASSERT_TRUE(h.tree().unlink(kRootIno, "050", Wait::yes));
+  auto rest = first;
+  rest.erase(rest.begin() + 52);
+  EXPECT_EQ(cookies(false), rest);
+}
+
+TEST(DirectoryWalk, GoesOnAtAnyPlaceHoweverLongAgoItWasThere) {
+  Harness h;
+  const int n = 3000;
+  const auto name_of = [](int i) { return fmt::format("{:05}", i); };
+  for (int i = 0; i < n; ++i) h.create(kRootIno, name_of(i));
+  std::vector<std::uint64_t> places;
+  ASSERT_TRUE(h.tree().readdir(kRootIno, 0, false, [&](const DirEntry& e) { places.push_back(e.next_cookie); return true; }, Wait::yes));
+  const auto next = [&](std::uint64_t place) {
+    std::string name;
+    const auto done = both_ways([&](Wait wait) {
+      return h.tree().readdir(kRootIno, place, false, [&](const DirEntry& e) { name = e.name; return false; }, wait);
+    });
+    return done ? name : fmt::format("error {}", done.error().code);
+  };
+  for (int i : {0, 1, 500, 1500, n - 2}) EXPECT_EQ(next(places[static_cast<std::size_t>(i) + 2]), name_of(i + 1));
+  // Also when the entry there is gone, and others are where it was.
+  for (int i : {7, 8, 700}) ASSERT_TRUE(h.tree().unlink(kRootIno, name_of(i), Wait::yes));
+  ASSERT_TRUE(h.tree().rename(kRootIno, name_of(1700), kRootIno, "new", 0, Wait::yes));
+  h.create(kRootIno, name_of(700) + "new");
+  EXPECT_EQ(next(places[2 + 7]), name_of(9));
+  EXPECT_EQ(next(places[2 + 700]), name_of(700) + "new");
+  EXPECT_EQ(next(places[2 + 1700]), name_of(1701));
+  // What is known of no entry at all is no place.
+  EXPECT_EQ(next(places[2 + 7] ^ 1), fmt::format("error {}", ESTALE));
+}
+
 TEST(DirectoryWalk, WithAttributesRaisesLookupsOfWhatWasTakenOnly) {
   Harness h;
   h.create(kRootIno, "a", "1");

@@ -1,0 +1,255 @@
+"""Directories of any size give each entry once, in whatever pieces they are read, also while others change them."""
+
+import multiprocessing
+import os
+import random
+import time
+
+import harness
+import syscalls
+
+LONG = os.environ.get("LSMFS_LONG") == "1"
+ENTRIES = 1_000_000 if LONG else 200_000
+CHURN_SECONDS = 60 if LONG else 6
+DOTS = [b".", b".."]
+
+
+def listing(path, size=1 << 15):
+    """All names but the dots, in the order in which they are given."""
+    names = []
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        while entries := syscalls.getdents(fd, size):
+            names += [name for name, _, _ in entries]
+    finally:
+        os.close(fd)
+    return [name for name in names if name not in DOTS]
+
+
+class Walk:
+    """A walk that can be left and taken up again."""
+
+    def __init__(self, path, size):
+        self.fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        self.size = size
+        self.names = []
+
+    def step(self):
+        """Reads on with one call; False at the end."""
+        entries = syscalls.getdents(self.fd, self.size)
+        self.names += [name for name, _, _ in entries]
+        return bool(entries)
+
+    def finish(self):
+        while self.step():
+            pass
+        return [name for name in self.names if name not in DOTS]
+
+    def close(self):
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+
+class Directories(harness.MountCase):
+    def setUp(self):
+        super().setUp()
+        self.mounted = self.volume(size=4 * harness.GiB)
+        self.mounted.mount()
+
+    def folder(self, name, names):
+        path = self.mounted.path(name)
+        os.mkdir(path)
+        for entry in names:
+            os.mknod(os.path.join(os.fsencode(path), entry))
+        return path
+
+    def walk(self, path, size):
+        walk = Walk(path, size)
+        self.addCleanup(walk.close)
+        return walk
+
+    def check_same(self, names, expected, message):
+        """All that is expected, each once; the order does not matter."""
+        found = set(names)
+        self.assertEqual((len(set(expected) - found), len(names) - len(found), len(found - set(expected))), (0, 0, 0),
+                         message + ": how many were lost, given twice, and strange")
+
+    def check_order(self, names):
+        if harness.FS == "lsmfs":  # ext4's is that of hashes
+            self.assertEqual(names, sorted(names))
+
+    def test_very_many_entries_are_listed_found_and_removed(self):
+        rng = random.Random(3)
+        expected = [b"%07d" % number + b"x" * rng.choice([0, 0, 1, 5, 20, 200]) for number in range(ENTRIES)]
+        begin = time.monotonic()
+        path = self.folder("large", expected)
+        print(f"{ENTRIES} entries made in {time.monotonic() - begin:.1f} s", end="; ")
+        self.assertEqual(os.stat(path).st_nlink, 2)
+        for when in ("warm", "cold"):
+            begin = time.monotonic()
+            names = listing(path)
+            print(f"listed {when} in {time.monotonic() - begin:.1f} s", end="; ")
+            self.check_order(names)
+            self.check_same(names, expected, when)
+            self.mounted.remount()
+        for name in rng.sample(expected, 2000):
+            self.assertTrue(os.path.lexists(os.path.join(os.fsencode(path), name)))
+            self.assertFalse(os.path.lexists(os.path.join(os.fsencode(path), name[:-1] + b"y")))
+
+        # telldir and seekdir at any place, cold and then warm.
+        directory = syscalls.Directory(path)
+        places, counted = [], 0
+        while True:
+            place = directory.tell() if counted % 97 == 0 else None
+            name = directory.read()
+            if name is None:
+                break
+            counted += 1
+            if place is not None:
+                places.append((place, name))
+        self.assertEqual(counted, ENTRIES + 2)
+        begin = time.monotonic()
+        for place, name in rng.sample(places, 100):
+            directory.seek(place)
+            self.assertEqual(directory.read(), name)
+            directory.read()
+        directory.close()
+        print(f"100 places found in {time.monotonic() - begin:.1f} s", end="; ")
+
+        # Removed while they are listed, in a few pieces with a remount between them.
+        begin = time.monotonic()
+        left = ENTRIES
+        for stop in (left // 2, 0):
+            with os.scandir(os.fsencode(path)) as entries:
+                for entry in entries:
+                    os.unlink(entry.path)
+                    left -= 1
+                    if left == stop:
+                        break
+            self.assertEqual(left, stop)
+            self.mounted.remount()
+        print(f"removed in {time.monotonic() - begin:.1f} s", end="; ")
+        self.assertEqual(listing(path), [])
+        os.rmdir(path)
+
+    def test_walks_side_by_side_each_see_all(self):
+        # The kernel keeps listings in whole pages: a page holds 128 names of up to eight bytes, or 64 of up to 40.
+        for count, name in ((126, b"%07d"), (1022, b"%07d"), (128 * 40 - 2, b"%07d"), (64 * 64 - 2, b"%036d"), (5000, b"%07d")):
+            expected = [name % number for number in range(count)]
+            for change in (False, True):
+                path = self.folder(f"d{count}-{change}", expected + [b"zzz"] * change)
+                self.mounted.remount()
+                walks = [self.walk(path, size) for size in (1 << 15, 1 << 15, 1 << 11, 1 << 13)]
+                walks[0].step()
+                for walk in walks[1:]:
+                    walk.step()
+                    walk.step()
+                if change:
+                    os.unlink(os.path.join(path, "zzz"))  # a listing from now on is another
+                self.check_same(listing(path), expected, "from the start")
+                for walk in walks:
+                    names = [entry for entry in walk.finish() if entry != b"zzz"]
+                    self.check_same(names, expected, f"{count} names, changed: {change}, pieces of {walk.size} bytes")
+                    walk.close()
+
+    def test_many_walks_go_on_where_they_were_when_that_entry_is_gone(self):
+        stayers = [b"s%06d" % number for number in range(0, 20_000, 2)]
+        path = self.folder("d", stayers + [b"s%06d" % number for number in range(1, 20_000, 2)])
+        stays = set(stayers)
+        walks = [self.walk(path, random.Random(number).choice([1 << 10, 1 << 12, 1 << 15])) for number in range(40)]
+        for number, walk in enumerate(walks):
+            for _ in range(1 + 3 * number):
+                walk.step()
+        for walk in walks:  # the last entry that each was given, and those around it
+            for name in walk.names[-3:]:
+                if name not in stays and name not in DOTS and os.path.lexists(os.path.join(os.fsencode(path), name)):
+                    os.unlink(os.path.join(os.fsencode(path), name))
+        for number in range(500):
+            os.mknod(os.path.join(path, f"s{number * 37 % 20_000:06}new"))
+        self.assertEqual(sorted(set(listing(path)) & stays), stayers)
+        for number, walk in enumerate(walks):
+            names = [name for name in walk.finish() if name in stays]
+            self.check_same(names, stayers, f"walk {number}, pieces of {walk.size} bytes")
+
+    def test_what_stays_is_seen_once_by_every_walk_while_others_come_and_go(self):
+        stayers = [b"%05d-stays" % number for number in range(0, 10_000, 10)]
+        path = self.folder("d", stayers)
+        stays = set(stayers)
+        deadline = time.monotonic() + CHURN_SECONDS
+        context = multiprocessing.get_context("fork")
+        results = context.Queue()
+
+        def churn(seed):
+            rng = random.Random(seed)
+            mine = []
+            changes = 0
+            while time.monotonic() < deadline:
+                name = os.path.join(os.fsencode(path), b"%05d-%d-%d" % (rng.randrange(10_000), seed, changes))
+                if len(mine) < 3000 and rng.random() < 0.55:
+                    os.mknod(name)
+                    mine.append(name)
+                elif mine:
+                    at = rng.randrange(len(mine))
+                    if rng.random() < 0.3:
+                        os.rename(mine[at], name)
+                        mine[at] = name
+                    else:
+                        os.unlink(mine.pop(at))
+                changes += 1
+            results.put(("changes", changes))
+
+        def walk(size):
+            walks = 0
+            try:
+                while time.monotonic() < deadline:
+                    names = [name for name in listing(path, size) if name in stays]
+                    if sorted(names) != stayers:
+                        missing, twice = len(stays - set(names)), len(names) - len(set(names))
+                        results.put(("failure", f"pieces of {size} bytes: {missing} lost, {twice} given twice"))
+                        return
+                    walks += 1
+                results.put(("walks", walks))
+            except OSError as error:
+                results.put(("failure", f"pieces of {size} bytes: {error}"))
+
+        work = [context.Process(target=churn, args=(seed,)) for seed in range(3)]
+        work += [context.Process(target=walk, args=(size,)) for size in (1 << 10, 1 << 12, 1 << 15, 1 << 15)]
+        for process in work:
+            process.start()
+        said = [results.get(timeout=CHURN_SECONDS + 60) for _ in work]
+        for process in work:
+            process.join()
+        self.assertEqual([text for kind, text in said if kind == "failure"], [])
+        counts = {kind: sum(count for what, count in said if what == kind) for kind in ("changes", "walks")}
+        print(counts, end="; ")
+        self.assertGreater(counts["changes"], 1000)
+        self.assertGreater(counts["walks"], 20)
+        self.mounted.remount()
+        self.assertEqual(sorted(set(listing(path)) & stays), stayers)
+
+    def test_a_directory_counts_its_subdirectories(self):
+        path = self.mounted.path("d")
+        os.mkdir(path)
+        count = 70_000 if LONG else 2000
+        for number in range(count):
+            os.mkdir(f"{path}/{number}")
+        # ext4 gives up to count at 65,000, and says 1.
+        expected = 1 if harness.FS == "ext4" and count > 64_998 else 2 + count
+        self.assertEqual(os.stat(path).st_nlink, expected)
+        self.mounted.remount()
+        self.assertEqual(os.stat(path).st_nlink, expected)
+        for number in range(0, count, 2):
+            os.rename(f"{path}/{number}", f"{path}/{number + 1}")
+        self.assertEqual(len(os.listdir(path)), count // 2)
+        if expected > 1:
+            self.assertEqual(os.stat(path).st_nlink, 2 + count // 2)
+        with os.scandir(path) as entries:
+            for entry in entries:
+                self.assertTrue(entry.is_dir(follow_symlinks=False))
+                os.rmdir(entry.path)
+        os.rmdir(path)
+
+
+if __name__ == "__main__":
+    harness.main()
