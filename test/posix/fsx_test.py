@@ -1,0 +1,72 @@
+"""fsx: random operations on one file, by system calls and by mappings; every read is compared with what was written."""
+
+import hashlib
+import os
+
+import suite
+
+# All of its operations. None of 0 bytes: posix_fallocate would refuse it with EINVAL, as it must, which fsx takes for a
+# file system without posix_fallocate.
+CONFIGURATION = """\
+flen = {length}
+
+[opsize]
+min = 1
+max = {most}
+
+[weights]
+close_open = 1
+invalidate = 1
+mapread = 1
+mapwrite = 1
+read = 1
+write = 1
+truncate = 1
+fsync = 1
+fdatasync = 1
+posix_fallocate = 1
+punch_hole = 1
+sendfile = 1
+posix_fadvise = 1
+copy_file_range = 1
+"""
+KiB = 1 << 10
+# (greatest length of the file, greatest length of an operation): in most runs as fsx has it by default, in some larger.
+USUAL = (256 * KiB, 64 * KiB)
+LARGE = (8192 * KiB, 1024 * KiB)
+OPERATIONS = 1_000_000 if suite.LONG else 100_000
+SEEDS = range(1, 11) if suite.LONG else [1]
+
+
+class Fsx(suite.SuiteCase):
+    def digest(self, volume):
+        with open(volume.path("suite", "file"), "rb") as file:
+            return hashlib.file_digest(file, "blake2b").hexdigest()
+
+    def exercise(self, seed, operations, lengths):
+        volume = self.fresh()
+        length, most = lengths
+        configuration = os.path.join(self.work.path, "fsx.toml")
+        with open(configuration, "w", encoding="utf-8") as file:
+            file.write(CONFIGURATION.format(length=length, most=most))
+        done = suite.harness.call(self.program("fsx"), "-f", configuration, "-N", operations, "-S", seed,
+                                  "-P", self.work.sub("artifacts"), volume.path("suite", "file"), seconds=3600)
+        self.assertEqual((done.returncode, done.stdout), (0, "All operations completed A-OK!\n"),
+                         f"seed {seed}, {operations} operations, lengths {lengths}:\n{done.stderr[-10000:]}")
+        print(f"fsx: {operations} operations with seed {seed} on a file of at most {length // KiB} KiB")
+        before = self.digest(volume)
+        self.check_in_order(volume)
+        self.assertEqual(self.digest(volume), before, f"seed {seed}: after the remount the file has other contents")
+        volume.umount()
+
+    def test_a_file_holds_what_random_operations_put_there(self):
+        for seed in SEEDS:
+            with self.subTest(seed=seed):
+                self.exercise(seed, OPERATIONS, USUAL if seed % 5 else LARGE)
+
+    def test_a_larger_file_holds_what_random_operations_put_there(self):
+        self.exercise(99, OPERATIONS // 20, LARGE)
+
+
+if __name__ == "__main__":
+    suite.harness.main()

@@ -1,0 +1,67 @@
+"""pjdfstest: what each system call does and with which error it fails, for each kind of file."""
+
+import os
+import re
+
+import suite
+from suite import FAILED, PASSED, SKIPPED
+
+# Times on lsmfs and ext4 advance at least every 10 ms. Two users besides root, as Debian and Ubuntu have them.
+CONFIGURATION = """\
+[features]
+posix_fallocate = {{}}
+utime_now = {{}}
+utimensat = {{}}
+rename_ctime = {{}}
+
+[settings]
+naptime = 0.01
+allow_remount = {remount}
+
+[dummy_auth]
+entries = [["nobody", "nogroup"], ["daemon", "daemon"]]
+"""
+# Runs a command where $1 is at /mnt, in a mount namespace of its own: the path of a socket may have 107 bytes, most of
+# which pjdfstest takes for random names.
+AT_MNT = 'mount --bind "$1" /mnt && shift && exec "$@"'
+WORDS = {"ok": PASSED, "FAILED": FAILED, "skipped": SKIPPED}
+LINE = re.compile(r"^(\S+::\S+) +(ok|FAILED|skipped)$", re.MULTILINE)
+TOTAL = re.compile(r"^Summary: .* (\d+) total$", re.MULTILINE)
+LINK_MAX = os.environ.get("LSMFS_LINK_MAX", os.path.join(suite.harness.ROOT, "build", "release", "test", "posix", "link_max.so"))
+
+
+class Pjdfstest(suite.SuiteCase):
+    def run_suite(self, volume, remount, *patterns):
+        """Returns ({case: outcome}, output)."""
+        configuration = os.path.join(self.work.path, "pjdfstest.toml")
+        with open(configuration, "w", encoding="utf-8") as file:
+            file.write(CONFIGURATION.format(remount="true" if remount else "false"))
+        self.assertTrue(os.path.exists(LINK_MAX), f"{LINK_MAX}: not there: build the target link_max")
+        done = suite.harness.call("unshare", "--mount", "--propagation", "private", "sh", "-c", AT_MNT, "sh", volume.point,
+                                  "env", f"LD_PRELOAD={LINK_MAX}", self.program("pjdfstest"), "-c", configuration,
+                                  "-p", "/mnt/suite", "-s", self.work.sub("another file system"), *patterns)
+        output = done.stdout + done.stderr
+        outcomes = {case: WORDS[word] for case, word in LINE.findall(output)}
+        total = TOTAL.search(output)
+        self.assertIsNotNone(total, f"no summary, exit status {done.returncode}:\n{output}")
+        self.assertEqual(len(outcomes), int(total.group(1)), output)
+        self.assertEqual(done.returncode, 1 if FAILED in outcomes.values() else 0, output)
+        return outcomes, output
+
+    def test_every_system_call_does_what_it_should_on_each_kind_of_file(self):
+        volume = self.fresh()
+        outcomes, output = self.run_suite(volume, False)
+        read_only = {case for case in outcomes if "::erofs_" in case}  # they are a run of their own, below
+        self.assertEqual({outcomes.pop(case) for case in read_only}, {SKIPPED})
+        self.check_outcomes("pjdfstest", outcomes, output)
+        self.check_in_order(volume)
+
+    def test_on_a_file_system_remounted_read_only_every_change_is_refused(self):
+        volume = self.fresh()
+        outcomes, output = self.run_suite(volume, True, "::erofs_")
+        self.check_outcomes("pjdfstest-read-only", outcomes, output)
+        self.check_in_order(volume)
+
+
+if __name__ == "__main__":
+    suite.harness.main()
