@@ -21,9 +21,6 @@ allow_remount = {remount}
 [dummy_auth]
 entries = [["nobody", "nogroup"], ["daemon", "daemon"]]
 """
-# Runs a command where $1 is at /mnt, in a mount namespace of its own: the path of a socket may have 107 bytes, most of
-# which pjdfstest takes for random names.
-AT_MNT = 'mount --bind "$1" /mnt && shift && exec "$@"'
 WORDS = {"ok": PASSED, "FAILED": FAILED, "skipped": SKIPPED}
 LINE = re.compile(r"^(\S+::\S+) +(ok|FAILED|skipped)$", re.MULTILINE)
 TOTAL = re.compile(r"^Summary: .* (\d+) total$", re.MULTILINE)
@@ -31,15 +28,21 @@ LINK_MAX = os.environ.get("LSMFS_LINK_MAX", os.path.join(suite.harness.ROOT, "bu
 
 
 class Pjdfstest(suite.SuiteCase):
+    def setUp(self):
+        # The path of a socket may have 107 bytes, and pjdfstest takes most of them for random names.
+        short = suite.workspace.Workspace("p", parent="/tmp")
+        self.addCleanup(short.close)
+        self.point = short.sub("m")
+        super().setUp()
+
     def run_suite(self, volume, remount, *patterns):
         """Returns ({case: outcome}, output)."""
         configuration = os.path.join(self.work.path, "pjdfstest.toml")
         with open(configuration, "w", encoding="utf-8") as file:
             file.write(CONFIGURATION.format(remount="true" if remount else "false"))
         self.assertTrue(os.path.exists(LINK_MAX), f"{LINK_MAX}: not there: build the target link_max")
-        done = suite.harness.call("unshare", "--mount", "--propagation", "private", "sh", "-c", AT_MNT, "sh", volume.point,
-                                  "env", f"LD_PRELOAD={LINK_MAX}", self.program("pjdfstest"), "-c", configuration,
-                                  "-p", "/mnt/suite", "-s", self.work.sub("another file system"), *patterns)
+        done = suite.harness.call("env", f"LD_PRELOAD={LINK_MAX}", self.program("pjdfstest"), "-c", configuration,
+                                  "-p", volume.path("suite"), "-s", self.work.sub("another file system"), *patterns)
         output = done.stdout + done.stderr
         outcomes = {case: WORDS[word] for case, word in LINE.findall(output)}
         total = TOTAL.search(output)
@@ -49,7 +52,7 @@ class Pjdfstest(suite.SuiteCase):
         return outcomes, output
 
     def test_every_system_call_does_what_it_should_on_each_kind_of_file(self):
-        volume = self.fresh()
+        volume = self.fresh(point=self.point)
         outcomes, output = self.run_suite(volume, False)
         read_only = {case for case in outcomes if "::erofs_" in case}  # they are a run of their own, below
         self.assertEqual({outcomes.pop(case) for case in read_only}, {SKIPPED})
@@ -57,7 +60,7 @@ class Pjdfstest(suite.SuiteCase):
         self.check_in_order(volume)
 
     def test_on_a_file_system_remounted_read_only_every_change_is_refused(self):
-        volume = self.fresh()
+        volume = self.fresh(point=self.point)
         outcomes, output = self.run_suite(volume, True, "::erofs_")
         self.check_outcomes("pjdfstest-read-only", outcomes, output)
         self.check_in_order(volume)

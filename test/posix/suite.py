@@ -1,22 +1,23 @@
-"""What the drivers of other people's suites share: which cases are left out, where the programs are, short or long, and
-that the file system is in order after a suite has worked on it."""
+"""What the drivers of other people's suites share: where the programs are, short or long, and that the file system is in
+order after a suite has worked on it."""
 
 import json
 import os
 import stat
 import sys
 import time
-import tomllib
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "integration"))
 
+import exclusions  # noqa: E402
 import harness  # noqa: E402
 import source_tree  # noqa: E402
+import workspace  # noqa: E402
 
 LONG = os.environ.get("LSMFS_LONG", "0") != "0"
 TOOLS = os.path.join(harness.ROOT, "build", "tools", "bin")
-PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
+PASSED, FAILED, SKIPPED = exclusions.PASSED, exclusions.FAILED, exclusions.SKIPPED
 KEPT = 20240607  # the seed of a tree that a suite has to leave alone
 
 
@@ -41,9 +42,10 @@ class SuiteCase(harness.MountCase):
             self.fail(f"{path}: not there: run scripts/support/install-suites, which builds it")
         return path
 
-    def fresh(self, size=4 * harness.GiB, kept=False):
+    def fresh(self, size=4 * harness.GiB, kept=False, point=None):
         """A mounted file system with an empty folder "suite". `kept`: with a tree of other files too."""
         volume = self.volume(size)
+        volume.point = point or volume.point
         volume.mount()
         os.mkdir(volume.path("suite"))
         if kept:
@@ -53,19 +55,12 @@ class SuiteCase(harness.MountCase):
         self.daemons = volume.daemons()
         return volume
 
-    def check_outcomes(self, suite, outcomes, output):
-        """`outcomes`: {case: passed, failed or skipped}. All must have passed but those that exclusions.toml names, none
-        of which may, and there must be as many as it says."""
-        with open(os.path.join(HERE, "exclusions.toml"), "rb") as file:
-            known = tomllib.load(file)[suite]
-        excluded = {case for case, entry in known.get("excluded", {}).items() if harness.FS in entry.get("on", [harness.FS])}
-        wrong = [f"{case}: {outcome}" for case, outcome in sorted(outcomes.items())
-                 if (outcome == PASSED) == (case in excluded)]
-        wrong += [f"{case}: excluded, but there is no such case" for case in sorted(excluded - outcomes.keys())]
-        if len(outcomes) != known["cases"]:
-            wrong.append(f"{len(outcomes)} cases instead of {known['cases']}")
+    def check_outcomes(self, suite, outcomes, output, version=None):
+        """Fails when the outcomes are not those that exclusions.toml says."""
+        left_out = exclusions.excluded(suite, harness.FS)
         passed = list(outcomes.values()).count(PASSED)
-        print(f"{suite}: {passed} of {len(outcomes)} passed; excluded: {', '.join(sorted(excluded)) or 'none'}")
+        print(f"{suite}: {passed} of {len(outcomes)} passed; excluded: {', '.join(sorted(left_out)) or 'none'}")
+        wrong = exclusions.unexpected(suite, harness.FS, outcomes, version)
         if wrong:
             self.fail(f"{suite}: not as exclusions.toml says:\n  " + "\n  ".join(wrong) + "\n" + output[-20000:])
 
@@ -80,6 +75,7 @@ class SuiteCase(harness.MountCase):
         volume.remount()
         self.assertEqual(source_tree.differences(before, source_tree.facts(volume.point)), [])
         self.assertEqual(source_tree.differences(self.kept, source_tree.facts(volume.path("kept"))), [])
+        self.daemons = volume.daemons()
         if harness.FS == "lsmfs":
             self._check_info(volume)
 
