@@ -18,6 +18,8 @@ int mkfs(const MkfsArguments& arguments);
 struct MountArguments {
   std::string path, directory;
   std::vector<std::string> options;  // as given with -o, commas and all
+  bool sloppy = false;               // unknown options are passed over
+  bool fake = false;                 // all but the mounting
   bool foreground = false;
   std::string log;  // a file; empty: syslog, or stderr in the foreground
 };
@@ -28,6 +30,7 @@ int umount(const std::string& directory);
 struct InfoArguments {
   std::string path;  // device, image, or any file or directory in a mount
   bool json = false;
+  bool udev = false;  // only what the superblock says, as properties of udev
 };
 int info(const InfoArguments& arguments);
 

@@ -9,7 +9,8 @@
 #include "cli/facts.h"
 #include "cli/messages.h"
 #include "cli/opened.h"
-#include "cli/paths.h"
+#include "cli/sources.h"
+#include "cli/udev.h"
 #include "lsmfs/fuse.h"
 
 namespace lsmfs::cli {
@@ -34,10 +35,22 @@ Result<std::string> facts_of_device(const std::string& path) {
   return facts_json(opened, "");
 }
 
+// For a rule of udev, which must not wait for a log to be replayed.
+int print_properties(const std::string& path) {
+  const auto device = open_device(path, Access::read_only, Sharing::shared);
+  const auto info = device ? read_volume_info(**device) : Result<VolumeInfo>(device.error());
+  if (!info) return report({kFailure, explain(path, info.error())});
+  fmt::print("{}", udev_properties(*info));
+  return kOk;
+}
+
 }  // namespace
 
 int info(const InfoArguments& arguments) {
-  const std::string path = absolute_path(arguments.path);
+  const auto source = find_source(arguments.path);
+  if (!source) return report({kFailure, source.error().context});
+  const std::string& path = *source;
+  if (arguments.udev) return print_properties(path);
   struct stat facts {};
   if (stat(path.c_str(), &facts) != 0) {
     if (errno == ENOTCONN) {

@@ -19,6 +19,7 @@
 #include "cli/mount_options.h"
 #include "cli/opened.h"
 #include "cli/paths.h"
+#include "cli/sources.h"
 #include "lsmfs/fuse.h"
 
 namespace lsmfs::cli {
@@ -128,9 +129,9 @@ class Service {
     starting_ = &starter;
     OpenOptions open;
     open.access = options_.read_only ? Access::read_only : Access::read_write;
-    open.store.cache = options_.cache;
-    open.tree.atime = options_.atime;
-    open.tree.sync_interval_ms = options_.sync_interval_ms;
+    open.store.cache = options_.cache.value_or(open.store.cache);
+    open.tree.atime = options_.atime.value_or(open.tree.atime);
+    open.tree.sync_interval_ms = options_.sync_interval_ms.value_or(open.tree.sync_interval_ms);
     open.notice = [this](std::string_view line) { notice(line); };
     auto opened = open_patiently(open);
     if (!opened) {
@@ -145,10 +146,10 @@ class Service {
     mount.mount_point = directory_;
     mount.block_device = block_device_ = opened_->device().is_block_device() && geteuid() == 0;
     mount.read_only = options_.read_only;
-    mount.writeback = options_.writeback;
-    mount.acl = options_.acl;
+    mount.acl = options_.acl.value_or(mount.acl);
+    mount.writeback = options_.writeback.value_or(mount.writeback);
     mount.kernel_options = options_.kernel;
-    mount.latency = options_.latency;
+    mount.latency = options_.latency.value_or(mount.latency);
     mount.notice = open.notice;
     auto started = Mount::start(opened_->tree(), mount, administration());
     if (!started) return Problem{exit_code_of(started.error()), explain_mounting(directory_, started.error())};
@@ -192,16 +193,28 @@ class Service {
   std::unique_ptr<Mount> mount_;
 };
 
+// What mount(8) -f asks for: would it work, as far as that can be said without doing it?
+int fake(const std::string& path) {
+  const auto device = open_device(path, Access::read_only, Sharing::shared);
+  const auto info = device ? read_volume_info(**device) : Result<VolumeInfo>(device.error());
+  if (!info) return report({exit_code_of(info.error()), explain(path, info.error())});
+  return kOk;
+}
+
 }  // namespace
 
 int mount(const MountArguments& arguments) {
-  const auto options = parse_mount_options(arguments.options);
+  const auto options = parse_mount_options(arguments.options, arguments.sloppy);
   if (!options) return report({kUsage, options.error().context});
-  const std::string path = absolute_path(arguments.path), directory = absolute_path(arguments.directory);
+  const auto source = find_source(arguments.path);
+  if (!source && source.error().code == ENOENT && options->nofail) return kOk;
+  if (!source) return report({kMountFailure, source.error().context});
+  const std::string path = *source, directory = absolute_path(arguments.directory);
   if (const auto problem = check_mount_point(directory, path)) return report(*problem);
   struct stat facts {};
   if (stat(path.c_str(), &facts) != 0) {
     const Error error = make_error(errno, path);
+    if (error.code == ENOENT && options->nofail) return kOk;
     return report({exit_code_of(error), explain(path, error)});
   }
   if (const auto user = in_use(path)) {
@@ -210,6 +223,8 @@ int mount(const MountArguments& arguments) {
   if (access("/dev/fuse", F_OK) != 0) {
     return report({kSystemError, explain_mounting(directory, make_error(ENODEV, ""))});
   }
+
+  if (arguments.fake) return fake(path);
 
   const std::string log_file = arguments.log.empty() ? "" : absolute_path(arguments.log);
   auto log = Log::open(log_file, arguments.foreground);

@@ -19,13 +19,36 @@ struct Flag {
   unsigned long set, clear;
 };
 
+// Older headers lack it.
+constexpr unsigned long kNoSymlinks = 256;  // MS_NOSYMFOLLOW
+
 constexpr std::array kFlags{
-    Flag{"ro", MS_RDONLY, 0},         Flag{"rw", 0, MS_RDONLY},           Flag{"nosuid", MS_NOSUID, 0},
-    Flag{"suid", 0, MS_NOSUID},       Flag{"nodev", MS_NODEV, 0},         Flag{"dev", 0, MS_NODEV},
-    Flag{"noexec", MS_NOEXEC, 0},     Flag{"exec", 0, MS_NOEXEC},         Flag{"sync", MS_SYNCHRONOUS, 0},
-    Flag{"async", 0, MS_SYNCHRONOUS}, Flag{"dirsync", MS_DIRSYNC, 0},     Flag{"noatime", MS_NOATIME, 0},
-    Flag{"atime", 0, MS_NOATIME},     Flag{"nodiratime", MS_NODIRATIME, 0}, Flag{"diratime", 0, MS_NODIRATIME},
+    Flag{"ro", MS_RDONLY, 0},
+    Flag{"rw", 0, MS_RDONLY},
+    Flag{"nosuid", MS_NOSUID, 0},
+    Flag{"suid", 0, MS_NOSUID},
+    Flag{"nodev", MS_NODEV, 0},
+    Flag{"dev", 0, MS_NODEV},
+    Flag{"noexec", MS_NOEXEC, 0},
+    Flag{"exec", 0, MS_NOEXEC},
+    Flag{"sync", MS_SYNCHRONOUS, 0},
+    Flag{"async", 0, MS_SYNCHRONOUS},
+    Flag{"dirsync", MS_DIRSYNC, 0},
+    Flag{"nosymfollow", kNoSymlinks, 0},
+    Flag{"symfollow", 0, kNoSymlinks},
+    Flag{"noatime", MS_NOATIME, MS_RELATIME | MS_STRICTATIME},
+    Flag{"relatime", MS_RELATIME, MS_NOATIME | MS_STRICTATIME},
+    Flag{"strictatime", MS_STRICTATIME, MS_NOATIME | MS_RELATIME},
+    Flag{"nodiratime", MS_NODIRATIME, 0},
+    Flag{"diratime", 0, MS_NODIRATIME},
+    Flag{"lazytime", MS_LAZYTIME, 0},
+    Flag{"nolazytime", 0, MS_LAZYTIME},
 };
+
+// fusermount3 knows few of them, and takes what it does not know for an option of the FUSE driver, which
+// refuses it. What is left out here is the daemon's own doing, or the default.
+constexpr std::array<std::string_view, 7> kNotForUsers{"relatime", "strictatime", "nodiratime", "diratime",
+                                                       "lazytime", "nolazytime",  "symfollow"};
 
 // What stands at `path`, checked before anything is changed, so that the error is about it.
 Result<mode_t> directory_mode(const std::string& path) {
@@ -49,7 +72,7 @@ Result<int> mount_as_root(const MountOptions& options, mode_t root_mode) {
     const auto* flag = std::find_if(kFlags.begin(), kFlags.end(), [&](const Flag& f) { return f.name == option; });
     if (flag != kFlags.end()) {
       flags = (flags & ~flag->clear) | flag->set;
-    } else if (option != "allow_other" && option != "default_permissions") {
+    } else if (option != "allow_other") {
       data += "," + option;
     }
   }
@@ -78,7 +101,8 @@ Result<int> mount_as_user(const MountOptions& options) {
   std::string list = fmt::format("fsname={},subtype=lsmfs,default_permissions", escape_commas(options.source));
   if (options.read_only) list += ",ro";
   for (const auto& option : options.kernel_options) {
-    if (option != "default_permissions") list += "," + escape_commas(option);
+    const bool for_root = std::find(kNotForUsers.begin(), kNotForUsers.end(), option) != kNotForUsers.end();
+    if (!for_root) list += "," + escape_commas(option);
   }
   return fusermount_mount(options.mount_point, list);
 }

@@ -46,7 +46,7 @@ std::string contents(const std::string& path) {
   if (how.uid != 0 && (::setgroups(0, nullptr) != 0 || ::setgid(how.uid) != 0 || ::setuid(how.uid) != 0)) ::_exit(212);
   if (!how.folder.empty() && ::chdir(how.folder.c_str()) != 0) ::_exit(213);
   std::vector<char*> argv;
-  std::string name = "lsmfs";
+  std::string name = how.name;
   argv.push_back(name.data());
   std::vector<std::string> words = arguments;
   for (auto& word : words) argv.push_back(word.data());
@@ -172,7 +172,7 @@ bool Folder::is_mounted(const std::string& name) const {
 void Folder::refused(int code, const std::vector<std::string>& arguments, const std::vector<std::string>& words,
                      const Circumstances& circumstances) {
   const Outcome outcome = run(arguments, circumstances);
-  std::string command = "lsmfs";
+  std::string command = circumstances.name;
   for (const auto& word : arguments) command += " " + word;
   EXPECT_EQ(outcome.code, code) << command << ": " << outcome.err;
   EXPECT_TRUE(outcome.is_one_line()) << command << ": " << outcome.err;
@@ -182,7 +182,7 @@ void Folder::refused(int code, const std::vector<std::string>& arguments, const 
 
 std::string Folder::accepted(const std::vector<std::string>& arguments, const Circumstances& circumstances) {
   const Outcome outcome = run(arguments, circumstances);
-  std::string command = "lsmfs";
+  std::string command = circumstances.name;
   for (const auto& word : arguments) command += " " + word;
   EXPECT_EQ(outcome.code, 0) << command << ": " << outcome.err;
   EXPECT_EQ(outcome.err, "") << command;

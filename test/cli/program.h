@@ -23,6 +23,7 @@ struct Circumstances {
   unsigned uid = 0;              // and gid
   bool without_dev_fuse = false;
   std::string folder;            // where to start
+  std::string name = "lsmfs";    // argv[0]
 };
 
 Outcome run(const std::vector<std::string>& arguments, const Circumstances& circumstances = {});

@@ -34,13 +34,12 @@ TEST(Sizes, AreWrittenShort) {
   EXPECT_EQ(format_size(std::uint64_t{1} << 63), "8192 PiB");
 }
 
-TEST(MountOptions, HaveDefaults) {
+TEST(MountOptions, ThatAreNotGivenAreNotSet) {
   const auto parsed = parse_mount_options({});
   ASSERT_TRUE(parsed);
-  EXPECT_FALSE(parsed->read_only || parsed->writeback);
-  EXPECT_EQ(parsed->atime, AtimePolicy::relatime);
-  EXPECT_EQ(parsed->cache, ByteCount{256 * MiB});
-  EXPECT_EQ(parsed->sync_interval_ms, 5000u);
+  EXPECT_FALSE(parsed->remount || parsed->read_only);
+  EXPECT_FALSE(parsed->atime || parsed->directory_atime || parsed->sync_interval_ms);
+  EXPECT_FALSE(parsed->cache || parsed->latency || parsed->writeback);
   EXPECT_TRUE(parsed->kernel.empty());
 }
 
@@ -52,13 +51,42 @@ TEST(MountOptions, AreTakenInOrderAndTheLastCounts) {
   EXPECT_EQ(parsed->cache, ByteCount{64 * MiB});
   EXPECT_EQ(parsed->sync_interval_ms, 0u);
   EXPECT_EQ(parsed->latency, IdleLatency::on);
-  EXPECT_EQ(parsed->kernel, (std::vector<std::string>{"noatime", "atime", "nodev"}));
+  EXPECT_EQ(parsed->kernel, (std::vector<std::string>{"nodev", "strictatime"}));
+}
+
+TEST(MountOptions, OfAccessTimesAreThoseOfMount8) {
+  const auto policy = [](const char* list) { return parse_mount_options({list})->atime; };
+  EXPECT_EQ(policy("noatime"), AtimePolicy::noatime);
+  EXPECT_EQ(policy("strictatime"), AtimePolicy::strictatime);
+  for (const char* list : {"relatime", "noatime,atime", "strictatime,nostrictatime", "norelatime", "noatime,relatime"}) {
+    EXPECT_EQ(policy(list), AtimePolicy::relatime) << list;
+  }
+  EXPECT_EQ(policy("nodiratime"), std::nullopt);
+  EXPECT_EQ(parse_mount_options({"nodiratime"})->directory_atime, false);
+  EXPECT_EQ(parse_mount_options({"nodiratime,diratime"})->directory_atime, true);
+  EXPECT_EQ(parse_mount_options({"lazytime,nodiratime"})->kernel, (std::vector<std::string>{"lazytime", "nodiratime"}));
 }
 
 TEST(MountOptions, OfFstabAreIgnored) {
-  const auto parsed = parse_mount_options({"defaults,auto,noauto,nofail,_netdev,user,x-a.b=c,comment=x"});
+  const auto parsed = parse_mount_options({"defaults,auto,noauto,nofail,_netdev,user,users,owner,group,x-a.b=c,X-mount.mkdir,"
+                                           "comment=x,user=somebody,silent"});
   ASSERT_TRUE(parsed) << parsed.error().context;
   EXPECT_TRUE(parsed->kernel.empty());
+}
+
+TEST(MountOptions, OfTheMountTableAreThereForARemountOnly) {
+  const char* list = "ro,noatime,user_id=0,group_id=0,default_permissions,allow_other,blksize=4096,remount";
+  const auto parsed = parse_mount_options({list});
+  ASSERT_TRUE(parsed) << parsed.error().context;
+  EXPECT_TRUE(parsed->remount && parsed->read_only);
+  EXPECT_FALSE(parse_mount_options({"user_id=0"}));
+}
+
+TEST(MountOptions, ThatAreUnknownArePassedOverWhenSloppyAndBadOnesAreNot) {
+  const auto parsed = parse_mount_options({"colour=red,noatime"}, true);
+  ASSERT_TRUE(parsed) << parsed.error().context;
+  EXPECT_EQ(parsed->atime, AtimePolicy::noatime);
+  EXPECT_FALSE(parse_mount_options({"cache=much"}, true));
 }
 
 TEST(MountOptions, ThatAreUnknownAreNamed) {

@@ -1,0 +1,62 @@
+#include "cli/arguments.h"
+
+#include <fmt/format.h>
+
+#include "cli/messages.h"
+
+namespace lsmfs::cli {
+namespace {
+
+constexpr const char* kMountFooter =
+    "Options for -o (several with commas):\n"
+    "  ro, rw                   read only; read and write (default)\n"
+    "  cache=SIZE               memory for data, indexes and unwritten changes (default 256M)\n"
+    "  sync_interval=SECONDS    make changes durable this often; 0: only when programs ask (default 5)\n"
+    "  relatime, noatime, strictatime\n"
+    "                           when reading updates access times (default relatime)\n"
+    "  acl, noacl               keep POSIX access control lists and go by them (default acl)\n"
+    "  latency=auto|on|off      keep CPUs from sleeping while requests are served (default auto: if permitted)\n"
+    "  writeback                let the kernel gather small writes before the daemon sees them\n"
+    "  nosuid, nodev, noexec, sync, dirsync, allow_other\n"
+    "                           as for other file systems\n"
+    "\nExit codes: 0 mounted, 1 wrong arguments or no permission, 2 system error, 32 mounting failed.";
+
+}  // namespace
+
+void take(CLI::App& app, MkfsArguments& arguments) {
+  app.add_option("-L,--label", arguments.label, "a name for it, at most 64 bytes");
+  app.add_flag("-f,--force", arguments.force, "destroy what is there");
+  app.add_option("--size", arguments.size, "make an image file of this size, as in 4G");
+  app.add_option("path", arguments.path, "block device or image file")->required();
+}
+
+void take(CLI::App& app, MountArguments& arguments) {
+  app.add_option("-o", arguments.options, "mount options, see below")->allow_extra_args(false)->take_all();
+  app.add_flag("-f,--foreground", arguments.foreground, "stay in the foreground, log to stderr");
+  app.add_option("--log", arguments.log, "log to this file instead of syslog");
+  app.add_option("path", arguments.path, "block device or image file, or LABEL=... or UUID=...")->required();
+  app.add_option("directory", arguments.directory, "where to mount it")->required();
+  app.footer(kMountFooter);
+}
+
+void take(CLI::App& app, InfoArguments& arguments) {
+  app.add_flag("--json", arguments.json, "as JSON");
+  app.add_flag("--udev", arguments.udev, "as properties of udev, from the superblock alone")->excludes("--json");
+  app.add_option("path", arguments.path, "device, image, or a directory in a mount")->required();
+}
+
+std::optional<int> parse(CLI::App& app, int argc, char** argv, int usage) {
+  app.set_version_flag("--version", "lsmfs " LSMFS_VERSION);
+  app.option_defaults()->always_capture_default(false);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    std::string command = app.get_name();
+    for (const CLI::App* chosen : app.get_subcommands()) command += " " + chosen->get_name();
+    return report({usage, fmt::format("{}; see {} --help", error.what(), command)});
+  }
+  return std::nullopt;
+}
+
+}  // namespace lsmfs::cli

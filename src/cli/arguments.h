@@ -1,0 +1,19 @@
+// How the commands' arguments are written, whether after "lsmfs" or after a name of its own.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+
+#include "cli/commands.h"
+
+namespace lsmfs::cli {
+
+void take(CLI::App& app, MkfsArguments& arguments);
+void take(CLI::App& app, MountArguments& arguments);
+void take(CLI::App& app, InfoArguments& arguments);
+
+// nullopt: go on. Else --help or --version were asked for and given, or the arguments are wrong, which has
+// been said: the exit code, which is `usage` then.
+std::optional<int> parse(CLI::App& app, int argc, char** argv, int usage);
+
+}  // namespace lsmfs::cli

@@ -1,0 +1,194 @@
+"""mount(8), umount(8), fsck(8) and mkfs(8) find what `cmake --install` puts into /sbin, and it does what they ask.
+
+The tests run in a mount namespace of their own, where the installed files lie over /usr/bin and /usr/sbin: nothing of
+the machine is changed, whatever becomes of this process."""
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+
+import harness
+from harness import LSMFS, MiB
+
+BUILD = os.path.dirname(LSMFS)
+PRIVATE = "LSMFS_TEST_NAMESPACE"
+LINKS = "/dev/disk"
+
+
+def enter_namespace():
+    """Starts this program again, in a mount namespace of its own."""
+    if PRIVATE not in os.environ:
+        os.environ[PRIVATE] = "1"
+        os.execvp("unshare", ["unshare", "--mount", "--propagation", "private", sys.executable, "-B", *sys.argv])
+
+
+class Installed(harness.MountCase):
+    """With the helpers in /sbin, and a /dev/disk that is ours."""
+
+    def setUp(self):
+        super().setUp()
+        if not os.path.exists(os.path.join(BUILD, "CMakeCache.txt")):
+            self.fail(f"{LSMFS} does not lie in a build folder, from which it could be installed")
+        tree = self.work.sub("installed")
+        done = subprocess.run(["cmake", "--install", BUILD, "--prefix", "/usr"], env=dict(os.environ, DESTDIR=tree),
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for folder in ("/usr/bin", "/usr/sbin"):
+            self.must("mount", "-t", "overlay", "overlay", "-o", f"lowerdir={tree}{folder}:{folder}", folder)
+            self.addCleanup(self.must, "umount", "-l", folder)
+        self.rule = os.path.join(tree, "usr/lib/udev/rules.d/61-lsmfs.rules")
+
+        made = not os.path.isdir(LINKS)
+        if made:
+            os.mkdir(LINKS)
+            self.addCleanup(os.rmdir, LINKS)
+        self.must("mount", "-t", "tmpfs", "tmpfs", LINKS)
+        self.addCleanup(self.must, "umount", LINKS)
+
+    def udev(self, device):
+        """Makes the links to a device that udev would make by the installed rule."""
+        with open(self.rule, encoding="utf-8") as file:
+            program = [line for line in file if "IMPORT{program}" in line][0].split('"')[1]
+        found = dict(line.split("=", 1) for line in self.must(*program.replace("$devnode", device).split()).splitlines())
+        self.assertEqual((found["ID_FS_TYPE"], found["ID_FS_USAGE"]), ("lsmfs", "filesystem"))
+        for folder, key in (("by-uuid", "ID_FS_UUID_ENC"), ("by-label", "ID_FS_LABEL_ENC")):
+            if key in found:
+                os.makedirs(os.path.join(LINKS, folder), exist_ok=True)
+                link = os.path.join(LINKS, folder, found[key])
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(link)
+                os.symlink(device, link)
+        return found
+
+    def fstab(self, *lines):
+        path = os.path.join(self.work.path, "fstab")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("".join(line + "\n" for line in lines))
+        return path
+
+    def quietly(self, *command):
+        """Must succeed without a word on stderr."""
+        done = harness.call(*command)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), " ".join(str(word) for word in command))
+        return done.stdout
+
+    def mounted(self, point):
+        """(source, type, options) of what is mounted there; None: nothing."""
+        done = harness.call("findmnt", "-n", "-r", "-o", "SOURCE,FSTYPE,OPTIONS", "--mountpoint", point)
+        if done.returncode != 0:
+            return None
+        source, kind, options = done.stdout.split()
+        return source, kind, set(options.split(","))
+
+    @staticmethod
+    def write(volume, name, text):
+        with open(volume.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+
+    @staticmethod
+    def read(volume, name):
+        with open(volume.path(name), encoding="utf-8") as file:
+            return file.read()
+
+
+@harness.lsmfs_only
+class Mount(Installed):
+    def test_a_device_is_mounted_by_type_and_unmounted_by_directory_and_by_device(self):
+        volume = self.volume(200 * MiB)
+        for kind in ("lsmfs", "fuseblk.lsmfs"):
+            for what in (volume.point, volume.device):
+                self.quietly("mount", "-t", kind, "-o", "nosuid,lazytime", volume.device, volume.point)
+                source, found, options = self.mounted(volume.point)
+                self.assertEqual((source, found), (volume.device, "fuseblk.lsmfs"))
+                self.assertLessEqual({"rw", "nosuid", "lazytime", "relatime"}, options)
+                self.write(volume, "file", kind + what)
+                self.quietly("umount", what)
+                self.assertIsNone(self.mounted(volume.point))
+                self.quietly("mount", "-r", "-t", kind, volume.device, volume.point)
+                self.assertEqual(self.read(volume, "file"), kind + what)
+                self.assertIn("ro", self.mounted(volume.point)[2])
+                self.quietly("umount", volume.point)
+
+    def test_an_image_is_mounted_by_type(self):
+        volume = self.volume(200 * MiB, image=True)
+        for number, kind in enumerate(("lsmfs", "fuse.lsmfs")):
+            self.quietly("mount", "-t", kind, volume.image, volume.point)
+            self.assertEqual(self.mounted(volume.point)[:2], (volume.image, "fuse.lsmfs"))
+            self.assertEqual(sorted(os.listdir(volume.point)), [str(old) for old in range(number)])
+            self.write(volume, str(number), "contents")
+            self.quietly(LSMFS, "umount", volume.point)
+        self.quietly("mount", "-t", "lsmfs", volume.image, volume.point)
+        self.quietly("umount", volume.image)
+        self.assertIsNone(self.mounted(volume.point))
+
+    def test_an_image_on_a_loop_device_of_mount(self):
+        volume = self.volume(200 * MiB, image=True)
+        self.quietly("mount", "-t", "lsmfs", "-o", "loop", volume.image, volume.point)
+        self.write(volume, "file", "contents")
+        source, kind, _ = self.mounted(volume.point)
+        self.assertEqual((source[:9], kind), ("/dev/loop", "fuseblk.lsmfs"))
+        self.quietly("umount", volume.point)
+        deadline = time.monotonic() + 30
+        while volume.image in self.must("losetup", "-l", "-n", "-O", "BACK-FILE") and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.quietly("mount", "-t", "lsmfs", volume.image, volume.point)
+        self.assertEqual(self.read(volume, "file"), "contents")
+
+    def test_a_line_of_fstab(self):
+        volume = self.volume(200 * MiB)
+        missing = self.work.sub("missing")
+        fstab = self.fstab(f"{volume.device} {volume.point} lsmfs defaults,nofail,cache=64M,nodiratime,x-systemd.automount,comment=hello 0 2",
+                           f"/dev/no-such-device {missing} lsmfs defaults,nofail 0 2")
+        for command in (["mount", "-T", fstab, volume.point], ["mount", "-T", fstab, volume.device], ["mount", "-T", fstab, "-a"]):
+            self.quietly(*command)
+            self.assertEqual(self.mounted(volume.point)[:2], (volume.device, "fuseblk.lsmfs"))
+            self.assertIn("nodiratime", self.mounted(volume.point)[2])
+            self.quietly("mount", "-T", fstab, "-a")  # what is mounted stays
+            self.assertEqual(self.must("findmnt", "-n", "-o", "TARGET", volume.device).split(), [volume.point])
+            self.quietly("umount", volume.point)
+            self.assertIsNone(self.mounted(volume.point))
+
+    def test_labels_and_uuids_are_found_by_the_links_of_udev(self):
+        volume = self.volume(200 * MiB)
+        self.must("mkfs", "-t", "lsmfs", "-f", "-L", "my data", volume.device)
+        found = self.udev(volume.device)
+        fstab = self.fstab(f"LABEL=my\\040data {volume.point} lsmfs defaults 0 2")
+        for command in (["mount", "-T", fstab, volume.point], ["mount", "-T", fstab, "-a"],
+                        ["mount", "-t", "lsmfs", "UUID=" + found["ID_FS_UUID"], volume.point],
+                        ["mount", "-t", "lsmfs", "-L", "my data", volume.point]):
+            self.quietly(*command)
+            self.assertEqual(self.mounted(volume.point)[:2], (volume.device, "fuseblk.lsmfs"))
+            self.quietly("umount", volume.point)
+
+    def test_without_udev_lsmfs_finds_labels_and_uuids_by_itself(self):
+        volume, other = self.volume(200 * MiB), self.volume(200 * MiB)
+        label = "label" + os.path.basename(self.work.path)[-8:]
+        uuid = self.must(LSMFS, "mkfs", "-f", "-L", label, volume.device).split(",")[0].split()[-1]
+        for tag in ("LABEL=" + label, "UUID=" + uuid, "UUID=" + uuid.upper()):
+            self.quietly("mount.lsmfs", tag, volume.point)
+            self.assertEqual(self.mounted(volume.point)[0], volume.device)
+            self.assertIn(volume.device, self.must(LSMFS, "info", tag))
+            self.quietly("umount", volume.point)
+        self.must(LSMFS, "mkfs", "-f", "-L", label, other.device)
+        self.refused(LSMFS, "mount", "LABEL=" + label, volume.point, says=[volume.device, other.device], codes=[32])
+        self.assertIsNone(self.mounted(volume.point))
+
+    def test_what_cannot_be_mounted_gets_one_line_and_the_exit_status_of_mount(self):
+        volume = self.volume(200 * MiB)
+        self.refused("mount", "-t", "lsmfs", "-o", "colour=red", volume.device, volume.point, says=["colour=red"], codes=[1])
+        self.must("dd", "if=/dev/zero", f"of={volume.device}", "bs=1M", "count=200", "conv=fsync")
+        self.refused("mount", "-t", "lsmfs", volume.device, volume.point, says=[volume.device, "not lsmfs"], codes=[32])
+        self.refused("mount", "-f", "-t", "lsmfs", volume.device, volume.point, says=["not lsmfs"], codes=[32])
+        self.must("mkfs", "-t", "lsmfs", volume.device)
+        self.quietly("mount", "-f", "-t", "lsmfs", volume.device, volume.point)
+        self.assertIsNone(self.mounted(volume.point))
+        self.quietly("mount", "-s", "-t", "lsmfs", "-o", "colour=red", volume.device, volume.point)
+        self.refused("mount", "-t", "lsmfs", volume.device, self.work.sub("other"), says=["in use", volume.point])
+        self.refused("mkfs", "-t", "lsmfs", "-f", volume.device, says=["in use", volume.point])
+
+
+if __name__ == "__main__":
+    enter_namespace()
+    harness.main()
