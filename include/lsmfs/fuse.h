@@ -75,6 +75,15 @@ Result<void> unmount(const std::string& mount_point, bool lazy);
 // discarded. Errors: EPERM (only root may), EOPNOTSUPP (the device cannot), EROFS, errors of open(2).
 Result<ByteCount> trim_mount(const std::string& path);
 
+// Gives the mount that is visible at `mount_point` other flags: those of `read_only` and `kernel_options`, where what
+// is not named is as in a new mount; only how access times are kept stays as it is unless it is named. It tells the
+// daemon nothing. Errors: EBUSY (read_only, and files are open to write), EACCES (not read_only, and the device is), EPERM.
+Result<void> remount(const std::string& mount_point, bool read_only, const std::vector<std::string>& kernel_options);
+
+// Tree::reconfigure() of the tree that is mounted at `mount_point`, with its errors, and EPERM (not root), ENOTTY (not
+// an lsmfs).
+Result<void> reconfigure_mount(const std::string& mount_point, const TreeSettings& settings);
+
 // Asks the daemon that serves `path` (any file or directory in a mount) for its facts, as JSON.
 // Errors: ENOTTY (not an lsmfs), errors of open(2).
 Result<std::string> query_mount(const std::string& path);

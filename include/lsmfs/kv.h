@@ -126,6 +126,11 @@ class Store {
   virtual Result<void> compact(Family family, std::string_view from, std::string_view to) = 0;
   // Volume::trim(). EROFS when the store is open for reading only.
   virtual Result<ByteCount> trim(const TrimRange& range, const Stop& stop) = 0;
+
+  // Read-only from now on: all is durable and in tables when this returns, commits fail with EROFS, and the volume is
+  // not written any more, not even in the background or by close(). Or that no more. Must hold: no commit is under way.
+  // Errors: EROFS (no more, but it was opened read-only), those of sync().
+  virtual Result<void> set_read_only(bool read_only) = 0;
   // Waits for what runs in the background, syncs, and closes; only the destructor may follow.
   virtual Result<void> close() = 0;
 

@@ -101,9 +101,18 @@ enum class AtimePolicy : std::uint8_t { relatime, noatime, strictatime };
 struct TreeOptions {
   bool read_only = false;
   AtimePolicy atime = AtimePolicy::relatime;
+  bool directory_atime = true;  // false: reading a directory never updates its access time
   // Calls sync() this often while there is something to sync; 0: never by itself.
   std::uint32_t sync_interval_ms = 5000;
   std::function<void(std::string_view)> notice = [](std::string_view) {};
+};
+
+// What can be changed while the tree is in use; what is not set stays.
+struct TreeSettings {
+  std::optional<bool> read_only;
+  std::optional<AtimePolicy> atime;
+  std::optional<bool> directory_atime;
+  std::optional<std::uint32_t> sync_interval_ms;
 };
 
 class Tree {
@@ -174,6 +183,12 @@ class Tree {
   // Discards free space of the device; gives the bytes discarded. What was erased takes space until
   // the tables it lies in have been rewritten, which happens by itself. EROFS, and as Volume::trim().
   virtual Result<ByteCount> trim(const TrimRange& range, const Stop& stop) = 0;
+
+  // read_only: all operations that returned before are durable, every other change fails with EROFS, access times
+  // stay as they are, and the volume is not written any more. Inodes that lose their last use in that time are
+  // erased later. Not read_only: EROFS when it was opened so, EIO when it became so by an error. Waits for the device.
+  virtual Result<void> reconfigure(const TreeSettings& settings) = 0;
+  virtual bool read_only() const = 0;
 
   virtual SpaceInfo space() const = 0;
   virtual TreeCounts counts() const = 0;

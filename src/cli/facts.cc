@@ -3,6 +3,8 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "cli/sizes.h"
@@ -11,6 +13,8 @@ namespace lsmfs::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr std::array<const char*, 3> kLatencyWords{"auto", "on", "off"};  // by IdleLatency
 
 std::string date_of(std::int64_t nanoseconds) {
   const std::time_t seconds = nanoseconds / 1'000'000'000;
@@ -21,7 +25,7 @@ std::string date_of(std::int64_t nanoseconds) {
 
 }  // namespace
 
-std::string facts_json(Opened& opened, const std::string& mount_point) {
+std::string facts_json(Opened& opened, const MountFacts* mount) {
   const VolumeInfo volume = opened.volume().info();
   const VolumeUsage usage = opened.volume().usage();
   const Store::Space space = opened.store().space();
@@ -36,8 +40,13 @@ std::string facts_json(Opened& opened, const std::string& mount_point) {
   json["program_version"] = LSMFS_VERSION;
   json["device"] = opened.device().path();
   json["device_bytes"] = volume.device_size.v;
-  if (!mount_point.empty()) json["mount_point"] = mount_point;
-  json["read_only"] = !opened.volume().writable();
+  if (mount) {
+    json["mount_point"] = mount->mount_point;
+    json["options"] = {{"cache_bytes", mount->cache.v},
+                       {"latency", kLatencyWords[static_cast<std::size_t>(mount->latency)]},
+                       {"writeback", mount->writeback}};
+  }
+  json["read_only"] = opened.tree().read_only();
   if (const auto failure = opened.volume().failure()) json["stopped_by"] = failure->message();
   json["space"] = {{"total_bytes", space.total.v},
                    {"used_bytes", space.total.v - std::min(space.free.v, space.total.v)},
@@ -63,6 +72,16 @@ std::string facts_json(Opened& opened, const std::string& mount_point) {
                     {"fixed_free_bytes", usage.fixed_free.v}};
   // A path is bytes and JSON is UTF-8.
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+std::optional<MountFacts> mount_facts(const std::string& text) {
+  const Json json = Json::parse(text, nullptr, false);
+  const Json options = json.is_object() ? json.value("options", Json()) : Json();
+  if (!options.is_object()) return std::nullopt;
+  const auto word = std::find(kLatencyWords.begin(), kLatencyWords.end(), options.value("latency", ""));
+  if (word == kLatencyWords.end()) return std::nullopt;
+  return MountFacts{json.value("mount_point", ""), ByteCount{options.value("cache_bytes", std::uint64_t{0})},
+                    static_cast<IdleLatency>(word - kLatencyWords.begin()), options.value("writeback", false)};
 }
 
 std::optional<std::string> facts_text(const std::string& text) {

@@ -1,14 +1,24 @@
 // The facts that `lsmfs info` prints, and that a daemon gives to whoever asks it.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "cli/opened.h"
+#include "lsmfs/fuse.h"
 
 namespace lsmfs::cli {
 
-// `mount_point`: empty when it is not mounted.
-std::string facts_json(Opened& opened, const std::string& mount_point);
+struct MountFacts {
+  std::string mount_point;
+  ByteCount cache;
+  IdleLatency latency;
+  bool writeback;
+};
+// `mount`: null when it is not mounted.
+std::string facts_json(Opened& opened, const MountFacts* mount);
+// Those of the facts that hold for as long as it is mounted; nullopt: not the facts of a mount.
+std::optional<MountFacts> mount_facts(const std::string& json);
 
 // The same for people. What is not in `json` is left out; text that is not JSON gives nullopt.
 std::optional<std::string> facts_text(const std::string& json);

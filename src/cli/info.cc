@@ -32,7 +32,7 @@ Result<std::string> facts_of_device(const std::string& path) {
   options.access = Access::read_only;
   options.notice = [](std::string_view line) { fmt::print(stderr, "lsmfs: {}\n", line); };
   LSMFS_ASSIGN(auto opened, Opened::open(path, options));
-  return facts_json(opened, "");
+  return facts_json(opened, nullptr);
 }
 
 // For a rule of udev, which must not wait for a log to be replayed.

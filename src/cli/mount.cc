@@ -19,6 +19,7 @@
 #include "cli/mount_options.h"
 #include "cli/opened.h"
 #include "cli/paths.h"
+#include "cli/remount.h"
 #include "cli/sources.h"
 #include "lsmfs/fuse.h"
 
@@ -131,6 +132,7 @@ class Service {
     open.access = options_.read_only ? Access::read_only : Access::read_write;
     open.store.cache = options_.cache.value_or(open.store.cache);
     open.tree.atime = options_.atime.value_or(open.tree.atime);
+    open.tree.directory_atime = options_.directory_atime.value_or(open.tree.directory_atime);
     open.tree.sync_interval_ms = options_.sync_interval_ms.value_or(open.tree.sync_interval_ms);
     open.notice = [this](std::string_view line) { notice(line); };
     auto opened = open_patiently(open);
@@ -151,14 +153,15 @@ class Service {
     mount.kernel_options = options_.kernel;
     mount.latency = options_.latency.value_or(mount.latency);
     mount.notice = open.notice;
-    auto started = Mount::start(opened_->tree(), mount, administration());
+    const MountFacts facts{directory_, open.store.cache, mount.latency, mount.writeback};
+    auto started = Mount::start(opened_->tree(), mount, administration(facts));
     if (!started) return Problem{exit_code_of(started.error()), explain_mounting(directory_, started.error())};
     mount_ = std::move(*started);
     return std::nullopt;
   }
 
-  Administration administration() {
-    return {.info_json = [this] { return facts_json(*opened_, directory_); },
+  Administration administration(const MountFacts& facts) {
+    return {.info_json = [this, facts] { return facts_json(*opened_, &facts); },
             .label = [this] { return opened_->volume().info().label; },
             .set_label = [this](std::string_view label) { return opened_->volume().set_label(label); }};
   }
@@ -210,6 +213,7 @@ int mount(const MountArguments& arguments) {
   if (!source && source.error().code == ENOENT && options->nofail) return kOk;
   if (!source) return report({kMountFailure, source.error().context});
   const std::string path = *source, directory = absolute_path(arguments.directory);
+  if (options->remount) return remount(path, directory, *options, arguments.fake);
   if (const auto problem = check_mount_point(directory, path)) return report(*problem);
   struct stat facts {};
   if (stat(path.c_str(), &facts) != 0) {

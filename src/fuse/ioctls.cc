@@ -9,6 +9,7 @@
 
 #include "fuse/context.h"
 #include "fuse/facts_ioctl.h"
+#include "fuse/reconfigure_ioctl.h"
 
 namespace lsmfs {
 namespace {
@@ -80,6 +81,23 @@ void set_label(fuse_req_t req, Ino, Bytes in) {
   });
 }
 
+void reconfigure(fuse_req_t req, Ino, Bytes in) {
+  // The kernel has checked nothing: an ioctl is open to whoever may open the file.
+  if (fuse_req_ctx(req)->uid != 0) {
+    fuse_reply_err(req, EPERM);
+    return;
+  }
+  const auto settings = to_settings(input_of<ReconfigureRequest>(in));
+  if (!settings) {
+    fuse_reply_err(req, EINVAL);
+    return;
+  }
+  serve_waiting(req, [&tree = context_of(req).tree, settings = *settings]() -> Result<IoctlOutput> {
+    LSMFS_TRY(tree.reconfigure(settings));
+    return IoctlOutput{};
+  });
+}
+
 // ---- the flags of an inode, in the two forms in which the kernel asks for them. It has checked who may change what.
 
 constexpr std::array<std::pair<std::uint32_t, std::uint32_t>, 4> kFlagNames{{{FS_IMMUTABLE_FL, FS_XFLAG_IMMUTABLE},
@@ -145,6 +163,7 @@ constexpr Command kCommands[] = {
     {FS_IOC_SETFLAGS, sizeof(std::uint32_t), set_file_flags},
     {FS_IOC_FSGETXATTR, 0, get_file_attributes},
     {FS_IOC_FSSETXATTR, sizeof(fsxattr), set_file_attributes},
+    {kReconfigureIoctl, sizeof(ReconfigureRequest), reconfigure},
     {FITRIM, sizeof(fstrim_range), trim},
     {FS_IOC_GETFSLABEL, 0, get_label},
     {FS_IOC_SETFSLABEL, FSLABEL_MAX, set_label},

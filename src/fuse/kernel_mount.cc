@@ -69,12 +69,7 @@ Result<int> mount_as_root(const MountOptions& options, mode_t root_mode) {
                                  root_mode & S_IFMT, getuid(), getgid());
   if (options.block_device) data += ",blksize=4096";
   for (const auto& option : options.kernel_options) {
-    const auto* flag = std::find_if(kFlags.begin(), kFlags.end(), [&](const Flag& f) { return f.name == option; });
-    if (flag != kFlags.end()) {
-      flags = (flags & ~flag->clear) | flag->set;
-    } else if (option != "allow_other") {
-      data += "," + option;
-    }
+    if (!apply_flag(option, flags) && option != "allow_other") data += "," + option;
   }
   const char* type = options.block_device ? "fuseblk.lsmfs" : "fuse.lsmfs";
   if (mount(options.source.c_str(), options.mount_point.c_str(), type, flags, data.c_str()) != 0) {
@@ -108,6 +103,13 @@ Result<int> mount_as_user(const MountOptions& options) {
 }
 
 }  // namespace
+
+bool apply_flag(std::string_view option, unsigned long& flags) {
+  const auto* flag = std::find_if(kFlags.begin(), kFlags.end(), [&](const Flag& f) { return f.name == option; });
+  if (flag == kFlags.end()) return false;
+  flags = (flags & ~flag->clear) | flag->set;
+  return true;
+}
 
 Result<int> kernel_mount(const MountOptions& options) {
   LSMFS_ASSIGN(const mode_t mode, directory_mode(options.mount_point));

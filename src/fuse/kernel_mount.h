@@ -3,11 +3,16 @@
 // libfuse could do it, but it prints its errors instead of returning them.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "lsmfs/fuse.h"
 
 namespace lsmfs {
+
+// Sets or clears in `flags`, of mount(2), what a mount option stands for; false: it is none of those.
+bool apply_flag(std::string_view option, unsigned long& flags);
 
 // Gives the descriptor of /dev/fuse that serves the new mount. Errors as Mount::start.
 Result<int> kernel_mount(const MountOptions& options);

@@ -15,6 +15,10 @@ constexpr auto kRangesRest = std::chrono::seconds(10);  // ranges wait this long
 }  // namespace
 
 void Keeper::start(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* const (&handles)[2]) {
+  if (stop_) {  // it was stopped for a while
+    stop_ = false;
+    db->EnableManualCompaction();
+  }
   db_ = db;
   std::copy(std::begin(handles), std::end(handles), std::begin(handles_));
   thread_ = std::thread([this] { run(); });

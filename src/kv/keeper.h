@@ -32,7 +32,7 @@ class Keeper {
   ~Keeper() { stop(); }
 
   void start(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* const (&handles)[2]);
-  void stop();  // waits for what it is doing; afterwards requests are ignored
+  void stop();  // waits for what it is doing; requests that come afterwards wait for another start()
 
   // Before the store is closed: compacts what was erased, now, since nobody remembers it later.
   // Single rows only when `tight`; ranges hold much for sure.

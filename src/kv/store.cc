@@ -86,6 +86,7 @@ Error open_error(const Status& status) {
 RocksStore::RocksStore(Volume& volume, const StoreOptions& options)
     : volume_(volume),
       options_(options),
+      read_only_(options.read_only),
       sizing_(kv::Sizing::plan(volume.usage(), options.cache)),
       fail_stop_(options.notice),
       // What a user deletes should come back before it is a few per cent of the volume.
@@ -169,7 +170,7 @@ std::unique_ptr<Cursor> RocksStore::cursor(Family family, const CursorOptions& o
 }
 
 Result<void> RocksStore::commit(Batch& batch, Wait wait) {
-  if (options_.read_only) return make_error(EROFS, "commit: the store is open for reading only");
+  if (read_only_) return make_error(EROFS, "commit: the store is open for reading only");
   LSMFS_TRY(check());
   if (batch.empty()) return {};
   LSMFS_TRY(space_.admit(batch.bytes(), wait));
@@ -192,7 +193,7 @@ Result<void> RocksStore::commit(Batch& batch, Wait wait) {
 }
 
 Result<void> RocksStore::sync() {
-  if (options_.read_only) return {};
+  if (read_only_) return {};
   const std::uint64_t wanted = committed_.load(std::memory_order_acquire);
   std::unique_lock lock(sync_mutex_);
   while (true) {
@@ -217,7 +218,7 @@ Result<void> RocksStore::sync() {
 }
 
 Result<void> RocksStore::flush() {
-  if (options_.read_only) return {};
+  if (read_only_) return {};
   LSMFS_TRY(check());
   rocksdb::FlushOptions flush;
   flush.wait = true;
@@ -229,7 +230,7 @@ Result<void> RocksStore::flush() {
 }
 
 Result<void> RocksStore::compact(Family family, std::string_view from, std::string_view to) {
-  if (options_.read_only) return make_error(EROFS, "compact: the store is open for reading only");
+  if (read_only_) return make_error(EROFS, "compact: the store is open for reading only");
   LSMFS_TRY(check());
   const Slice first(from.data(), from.size()), last(to.data(), to.size());
   const Status status = db_->CompactRange(kv::compact_options(), handle(family), from.empty() ? nullptr : &first,
@@ -254,21 +255,40 @@ void RocksStore::reclaimed() {
   space_.refresh();
 }
 
-Result<void> RocksStore::close() {
-  if (!options_.read_only && !fail_stop_.failed()) {
-    keeper_.finish(space_.room().v < space_.total().v / 4);
-  }
+Result<void> RocksStore::settle() {
+  if (!fail_stop_.failed()) keeper_.finish(space_.room().v < space_.total().v / 4);
   keeper_.stop();
-  Result<void> result;
-  if (!options_.read_only) {
-    result = flush();
-    if (result) result = sync();
+  LSMFS_TRY(flush());
+  return sync();
+}
+
+Result<void> RocksStore::set_read_only(bool read_only) {
+  if (read_only == read_only_) return {};
+  if (options_.read_only) return make_error(EROFS, "the store was opened for reading only");
+  LSMFS_TRY(check());
+  if (!read_only) {
+    read_only_ = false;
+    if (const Status status = db_->ContinueBackgroundWork(); !status.ok()) return to_error(status, "continue");
+    keeper_.start(db_.get(), handles_);
+    return {};
   }
+  LSMFS_TRY(settle());
+  // Waits for the compactions that run.
+  if (const Status status = db_->PauseBackgroundWork(); !status.ok()) return to_error(status, "pause");
+  read_only_ = true;
+  if (auto done = volume_.commit(); !done) fail_stop_.set(done.error());
+  return check();
+}
+
+Result<void> RocksStore::close() {
+  Result<void> result;
+  if (!read_only_) result = settle();
+  keeper_.stop();
   rocksdb::CancelAllBackgroundWork(db_.get(), /*wait=*/true);
   for (auto*& handle : handles_) db_->DestroyColumnFamilyHandle(std::exchange(handle, nullptr)).PermitUncheckedError();
   const Status status = db_->Close();
   db_.reset();
-  if (options_.read_only) return {};
+  if (read_only_) return {};
   if (result) result = check();
   if (result) result = kv::to_result(status, "close");
   if (result) result = volume_.commit();

@@ -35,6 +35,7 @@ class RocksStore final : public Store {
   Result<void> compact(Family family, std::string_view from, std::string_view to) override;
   Result<ByteCount> trim(const TrimRange& range, const Stop& stop) override;
   Result<void> close() override;
+  Result<void> set_read_only(bool read_only) override;
   ByteCount room() const override { return options_.read_only ? ByteCount{0} : space_.room(); }
   Store::Space space() const override;
   StoreStats stats() const override;
@@ -43,6 +44,7 @@ class RocksStore final : public Store {
   void reclaimed();  // tables have gone: their space can be had
   class Listener;
 
+  Result<void> settle();       // what close() and set_read_only() do first
   Result<void> check() const;  // the error that stopped the store, if one did
   // The error to report for a failed call: what stopped the store, or the call's own.
   Error failure(const rocksdb::Status& status, std::string_view what);
@@ -50,6 +52,7 @@ class RocksStore final : public Store {
 
   Volume& volume_;
   const StoreOptions options_;
+  std::atomic<bool> read_only_;
   const kv::Sizing sizing_;
   kv::FailStop fail_stop_;
   kv::Keeper keeper_;

@@ -53,6 +53,7 @@ Result<std::unique_ptr<Tree>> Tree::open(Store& store, const TreeOptions& option
 
 LsmTree::LsmTree(Store& store, const TreeOptions& options, State state)
     : store_(store),
+      opened_read_only_(options.read_only),
       options_(options),
       cookie_seed_(random_number()),
       state_(state),
@@ -247,6 +248,53 @@ Result<void> LsmTree::sync() {
   return done;
 }
 
+Result<void> LsmTree::reconfigure(const TreeSettings& settings) {
+  const std::lock_guard reconfiguring(reconfiguring_);
+  if (settings.read_only) LSMFS_TRY(*settings.read_only ? stop_changing() : change_again());
+  const Lock lock(mutex_);
+  options_.atime = settings.atime.value_or(options_.atime);
+  options_.directory_atime = settings.directory_atime.value_or(options_.directory_atime);
+  options_.sync_interval_ms = settings.sync_interval_ms.value_or(options_.sync_interval_ms);
+  return {};
+}
+
+Result<void> LsmTree::stop_changing() {
+  {
+    const Lock lock(mutex_);
+    if (options_.read_only) return {};
+    options_.read_only = true;
+    if (failure_) return {};  // nothing is written any more as it is
+    dirty_since_.reset();
+    LSMFS_TRY(commit_all(lock, Wait::yes));
+  }
+  auto done = store_.set_read_only(true);
+  if (!done) {
+    const Lock lock(mutex_);
+    fail("a sync", done.error());
+  }
+  return done;
+}
+
+Result<void> LsmTree::change_again() {
+  const Lock lock(mutex_);
+  if (failure_) return make_error(EIO, failure_->context);
+  if (!options_.read_only) return {};
+  if (opened_read_only_) return make_error(EROFS, "");
+  LSMFS_TRY(store_.set_read_only(false));
+  options_.read_only = false;
+  std::vector<Inode*> unused;
+  inodes_.for_each([&](Inode& inode) {
+    if (inode.removed() && inode.lookups == 0) unused.push_back(&inode);
+  });
+  for (Inode* inode : unused) drop_if_unused(inode);
+  return {};
+}
+
+bool LsmTree::read_only() const {
+  const Lock lock(mutex_);
+  return options_.read_only || failure_;
+}
+
 SpaceInfo LsmTree::space() const {
   const auto space = store_.space();
   SpaceInfo info;
@@ -266,11 +314,11 @@ TreeCounts LsmTree::counts() const {
 // ---- the background thread: syncs by time, and lets go of what is not used
 
 void LsmTree::background() {
-  const milliseconds interval(options_.sync_interval_ms);
-  // The sync itself takes a while: begin early, so that nothing is older than the interval.
-  const auto age = interval * 4 / 5;
   Lock lock(mutex_);
   while (!stop_) {
+    const milliseconds interval(options_.sync_interval_ms);
+    // The sync itself takes a while: begin early, so that nothing is older than the interval.
+    const auto age = interval * 4 / 5;
     auto deadline = steady_clock::now() + kParkedIdle;
     if (dirty_since_ && interval.count() > 0) deadline = std::min(deadline, *dirty_since_ + age);
     wake_.wait_until(lock, deadline);  // or until the first change after a sync

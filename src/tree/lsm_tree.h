@@ -20,7 +20,7 @@
 // stay in the table until their records are committed.
 //
 // Locks: one mutex guards the inode table and the groups. It is never held while file data is read,
-// nor while a sync waits for the device. Order: mutex_, then the committer's or a Prefetcher's own.
+// nor while a sync waits for the device. Order: reconfiguring_, mutex_, then the committer's or a Prefetcher's own.
 #pragma once
 
 #include <atomic>
@@ -71,6 +71,8 @@ class LsmTree final : public Tree {
   Result<std::string> listxattr(Ino ino, Wait wait) override;
   Result<void> sync() override;
   Result<ByteCount> trim(const TrimRange& range, const Stop& stop) override { return store_.trim(range, stop); }
+  Result<void> reconfigure(const TreeSettings& settings) override;
+  bool read_only() const override;
   SpaceInfo space() const override;
   TreeCounts counts() const override;
 
@@ -112,6 +114,8 @@ class LsmTree final : public Tree {
   Result<void> settle(const Lock& lock, std::uint64_t group, Wait wait);
   Result<void> need_room(std::size_t bytes) const;  // ENOSPC
   void fail(std::string_view what, const Error& error);  // read-only from now on, and says so once
+  Result<void> stop_changing();
+  Result<void> change_again();
   Result<void> sweep_orphans();
   void background();
 
@@ -189,9 +193,12 @@ class LsmTree final : public Tree {
   Result<void> make_hole(const Lock& lock, Inode& inode, std::uint64_t from, std::uint64_t to, Wait wait);
 
   Store& store_;
-  const TreeOptions options_;
+  std::mutex reconfiguring_;           // outermost: held while a change of settings waits for the device
+
+  const bool opened_read_only_;
 
   mutable std::mutex mutex_;
+  TreeOptions options_;                // all but `notice` may change
   InodeTable inodes_;
   // The name that was last found to be absent, until the next commit: a create follows the lookup
   // that finds no such name, and need not look again.

@@ -5,9 +5,13 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <sys/syscall.h>
+
+#include <thread>
 
 #include "fuse/facts_ioctl.h"
 #include "fuse/mounted.h"
+#include "fuse/reconfigure_ioctl.h"
 
 namespace lsmfs::test {
 namespace {
@@ -51,6 +55,55 @@ TEST_F(Ioctls, FactsThatAreTooLongAreRefused) {
   EXPECT_EQ(query_mount(mounted_->root()).value(), facts);
   facts += ' ';
   EXPECT_EQ(query_mount(mounted_->root()).error().code, EMSGSIZE);
+}
+
+TEST_F(Ioctls, SettingsReachTheTree) {
+  mount();
+  ASSERT_EQ(write_file(mounted_->path("f"), ""), 0);
+  ASSERT_TRUE(reconfigure_mount(mounted_->root(), {.read_only = true, .atime = AtimePolicy::strictatime}));
+  EXPECT_EQ(tree_.settings().read_only, true);
+  EXPECT_EQ(tree_.settings().atime, AtimePolicy::strictatime);
+  EXPECT_FALSE(tree_.settings().directory_atime || tree_.settings().sync_interval_ms);
+  ASSERT_TRUE(reconfigure_mount(mounted_->root(), {.directory_atime = false, .sync_interval_ms = 3'600'000}));
+  EXPECT_FALSE(tree_.settings().read_only || tree_.settings().atime);
+  EXPECT_EQ(tree_.settings().directory_atime, false);
+  EXPECT_EQ(tree_.settings().sync_interval_ms, 3'600'000u);
+}
+
+TEST_F(Ioctls, SettingsFailAsTheTreeDoes) {
+  mount();
+  tree_.set_hook([](const std::string& name, Wait) -> Result<void> {
+    return name == "reconfigure" ? make_error(EROFS, "") : Result<void>();
+  });
+  EXPECT_EQ(reconfigure_mount(mounted_->root(), {.read_only = false}).error().code, EROFS);
+  EXPECT_EQ(reconfigure_mount("/tmp", {}).error().code, ENOTTY);
+  EXPECT_EQ(reconfigure_mount("/no/such/path", {}).error().code, ENOENT);
+}
+
+TEST_F(Ioctls, SettingsAreForRootAndChecked) {
+  mount();
+  for (auto member : {&ReconfigureRequest::read_only, &ReconfigureRequest::atime, &ReconfigureRequest::directory_atime}) {
+    for (const std::int32_t bad : {-2, 3, INT32_MAX}) {
+      ReconfigureRequest request;
+      request.*member = bad;
+      EXPECT_EQ(call(kReconfigureIoctl, &request), EINVAL);
+    }
+  }
+  ReconfigureRequest request;
+  request.sync_interval_ms = -2;
+  EXPECT_EQ(call(kReconfigureIoctl, &request), EINVAL);
+
+  int code = 0;
+  std::thread other([&] {
+    // Of this thread alone, and the kernel asks the thread.
+    ASSERT_EQ(::syscall(SYS_setresuid, 65534, 65534, 65534), 0);
+    request = {};
+    request.read_only = 1;
+    code = call(kReconfigureIoctl, &request);
+  });
+  other.join();
+  EXPECT_EQ(code, EPERM);
+  EXPECT_EQ(tree_.calls("reconfigure"), 0u);
 }
 
 TEST_F(Ioctls, AnUnknownCommandIsNone) {

@@ -8,6 +8,7 @@
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include <thread>
 
@@ -118,6 +119,31 @@ TEST_F(Lifecycle, KernelOptionsArePassedOn) {
   ASSERT_EQ(write_file(mounted.path("script"), "#!/bin/sh\n"), 0);
   ASSERT_EQ(::chmod(mounted.path("script").c_str(), 0755), 0);
   EXPECT_EQ(::access(mounted.path("script").c_str(), X_OK), -1);
+}
+
+TEST_F(Lifecycle, ARemountChangesTheKernelsFlags) {
+  MemoryTree tree;
+  MountOptions options;
+  options.kernel_options = {"nosuid"};
+  Mounted mounted(tree, options);
+  const auto flags = [&] {
+    struct statvfs facts {};
+    EXPECT_EQ(::statvfs(mounted.root().c_str(), &facts), 0);
+    return facts.f_flag & (ST_RDONLY | ST_NOSUID | ST_NOEXEC | ST_NOATIME | ST_NODIRATIME | ST_RELATIME);
+  };
+  EXPECT_EQ(flags(), unsigned{ST_NOSUID | ST_RELATIME});
+  const int fd = ::open(mounted.path("f").c_str(), O_RDWR | O_CREAT, 0644);
+  EXPECT_EQ(remount(mounted.root(), true, {}).error().code, EBUSY);
+  EXPECT_EQ(flags(), unsigned{ST_NOSUID | ST_RELATIME});
+  ::close(fd);
+  ASSERT_TRUE(remount(mounted.root(), true, {"noexec", "noatime", "nodiratime"}));
+  EXPECT_EQ(flags(), unsigned{ST_RDONLY | ST_NOEXEC | ST_NOATIME | ST_NODIRATIME});
+  EXPECT_EQ(write_file(mounted.path("g"), "x"), EROFS);
+  ASSERT_TRUE(remount(mounted.root(), false, {"strictatime"}));
+  EXPECT_EQ(flags(), 0u);
+  EXPECT_EQ(write_file(mounted.path("g"), "x"), 0);
+  EXPECT_EQ(tree.calls("reconfigure"), 0u);
+  EXPECT_EQ(remount("/no/such/directory", true, {}).error().code, ENOENT);
 }
 
 TEST_F(Lifecycle, TheWritebackCacheCanBeAskedFor) {

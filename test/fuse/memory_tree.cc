@@ -405,6 +405,22 @@ Result<void> MemoryTree::sync() {
 }
 
 Result<ByteCount> MemoryTree::trim(const TrimRange& range, const Stop& stop) { return on_trim(range, stop); }
+Result<void> MemoryTree::reconfigure(const TreeSettings& settings) {
+  std::lock_guard lock(mutex_);
+  LSMFS_TRY(enter("reconfigure", Wait::yes));
+  settings_ = settings;
+  return {};
+}
+
+bool MemoryTree::read_only() const {
+  std::lock_guard lock(mutex_);
+  return settings_.read_only.value_or(false);
+}
+
+TreeSettings MemoryTree::settings() const {
+  std::lock_guard lock(mutex_);
+  return settings_;
+}
 
 SpaceInfo MemoryTree::space() const {
   std::lock_guard lock(mutex_);

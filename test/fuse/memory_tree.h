@@ -50,6 +50,9 @@ class MemoryTree : public Tree {
   Result<std::string> listxattr(Ino ino, Wait wait) override;
   Result<void> sync() override;
   Result<ByteCount> trim(const TrimRange& range, const Stop& stop) override;
+  Result<void> reconfigure(const TreeSettings& settings) override;
+  bool read_only() const override;
+  TreeSettings settings() const;  // the last ones
   SpaceInfo space() const override;
   TreeCounts counts() const override;
 
@@ -79,6 +82,7 @@ class MemoryTree : public Tree {
   std::uint64_t next_cookie_ = 3;
   std::function<Result<void>(const std::string&, Wait)> hook_;
   std::map<std::string, std::uint64_t> calls_;
+  TreeSettings settings_;
 };
 
 }  // namespace lsmfs::test

@@ -189,6 +189,136 @@ class Mount(Installed):
         self.refused("mkfs", "-t", "lsmfs", "-f", volume.device, says=["in use", volume.point])
 
 
+@harness.lsmfs_only
+class Remount(Installed):
+    def sum(self, volume):
+        return self.must("sha256sum", volume.device).split()[0]
+
+    def check_read_only_and_back(self, volume, *remount):
+        """`remount`: the command, which `ro` and `rw` follow."""
+        self.write(volume, "file", "before")
+        os.makedirs(volume.path("folder"), exist_ok=True)
+        with open(volume.path("open"), "w", encoding="utf-8") as file:
+            self.refused(*remount, "remount,ro", volume.point, says=[volume.point, "in use"], codes=[32])
+            file.write("still writable")
+        self.quietly(*remount, "remount,ro", volume.point)
+        self.assertIn("ro", self.mounted(volume.point)[2])
+        self.assertIn("(read-only)", self.must(LSMFS, "info", volume.point))
+        frozen = self.sum(volume)
+        for change in (lambda: self.write(volume, "file", "x"), lambda: os.mkdir(volume.path("new")),
+                       lambda: os.utime(volume.path("file"))):
+            with self.assertRaises(OSError):
+                change()
+        self.assertEqual(self.read(volume, "file"), "before")
+        os.listdir(volume.path("folder"))
+        time.sleep(1.5)  # longer than the sync interval
+        self.assertEqual(self.sum(volume), frozen, "the device has changed")
+        self.quietly(*remount, "remount,rw", volume.point)
+        self.assertIn("rw", self.mounted(volume.point)[2])
+        self.write(volume, "file", "after")
+        volume.remount("sync_interval=1")
+        self.assertEqual((self.read(volume, "file"), self.read(volume, "open")), ("after", "still writable"))
+        self.quietly(*remount, "remount,ro", volume.point)
+        frozen = self.sum(volume)
+        self.assertEqual(self.read(volume, "file"), "after")
+        volume.umount()
+        self.assertEqual(self.sum(volume), frozen, "unmounting has changed the device")
+        volume.mount("sync_interval=1")
+        self.assertEqual(self.read(volume, "file"), "after")
+
+    def test_of_a_device_without_a_line_in_fstab(self):
+        volume = self.volume(200 * MiB)
+        volume.mount("sync_interval=1")
+        self.check_read_only_and_back(volume, "mount", "-o")
+
+    def test_of_an_image(self):
+        volume = self.volume(200 * MiB, image=True)
+        volume.mount("sync_interval=1")
+        self.check_read_only_and_back(volume, "mount", "-o")
+
+    def test_of_a_device_with_a_line_in_fstab(self):
+        volume = self.volume(200 * MiB)
+        fstab = self.fstab(f"{volume.device} {volume.point} lsmfs defaults,nofail,sync_interval=1,comment=hello 0 2")
+        self.quietly("mount", "-T", fstab, volume.point)
+        self.check_read_only_and_back(volume, "mount", "-T", fstab, "-o")
+
+    def test_with_type_device_and_directory(self):
+        volume = self.volume(200 * MiB)
+        volume.mount("nosuid,noatime")
+        self.quietly("mount", "-t", "lsmfs", "-o", "remount,ro,noexec", volume.device, volume.point)
+        # As for other file systems: what is not named gets its default, but for access times.
+        self.assertLessEqual({"ro", "noexec", "noatime"}, self.mounted(volume.point)[2])
+        self.assertNotIn("nosuid", self.mounted(volume.point)[2])
+        self.refused(LSMFS, "mount", "-o", "remount,rw", "/dev/null", volume.point, says=[volume.device, "/dev/null"], codes=[32])
+        self.quietly(LSMFS, "mount", "-o", "remount,rw", volume.device, volume.point)
+        self.write(volume, "file", "contents")
+
+    def test_flags_are_kept_and_changed_as_mount_says(self):
+        volume = self.volume(200 * MiB)
+        volume.mount("nosuid,noexec")
+        for options, there, gone in (("noatime", {"rw", "nosuid", "noexec", "noatime"}, {"relatime"}),
+                                     ("exec,nodev", {"nosuid", "nodev", "noatime"}, {"noexec"}),
+                                     ("ro,lazytime,relatime", {"ro", "nosuid", "nodev", "relatime", "lazytime"}, {"noatime"}),
+                                     ("rw,suid,dev,nolazytime,strictatime", {"rw"}, {"nosuid", "nodev", "relatime", "lazytime"})):
+            self.quietly("mount", "-o", "remount," + options, volume.point)
+            found = self.mounted(volume.point)[2]
+            self.assertLessEqual(there, found, options)
+            self.assertFalse(gone & found, f"{options}: {found}")
+
+    def test_what_cannot_change_is_refused_and_nothing_changes(self):
+        volume = self.volume(200 * MiB)
+        volume.mount("cache=64M,latency=off")
+        for option in ("cache=128M", "latency=on", "writeback"):
+            self.refused("mount", "-o", f"remount,ro,noexec,{option}", volume.point,
+                         says=[volume.point, option.split("=")[0], "unmount"], codes=[32])
+        self.refused("mount", "-o", "remount,ro,colour=red", volume.point, says=["colour=red"], codes=[1])
+        self.assertLessEqual({"rw"}, self.mounted(volume.point)[2])
+        self.assertNotIn("noexec", self.mounted(volume.point)[2])
+        self.write(volume, "file", "still writable")
+        # As they are they may be named, as in a line of fstab.
+        self.quietly("mount", "-o", "remount,ro,cache=64M,latency=off", volume.point)
+        self.quietly("mount", "-f", "-o", "remount,rw", volume.point)
+        self.assertIn("ro", self.mounted(volume.point)[2])
+
+    def test_what_was_mounted_read_only_cannot_become_writable(self):
+        volume = self.volume(200 * MiB)
+        volume.mount("ro")
+        self.refused("mount", "-o", "remount,rw", volume.point, says=[volume.point, "unmount it and mount it again"], codes=[32])
+        self.assertIn("ro", self.mounted(volume.point)[2])
+        self.quietly("mount", "-o", "remount,ro,noexec", volume.point)
+        self.assertIn("noexec", self.mounted(volume.point)[2])
+
+    def test_a_read_only_device_cannot_become_writable_until_it_is(self):
+        volume = self.volume(200 * MiB)
+        volume.mount()
+        self.quietly("mount", "-o", "remount,ro", volume.point)
+        self.must("blockdev", "--setro", volume.device)
+        self.refused("mount", "-o", "remount,rw", volume.point, says=["device is read-only"], codes=[32])
+        self.must("blockdev", "--setrw", volume.device)
+        frozen = self.sum(volume)
+        self.assertIn("(read-only)", self.must(LSMFS, "info", volume.point))
+        self.assertEqual(self.sum(volume), frozen)
+        self.quietly("mount", "-o", "remount,rw", volume.point)
+        self.write(volume, "file", "contents")
+
+    def test_an_internal_mount_changes_the_kernels_part_alone(self):
+        volume = self.volume(200 * MiB)
+        volume.mount()
+        self.quietly("mount", "-i", "-o", "remount,ro", volume.point)
+        with self.assertRaises(OSError):
+            self.write(volume, "file", "x")
+        self.assertNotIn("(read-only)", self.must(LSMFS, "info", volume.point))
+        self.quietly("mount", "-i", "-o", "remount,rw", volume.point)
+        self.write(volume, "file", "contents")
+
+    def test_what_is_not_an_lsmfs_is_left_alone(self):
+        volume = self.volume(200 * MiB)
+        self.refused(LSMFS, "mount", "-o", "remount,ro", volume.device, volume.point, says=["not mounted"], codes=[32])
+        self.must("mount", "-t", "tmpfs", "tmpfs", volume.point)
+        self.refused(LSMFS, "mount", "-o", "remount,ro", volume.device, volume.point, says=["tmpfs"], codes=[32])
+        self.must("umount", volume.point)
+
+
 if __name__ == "__main__":
     enter_namespace()
     harness.main()

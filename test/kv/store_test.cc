@@ -193,6 +193,80 @@ TEST(Store, TrimGivesBackWhatWasErasedAndKeepsTheRest) {
   m.stop();
 }
 
+TEST(Store, MadeReadOnlyItLeavesTheDeviceAloneAndGoesOnLater) {
+  auto m = Machine::fresh();
+  const auto fill = [&](int round) {
+    Batch batch;
+    for (int i = 0; i < 3000; ++i) {
+      batch.put(Family::blocks, number_key(static_cast<std::uint64_t>(i)), std::string(2000, static_cast<char>('a' + (i + round) % 26)));
+    }
+    expect_ok(m.store->commit(batch, Wait::yes));
+  };
+  // Something to compact, and a range that would be in ten seconds.
+  for (int round = 0; round < 3; ++round) {
+    fill(round);
+    expect_ok(m.store->flush());
+  }
+  fill(3);
+  Batch batch;
+  batch.erase_range(Family::blocks, number_key(100), number_key(2000));
+  expect_ok(m.store->commit(batch, Wait::yes));
+
+  expect_ok(m.store->set_read_only(true));
+  expect_ok(m.store->set_read_only(true));
+  const auto touched = [&] { return m.disk->writes + m.disk->flushes + m.disk->discards; };
+  const std::uint64_t before = touched();
+  EXPECT_EQ(m.store->stats().memtable_bytes < 64 * KiB, true) << "all is in tables";
+  EXPECT_EQ(m.store->commit(batch, Wait::yes).error().code, EROFS);
+  EXPECT_EQ(m.store->compact(Family::blocks, "", "").error().code, EROFS);
+  expect_ok(m.store->sync());
+  expect_ok(m.store->flush());
+  EXPECT_EQ(all(*m.store, Family::blocks).size(), 1100u);
+  auto as_it_is = Machine::on(m.disk->copy());
+  EXPECT_EQ(all(*as_it_is.store, Family::blocks).size(), 1100u);
+  as_it_is.stop();
+  EXPECT_EQ(touched(), before);
+
+  expect_ok(m.store->set_read_only(false));
+  fill(4);
+  for (int round = 0; round < 5; ++round) {
+    fill(round);
+    expect_ok(m.store->flush());
+  }
+  expect_ok(m.store->compact(Family::blocks, "", ""));
+  EXPECT_EQ(all(*m.store, Family::blocks).size(), 3000u);
+  EXPECT_GT(touched(), before);
+
+  expect_ok(m.store->set_read_only(true));
+  const std::uint64_t closing = touched();
+  expect_ok(m.store->close());
+  m.drop();
+  EXPECT_EQ(touched(), closing);
+  m.start();
+  EXPECT_EQ(all(*m.store, Family::blocks).size(), 3000u);
+  m.stop();
+}
+
+TEST(Store, OpenedReadOnlyItStaysSo) {
+  auto m = Machine::fresh();
+  put(*m.store, Family::names, "a", "1");
+  m.stop();
+  StoreOptions options = kv_test::quiet_options();
+  options.read_only = true;
+  m.start(options);
+  expect_ok(m.store->set_read_only(true));
+  EXPECT_EQ(m.store->set_read_only(false).error().code, EROFS);
+  EXPECT_EQ(get(*m.store, Family::names, "a"), "1");
+}
+
+TEST(Store, ThatCannotWriteDoesNotSayThatItIsReadOnlyNow) {
+  auto m = Machine::fresh();
+  put(*m.store, Family::names, "a", "1");
+  m.disk->fail_writes_from = m.disk->writes + m.disk->flushes + 1;
+  EXPECT_EQ(m.store->set_read_only(true).error().code, EIO);
+  EXPECT_EQ(m.store->sync().error().code, EIO);
+}
+
 TEST(Store, PatchesAgreeWithAPlainModelThroughFlushesAndCompactions) {
   const std::uint64_t seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));

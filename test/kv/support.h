@@ -95,6 +95,7 @@ class Disk {
       case DeviceEvent::Kind::discard:
         ++discards;
         break;
+        return {};
     }
     const bool writes_something = e.kind == DeviceEvent::Kind::write || e.kind == DeviceEvent::Kind::flush;
     if (writes_something && fail_writes_from != 0 && writes + flushes >= fail_writes_from) {

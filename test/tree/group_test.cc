@@ -55,6 +55,7 @@ class HeldStore final : public Store {
     return store_.compact(family, from, to);
   }
   Result<ByteCount> trim(const TrimRange& range, const Stop& stop) override { return store_.trim(range, stop); }
+  Result<void> set_read_only(bool read_only) override { return store_.set_read_only(read_only); }
   Result<void> close() override { return store_.close(); }
   ByteCount room() const override { return store_.room(); }
   Space space() const override { return store_.space(); }

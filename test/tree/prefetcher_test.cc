@@ -55,6 +55,7 @@ class CountingStore final : public Store {
   Result<void> flush() override { return {}; }
   Result<void> compact(Family, std::string_view, std::string_view) override { return {}; }
   Result<ByteCount> trim(const TrimRange&, const Stop&) override { return ByteCount{}; }
+  Result<void> set_read_only(bool) override { return {}; }
   Result<void> close() override { return {}; }
   ByteCount room() const override { return {}; }
   Space space() const override { return {}; }

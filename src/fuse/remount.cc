@@ -1,0 +1,53 @@
+// Changes of a mount that is there: what the kernel keeps of it, and what its daemon does.
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include "fuse/kernel_mount.h"
+#include "fuse/reconfigure_ioctl.h"
+#include "lsmfs/fuse.h"
+
+namespace lsmfs {
+
+ReconfigureRequest to_request(const TreeSettings& settings) {
+  ReconfigureRequest request;
+  if (settings.read_only) request.read_only = *settings.read_only;
+  if (settings.atime) request.atime = static_cast<std::int32_t>(*settings.atime);
+  if (settings.directory_atime) request.directory_atime = *settings.directory_atime;
+  if (settings.sync_interval_ms) request.sync_interval_ms = static_cast<std::int32_t>(*settings.sync_interval_ms);
+  return request;
+}
+
+std::optional<TreeSettings> to_settings(const ReconfigureRequest& request) {
+  constexpr std::int32_t kUnchanged = ReconfigureRequest::kUnchanged;
+  const auto within = [](std::int32_t value, std::int32_t most) { return value >= kUnchanged && value <= most; };
+  if (!within(request.read_only, 1) || !within(request.directory_atime, 1) || !within(request.sync_interval_ms, INT32_MAX) ||
+      !within(request.atime, static_cast<std::int32_t>(AtimePolicy::strictatime))) {
+    return std::nullopt;
+  }
+  TreeSettings settings;
+  if (request.read_only != kUnchanged) settings.read_only = request.read_only == 1;
+  if (request.atime != kUnchanged) settings.atime = static_cast<AtimePolicy>(request.atime);
+  if (request.directory_atime != kUnchanged) settings.directory_atime = request.directory_atime == 1;
+  if (request.sync_interval_ms != kUnchanged) settings.sync_interval_ms = static_cast<std::uint32_t>(request.sync_interval_ms);
+  return settings;
+}
+
+Result<void> reconfigure_mount(const std::string& mount_point, const TreeSettings& settings) {
+  const int fd = open(mount_point.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return make_error(errno, mount_point);
+  ReconfigureRequest request = to_request(settings);
+  const int code = ioctl(fd, kReconfigureIoctl, &request) == 0 ? 0 : errno;
+  close(fd);
+  if (code != 0) return make_error(code, mount_point);
+  return {};
+}
+
+Result<void> remount(const std::string& mount_point, bool read_only, const std::vector<std::string>& kernel_options) {
+  unsigned long flags = read_only ? MS_RDONLY : 0;
+  for (const auto& option : kernel_options) apply_flag(option, flags);
+  if (mount(nullptr, mount_point.c_str(), nullptr, MS_REMOUNT | flags, nullptr) == 0) return {};
+  return make_error(errno, mount_point);
+}
+
+}  // namespace lsmfs
