@@ -242,7 +242,7 @@ Result<void> RocksStore::compact(Family family, std::string_view from, std::stri
 }
 
 Result<ByteCount> RocksStore::trim(const TrimRange& range, const Stop& stop) {
-  if (options_.read_only) return make_error(EROFS, "trim: the store is open for reading only");
+  if (read_only_) return make_error(EROFS, "trim: the store is open for reading only");
   LSMFS_TRY(check());
   // Tables that a compaction replaced are removed at its end already.
   return volume_.trim(range, stop);
