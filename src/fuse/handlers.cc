@@ -230,8 +230,10 @@ void write(fuse_req_t req, fuse_ino_t ino, const char* data, std::size_t size, o
   serve(req, [&tree, req, ino, to = ByteOffset{static_cast<std::uint64_t>(offset)}, drop = context_of(req).drops_privileges](
                  Wait wait, Bytes bytes) -> Result<Written> {
     if (drop) LSMFS_TRY(drop_privileges(req, Ino{ino}, wait));
-    LSMFS_TRY(tree.write(Ino{ino}, to, bytes, wait));
-    return Written{bytes.size()};
+    // What reaches past the largest size there can be is written up to it.
+    const Bytes fits = to.v < kFileSizeMax ? bytes.first(std::min<std::size_t>(bytes.size(), kFileSizeMax - to.v)) : bytes;
+    LSMFS_TRY(tree.write(Ino{ino}, to, fits, wait));
+    return Written{fits.size()};
   }, as_bytes({data, size}));
 }
 
