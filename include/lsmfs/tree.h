@@ -151,7 +151,8 @@ class Tree {
   // with "." and ".." first, until it returns false: that entry is not counted as given.
   // With `plus` the lookup count of each accepted entry but "." and ".." is raised.
   // An entry that exists throughout a walk is given exactly once, whatever else changes. A call may
-  // end early, also for want of memory with Wait::no, when it has given at least one entry.
+  // end early, also for want of memory with Wait::no, when it has given at least one entry. A walk may
+  // end with one more entry "." whose inode number is 0, which stands for nothing.
   using DirVisitor = std::function<bool(const DirEntry&)>;
   virtual Result<void> readdir(Ino dir, std::uint64_t cookie, bool plus, const DirVisitor& visit, Wait wait) = 0;
 

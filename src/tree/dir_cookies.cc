@@ -1,14 +1,54 @@
 #include "tree/dir_cookies.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <bit>
 
 #include "lsmfs/base.h"
 
 namespace lsmfs {
+namespace {
 
-std::uint64_t DirCookies::cookie_after(std::string_view name) const {
-  // 63 bits, since the kernel's loff_t is signed.
-  return std::min(kLeast | checksum(name, seed_) >> 2, kEnd - 1);
+// A cookie has 63 bits, since the kernel's loff_t is signed. From the top: 1, the generation, how full the page is
+// in units of 8 bytes, the hash. The largest hash is not used, so that kFull and kEnd are no names' cookies.
+constexpr int kGenerationBits = 10;
+constexpr std::uint64_t kUnit = 8;
+constexpr std::uint64_t kDots = 64;  // bytes of "." and ".." in the kernel's listing
+
+constexpr std::uint64_t mask(int bits) { return (std::uint64_t{1} << bits) - 1; }
+
+}  // namespace
+
+DirCookies::DirCookies(std::uint64_t seed)
+    : seed_(seed),
+      page_size_(static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE))),
+      hash_bits_(62 - kGenerationBits - std::bit_width(page_size_ / kUnit - 1)) {}
+
+std::uint64_t DirCookies::hash(std::string_view name) const {
+  return std::min(checksum(name, seed_) & mask(hash_bits_), mask(hash_bits_) - 2);
+}
+
+bool DirCookies::is_after(std::uint64_t cookie, std::string_view name) const {
+  return (cookie & mask(hash_bits_)) == hash(name);
+}
+
+DirCookies::Walk DirCookies::walk_at(std::uint64_t cookie) {
+  if (cookie >= kLeast) {
+    const std::uint64_t units = cookie >> hash_bits_ & (page_size_ / kUnit - 1);
+    return {cookie >> (62 - kGenerationBits) & mask(kGenerationBits), units == 0 ? page_size_ : units * kUnit};
+  }
+  if (changed_) generation_ = (generation_ + 1) & mask(kGenerationBits);
+  changed_ = false;
+  return {generation_, kDots};
+}
+
+std::uint64_t DirCookies::pass(Walk& walk, std::string_view name, bool last) const {
+  const std::uint64_t size = round_up(24 + name.size(), kUnit);  // of struct fuse_dirent, which does not span pages
+  walk.in_page = walk.in_page + size > page_size_ ? size : walk.in_page + size;
+  if (last) return is_full(walk) ? kFull : kEnd;
+  const std::uint64_t units = walk.in_page / kUnit & (page_size_ / kUnit - 1);
+  return kLeast | walk.generation << (62 - kGenerationBits) | units << hash_bits_ | hash(name);
 }
 
 void DirCookies::start() {
@@ -18,7 +58,7 @@ void DirCookies::start() {
 }
 
 void DirCookies::add(Names& names, std::string_view name, std::size_t most) const {
-  names.emplace_back(cookie_after(name), name);
+  names.emplace_back(hash(name), name);
   if (names.size() > most) names.pop_front();
 }
 
@@ -27,11 +67,12 @@ std::optional<std::string> DirCookies::resume(std::uint64_t cookie) {
     start();
     return "";
   }
-  const auto in = [cookie](const Names& names) {
-    return std::find_if(names.rbegin(), names.rend(), [cookie](const auto& entry) { return entry.first == cookie; });
+  const std::uint64_t wanted = cookie & mask(hash_bits_);
+  const auto in = [wanted](const Names& names) {
+    return std::find_if(names.rbegin(), names.rend(), [wanted](const auto& entry) { return entry.first == wanted; });
   };
   // Of the walks that have been there, one that has got no further.
-  const auto ends = [&](const Names& run) { return !run.empty() && run.back().first == cookie; };
+  const auto ends = [&](const Names& run) { return !run.empty() && run.back().first == wanted; };
   const auto holds = [&](const Names& run) { return in(run) != run.rend(); };
   auto run = std::find_if(runs_.rbegin(), runs_.rend(), ends);
   if (run == runs_.rend()) run = std::find_if(runs_.rbegin(), runs_.rend(), holds);
@@ -55,6 +96,9 @@ void DirCookies::found(std::string_view name) {
   given(name);
 }
 
-void DirCookies::removed(std::string_view name) { add(removed_, name, kRemoved); }
+void DirCookies::changed(std::string_view name, bool gone) {
+  changed_ = true;
+  if (gone) add(removed_, name, kRemoved);
+}
 
 }  // namespace lsmfs

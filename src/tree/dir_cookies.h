@@ -1,8 +1,12 @@
 // DirCookies: what the readdir cookies of one directory mean, for kernels that keep no open handle.
 //
-// The cookie after an entry is a keyed hash of its name, and so the same in every walk: a kernel that keeps
-// one walk's listing finds the place of another in it. (Linux takes a cookie that it does not find in a listing
-// that fills whole pages for the end of the directory.)
+// The cookie after an entry is a keyed hash of its name, with two additions for the sake of the listing that
+// Linux keeps of a directory and serves other walks from:
+//   - a generation. Walks between whose beginnings the directory has changed have different ones, so that no
+//     listing is put together from before and after a change.
+//   - how full the listing's last page is. If that is full at the end, Linux takes a cookie that is not in the
+//     listing for the end of the directory, and so a walk loses what it had yet to be given. Such a walk is given
+//     one more entry after the last, at kFull.
 //
 // A walk goes on after the very name it had reached, also when that entry has been removed since. The names behind
 // the cookies given lately are remembered, the latest kRecent of each of kRuns walks, and those of the latest
@@ -24,30 +28,48 @@ namespace lsmfs {
 class DirCookies {
  public:
   static constexpr std::uint64_t kEnd = 0x7fff'ffff'ffff'ffff;     // the cookie after the last entry
+  static constexpr std::uint64_t kFull = kEnd - 1;                 // the same, but one entry follows that is none
   static constexpr std::uint64_t kLeast = std::uint64_t{1} << 62;  // those below are the caller's
   static constexpr std::size_t kRecent = 512;
   static constexpr std::size_t kRuns = 64;
   static constexpr std::size_t kRemoved = 32768;
 
-  // Who knows `seed` can make names that share a cookie.
-  explicit DirCookies(std::uint64_t seed) : seed_(seed) {}
+  // What a walk is told apart by, besides the name it has reached.
+  struct Walk {
+    std::uint64_t generation = 0;
+    std::uint64_t in_page = 0;  // bytes in the last page of the kernel's listing, 1 to its size
+  };
 
-  std::uint64_t cookie_after(std::string_view name) const;
-  // The name after which a walk goes on from `cookie`, "" at the start, that is for a cookie below kLeast;
-  // nullopt: it is not remembered.
+  // Who knows `seed` can make names that share a cookie.
+  explicit DirCookies(std::uint64_t seed);
+
+  // The walk that is at `cookie`: below kLeast it is about to be given the first name.
+  Walk walk_at(std::uint64_t cookie);
+  // The name after which it goes on, "" before the first; nullopt: that is not remembered.
   std::optional<std::string> resume(std::uint64_t cookie);
-  // The entry `name` has been given to the walk that was resumed last.
+  bool is_after(std::uint64_t cookie, std::string_view name) const;
+  // Moves the walk past `name`, and gives the cookie after that; `last`: no other name follows.
+  std::uint64_t pass(Walk& walk, std::string_view name, bool last) const;
+  bool is_full(const Walk& walk) const { return walk.in_page == page_size_; }
+
+  // `name` has been given to the walk that was resumed last.
   void given(std::string_view name);
   // A walk goes on after `name`, which was not remembered.
   void found(std::string_view name);
-  void removed(std::string_view name);
+  // An entry has come, or gone.
+  void changed(std::string_view name, bool gone);
 
  private:
-  using Names = std::deque<std::pair<std::uint64_t, std::string>>;  // with their cookies, the latest last
+  using Names = std::deque<std::pair<std::uint64_t, std::string>>;  // with their hashes, the latest last
+  std::uint64_t hash(std::string_view name) const;
   void start();
   void add(Names& names, std::string_view name, std::size_t most) const;
 
   std::uint64_t seed_;
+  std::uint64_t page_size_;
+  int hash_bits_;
+  std::uint64_t generation_ = 1;
+  bool changed_ = false;  // since the generation began
   std::deque<Names> runs_;  // the least recently used first
   Names removed_;
 };

@@ -14,7 +14,7 @@ constexpr std::uint64_t kDots = 2;  // the cookies 1 and 2 follow "." and ".."
 Result<void> find_place(Cursor& cursor, const std::string& home, std::uint64_t cookie, DirCookies& cookies) {
   for (; cursor.valid(); cursor.next()) {
     const std::string_view name = keys::entry_name(home, cursor.key());
-    if (cookies.cookie_after(name) != cookie) continue;
+    if (!cookies.is_after(cookie, name)) continue;
     cookies.found(name);
     cursor.next();
     return cursor.status();
@@ -27,6 +27,12 @@ Result<void> find_place(Cursor& cursor, const std::string& home, std::uint64_t c
 
 Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const DirVisitor& visit, Wait wait) {
   if (cookie == DirCookies::kEnd) return {};
+  // Programs pass over ".", and libraries over an entry of no inode.
+  const auto give_filler = [&visit] { visit({.name = ".", .attr = {}, .next_cookie = DirCookies::kEnd}); };
+  if (cookie == DirCookies::kFull) {
+    give_filler();
+    return {};
+  }
   LSMFS_ASSIGN(const Lock lock, acquire(wait));
   LSMFS_ASSIGN(Inode * dir, find(ino));
   if (!dir->record.is_directory()) return make_error(ENOTDIR, "");
@@ -40,6 +46,7 @@ Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const Di
   const std::string& home = *dir->shared_home();
   const std::string begin = keys::entries_begin(home), end = keys::entries_end(home);
   std::unique_ptr<Cursor> cursor;
+  DirCookies::Walk walk = cookies.walk_at(cookie);
   if (dir->record.size > 0) {
     const auto after = cookies.resume(cookie);
     if (!after && wait == Wait::no) return make_error(EAGAIN, "");  // the entries before it may be many
@@ -87,7 +94,7 @@ Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const Di
       entry.attr.ino = link ? link->ino : std::get<Record>(*decoded).ino;
       entry.attr.mode = link ? link->type : std::get<Record>(*decoded).mode & S_IFMT;
     }
-    entry.next_cookie = last ? DirCookies::kEnd : cookies.cookie_after(name);
+    entry.next_cookie = cookies.pass(walk, name, last);
     const bool accepted = visit(entry);
     if (inode) {
       if (accepted) ++inode->lookups;
@@ -95,8 +102,10 @@ Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const Di
     }
     if (!accepted) return {};
     cookies.given(name);
+    if (entry.next_cookie == DirCookies::kFull) give_filler();
     given = true;
   }
+  if (!given && cookies.is_full(walk)) give_filler();  // what was to follow has been removed
   return {};
 }
 

@@ -88,7 +88,7 @@ void LsmTree::entry_changed(Inode& dir, std::string_view name, Ino ino) {
   open_->entries[keys::entry(*dir.shared_home(), name)] = ino;
   absent_.dir = Ino{};
   dir.entries_group = open_->number;
-  if (ino.v == 0 && dir.cookies) dir.cookies->removed(name);
+  if (dir.cookies) dir.cookies->changed(name, ino.v == 0);
 }
 
 std::optional<Ino> LsmTree::uncommitted_entry(const std::string& key) const {

@@ -1,5 +1,7 @@
 """Directories of any size give each entry once, in whatever pieces they are read, also while others change them."""
 
+import collections
+import math
 import multiprocessing
 import os
 import random
@@ -153,6 +155,26 @@ class Directories(harness.MountCase):
                     self.check_same(names, expected, f"{count} names, changed: {change}, pieces of {walk.size} bytes")
                     walk.close()
 
+    def test_a_listing_shows_one_state_of_the_directory_also_after_going_back_in_it(self):
+        expected = [b"%07d" % number for number in range(2000)]
+        path = self.folder("d", expected)
+        self.mounted.remount()
+        unfinished = self.walk(path, 1 << 15)
+        unfinished.step()
+        os.unlink(os.path.join(path, "0000050"))
+        os.mknod(os.path.join(path, "0000060x"))
+        expected = sorted([name for name in expected if name != b"0000050"] + [b"0000060x"])
+        directory = syscalls.Directory(path)
+        first = [directory.read() for _ in range(10)]
+        place = directory.tell()
+        for _ in range(2):
+            names = list(first)
+            while (name := directory.read()) is not None:
+                names.append(name)
+            self.check_same([name for name in names if name not in DOTS], expected, "a walk that goes back")
+            directory.seek(place)
+        directory.close()
+
     def test_many_walks_go_on_where_they_were_when_that_entry_is_gone(self):
         stayers = [b"s%06d" % number for number in range(0, 20_000, 2)]
         path = self.folder("d", stayers + [b"s%06d" % number for number in range(1, 20_000, 2)])
@@ -172,61 +194,79 @@ class Directories(harness.MountCase):
             names = [name for name in walk.finish() if name in stays]
             self.check_same(names, stayers, f"walk {number}, pieces of {walk.size} bytes")
 
-    def test_what_stays_is_seen_once_by_every_walk_while_others_come_and_go(self):
+    def test_walks_see_what_is_there_throughout_once_and_nothing_that_was_gone_before(self):
         stayers = [b"%05d-stays" % number for number in range(0, 10_000, 10)]
         path = self.folder("d", stayers)
-        stays = set(stayers)
         deadline = time.monotonic() + CHURN_SECONDS
         context = multiprocessing.get_context("fork")
         results = context.Queue()
 
         def churn(seed):
+            """Puts {name: [when it was there, when it began to go, when it was gone]}."""
             rng = random.Random(seed)
-            mine = []
-            changes = 0
+            lives, mine = {}, []
+
             while time.monotonic() < deadline:
-                name = os.path.join(os.fsencode(path), b"%05d-%d-%d" % (rng.randrange(10_000), seed, changes))
-                if len(mine) < 3000 and rng.random() < 0.55:
-                    os.mknod(name)
-                    mine.append(name)
-                elif mine:
-                    at = rng.randrange(len(mine))
-                    if rng.random() < 0.3:
-                        os.rename(mine[at], name)
-                        mine[at] = name
+                name = b"%05d-%d-%d" % (rng.randrange(10_000), seed, len(lives))
+                place = os.path.join(os.fsencode(path), name)
+                old = mine.pop(rng.randrange(len(mine))) if mine and rng.random() < len(mine) / 2000 else None
+                if old:
+                    lives[old][1] = time.monotonic()
+                if old is None or rng.random() < 0.3:
+                    if old:
+                        os.rename(os.path.join(os.fsencode(path), old), place)
                     else:
-                        os.unlink(mine.pop(at))
-                changes += 1
-            results.put(("changes", changes))
+                        os.mknod(place)
+                    lives[name] = [time.monotonic(), math.inf, math.inf]
+                    mine.append(name)
+                else:
+                    os.unlink(os.path.join(os.fsencode(path), old))
+                if old:
+                    lives[old][2] = time.monotonic()
+                time.sleep(0.0005)
+            results.put(("lives", lives))
 
         def walk(size):
-            walks = 0
+            """Puts [(when it began, when it ended, the names that it gave)]."""
+            walks = []
             try:
                 while time.monotonic() < deadline:
-                    names = [name for name in listing(path, size) if name in stays]
-                    if sorted(names) != stayers:
-                        missing, twice = len(stays - set(names)), len(names) - len(set(names))
-                        results.put(("failure", f"pieces of {size} bytes: {missing} lost, {twice} given twice"))
-                        return
-                    walks += 1
-                results.put(("walks", walks))
+                    begin = time.monotonic()
+                    names = listing(path, size)
+                    walks.append((begin, time.monotonic(), names))
+                    if random.random() < 0.3:  # one that is not finished
+                        walk = Walk(path, 1 << 11)
+                        walk.step()
+                        walk.close()
             except OSError as error:
-                results.put(("failure", f"pieces of {size} bytes: {error}"))
+                walks = str(error)
+            results.put(("walks", walks))
 
         work = [context.Process(target=churn, args=(seed,)) for seed in range(3)]
-        work += [context.Process(target=walk, args=(size,)) for size in (1 << 10, 1 << 12, 1 << 15, 1 << 15)]
+        work += [context.Process(target=walk, args=(size,)) for size in (1 << 10, 1 << 12, 1 << 13, 1 << 15)]
         for process in work:
             process.start()
-        said = [results.get(timeout=CHURN_SECONDS + 60) for _ in work]
+        said = [results.get(timeout=CHURN_SECONDS + 120) for _ in work]
         for process in work:
             process.join()
-        self.assertEqual([text for kind, text in said if kind == "failure"], [])
-        counts = {kind: sum(count for what, count in said if what == kind) for kind in ("changes", "walks")}
-        print(counts, end="; ")
-        self.assertGreater(counts["changes"], 1000)
-        self.assertGreater(counts["walks"], 20)
+        lives = {name: [0, math.inf, math.inf] for name in stayers}
+        walks = []
+        for kind, value in said:
+            if kind == "lives":
+                lives.update(value)
+            else:
+                self.assertIsInstance(value, list, value)
+                walks += value
+        print(f"{len(lives)} names, {len(walks)} walks", end="; ")
+        self.assertGreater(len(lives), len(stayers) + 200)
+        self.assertGreater(len(walks), 20)
+        for begin, end, names in walks:
+            given = collections.Counter(names)
+            for name, (born, going, gone) in lives.items():
+                if born <= begin and going >= end and given[name] != 1 or gone <= begin and given[name] > 0 or given[name] > 1:
+                    self.fail(f"{name} was given {given[name]} times to a walk from {begin} to {end}; it was there from {born} to {going}, gone at {gone}")
         self.mounted.remount()
-        self.assertEqual(sorted(set(listing(path)) & stays), stayers)
+        self.assertEqual(sorted(listing(path)), sorted(name for name, (_, _, gone) in lives.items() if gone == math.inf))
 
     def test_a_directory_counts_its_subdirectories(self):
         path = self.mounted.path("d")

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -52,22 +53,72 @@ TEST(DirectoryWalk, NeitherLosesNorRepeatsWhatStaysWhileOthersComeAndGo) {
   EXPECT_EQ(std::unique(stayed.begin(), stayed.end()), stayed.end());
 }
 
+struct Given {
+  std::string name;
+  Ino ino;
+  std::uint64_t next_cookie;
+};
+
+// All that a walk gives from `cookie` on.
+std::vector<Given> rest_of(Tree& tree, std::uint64_t cookie = 0) {
+  std::vector<Given> out;
+  for (bool more = true; more;) {
+    more = false;
+    EXPECT_TRUE(both_ways([&](Wait wait) {
+      return tree.readdir(kRootIno, cookie, false, [&](const DirEntry& e) {
+        out.push_back({std::string(e.name), e.attr.ino, e.next_cookie});
+        cookie = e.next_cookie;
+        return more = true;
+      }, wait);
+    }));
+  }
+  return out;
+}
+
+std::vector<std::uint64_t> cookies_of(const std::vector<Given>& entries) {
+  std::vector<std::uint64_t> out;
+  for (const Given& entry : entries) out.push_back(entry.next_cookie);
+  return out;
+}
+
 // The kernel keeps one walk's listing and looks for the places of others in it.
-TEST(DirectoryWalk, EveryWalkHasTheSameCookies) {
+TEST(DirectoryWalk, HasTheSameCookiesAsOthersUntilTheDirectoryChanges) {
   Harness h;
   for (int i = 0; i < 100; ++i) h.create(kRootIno, fmt::format("{:03}", i));
-  const auto cookies = [&](bool plus) {
-    std::vector<std::uint64_t> found;
-    EXPECT_TRUE(h.tree().readdir(kRootIno, 0, plus, [&](const DirEntry& e) { found.push_back(e.next_cookie); return true; }, Wait::yes));
-    return found;
-  };
-  const auto first = cookies(false);
-  EXPECT_EQ(first.size(), 102u);
-  EXPECT_EQ(cookies(true), first);
-  ASSERT_TRUE(h.tree().unlink(kRootIno, "050", Wait::yes));
-  auto rest = first;
-  rest.erase(rest.begin() + 52);
-  EXPECT_EQ(cookies(false), rest);
+  const auto first = cookies_of(rest_of(h.tree()));
+  ASSERT_EQ(first.size(), 102u);
+  EXPECT_EQ(cookies_of(rest_of(h.tree())), first);
+  ASSERT_TRUE(h.tree().unlink(kRootIno, "099", Wait::yes));
+  std::vector rest(first.begin() + 51, first.begin() + 101);
+  rest.back() = first.back();  // what was the last but one is the last
+  EXPECT_EQ(cookies_of(rest_of(h.tree(), first[50])), rest) << "of a walk that goes on";
+  const auto second = cookies_of(rest_of(h.tree()));
+  for (std::size_t i = 2; i < 100; ++i) EXPECT_NE(second[i], first[i]) << i;
+}
+
+// A page of 4096 bytes holds 128 names of up to 8 bytes, the dots among them.
+TEST(DirectoryWalk, NeverEndsWhereTheKernelsListingFillsItsPages) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const std::size_t n = 2 * page / 32 - 2;
+  Harness h;
+  const auto name_of = [](std::size_t i) { return fmt::format("{:07}", i); };
+  for (std::size_t i = 0; i < n - 1; ++i) h.create(kRootIno, name_of(i));
+  EXPECT_EQ(rest_of(h.tree()).size(), n + 1);
+  h.create(kRootIno, name_of(n - 1));
+  const auto full = rest_of(h.tree());
+  ASSERT_EQ(full.size(), n + 3);
+  EXPECT_EQ(full.back().name, ".");
+  EXPECT_EQ(full.back().ino, Ino{});
+  EXPECT_EQ(rest_of(h.tree(), full[n].next_cookie).size(), 2u);
+  EXPECT_EQ(rest_of(h.tree(), full[n + 1].next_cookie).size(), 1u);
+  EXPECT_EQ(rest_of(h.tree(), full[n + 2].next_cookie).size(), 0u);
+  h.create(kRootIno, name_of(n));
+  const auto over = rest_of(h.tree());
+  EXPECT_EQ(over.size(), n + 3);
+  EXPECT_NE(over.back().ino, Ino{});
+  // A walk that was told of more, which is gone.
+  ASSERT_TRUE(h.tree().unlink(kRootIno, name_of(n), Wait::yes));
+  EXPECT_EQ(rest_of(h.tree(), over[n + 1].next_cookie).size(), 1u);
 }
 
 TEST(DirectoryWalk, GoesOnAtAnyPlaceHoweverLongAgoItWasThere) {
@@ -75,8 +126,7 @@ TEST(DirectoryWalk, GoesOnAtAnyPlaceHoweverLongAgoItWasThere) {
   const int n = 3000;
   const auto name_of = [](int i) { return fmt::format("{:05}", i); };
   for (int i = 0; i < n; ++i) h.create(kRootIno, name_of(i));
-  std::vector<std::uint64_t> places;
-  ASSERT_TRUE(h.tree().readdir(kRootIno, 0, false, [&](const DirEntry& e) { places.push_back(e.next_cookie); return true; }, Wait::yes));
+  const std::vector<std::uint64_t> places = cookies_of(rest_of(h.tree()));
   const auto next = [&](std::uint64_t place) {
     std::string name;
     const auto done = both_ways([&](Wait wait) {
