@@ -1,6 +1,7 @@
 """Directories of any size give each entry once, in whatever pieces they are read, also while others change them."""
 
 import collections
+import itertools
 import math
 import multiprocessing
 import os
@@ -139,9 +140,11 @@ class Directories(harness.MountCase):
         # The kernel keeps listings in whole pages: a page holds 128 names of up to eight bytes, or 64 of up to 40.
         for count, name in ((126, b"%07d"), (1022, b"%07d"), (128 * 40 - 2, b"%07d"), (64 * 64 - 2, b"%036d"), (5000, b"%07d")):
             expected = [name % number for number in range(count)]
-            for change in (False, True):
-                path = self.folder(f"d{count}-{change}", expected + [b"zzz"] * change)
+            for change, cached in itertools.product((False, True), repeat=2):
+                path = self.folder(f"d{count}-{change}-{cached}", expected + [b"zzz"] * change)
                 self.mounted.remount()
+                if cached:
+                    listing(path)
                 walks = [self.walk(path, size) for size in (1 << 15, 1 << 15, 1 << 11, 1 << 13)]
                 walks[0].step()
                 for walk in walks[1:]:
@@ -152,7 +155,7 @@ class Directories(harness.MountCase):
                 self.check_same(listing(path), expected, "from the start")
                 for walk in walks:
                     names = [entry for entry in walk.finish() if entry != b"zzz"]
-                    self.check_same(names, expected, f"{count} names, changed: {change}, pieces of {walk.size} bytes")
+                    self.check_same(names, expected, f"{count} names, changed: {change}, cached: {cached}, pieces of {walk.size} bytes")
                     walk.close()
 
     def test_a_listing_shows_one_state_of_the_directory_also_after_going_back_in_it(self):
