@@ -13,7 +13,7 @@ import syscalls
 
 LONG = os.environ.get("LSMFS_LONG") == "1"
 ENTRIES = 1_000_000 if LONG else 200_000
-CHURN_SECONDS = 60 if LONG else 6
+CHURN_SECONDS = 30 if LONG else 6
 DOTS = [b".", b".."]
 
 
