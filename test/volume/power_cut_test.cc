@@ -87,9 +87,13 @@ std::string judge_contents(const ModelFile& file, std::size_t events, const std:
          std::to_string(synced.size());
 }
 
-// Gives the names that are there, as indexes into the model, or says what is wrong.
+using Kinds = std::map<std::string, FileKind>;
+
+// Gives the names that are there with their kinds, or says what is wrong. Several states of the names may fit, as when
+// an empty file replaced another one: no kinds then if these differ.
 std::string judge(const Model& model, std::size_t events, const std::map<std::string, std::string>& found,
-                  Names& names) {
+                  std::optional<Kinds>& kinds) {
+  bool fits = false;
   std::size_t first = 0;
   for (const auto& commit : model.commits) {
     if (commit.end <= events) first = std::max(first, commit.version);
@@ -111,12 +115,17 @@ std::string judge(const Model& model, std::size_t events, const std::map<std::st
         break;
       }
     }
-    if (same) {
-      names = then;
-      return "";
+    if (!same) continue;
+    Kinds these;
+    for (const auto& [name, index] : then) these[name] = model.files[static_cast<std::size_t>(index)].kind;
+    if (!fits) {
+      kinds = std::move(these);
+    } else if (kinds != these) {
+      kinds.reset();
     }
+    fits = true;
   }
-  return why;
+  return fits ? "" : why;
 }
 
 // ---- the random stream
@@ -329,7 +338,7 @@ void run(std::uint64_t seed) {
     }
   }
   SparseImage image = formatted.image();
-  std::map<std::string, FileKind> kinds;  // of the files on `image`
+  Kinds kinds;  // of the files on `image`
 
   for (int generation = 0; generation < 4; ++generation) {
     SparseDevice device{image};
@@ -359,7 +368,6 @@ void run(std::uint64_t seed) {
     const auto trace = device.trace();
     PowerCut power(image, trace);
     std::optional<SparseImage> chosen;
-    Names chosen_names;
     const std::size_t choice = random() % (trace.size() + 1);
     while (power.advance()) {
       for (Survivors which :
@@ -368,13 +376,13 @@ void run(std::uint64_t seed) {
         auto recovered = Volume::open(cut);
         ASSERT_TRUE(ok(recovered)) << "after event " << power.events();
         const auto found = all_contents(**recovered);
-        Names found_names;
-        const std::string wrong = judge(model, power.events(), found, found_names);
+        std::optional<Kinds> found_kinds;
+        const std::string wrong = judge(model, power.events(), found, found_kinds);
         ASSERT_EQ(wrong, "") << "generation " << generation << ", after event " << power.events() << " of "
                              << trace.size() << ", survivors " << static_cast<int>(which);
-        if (power.events() >= choice && !chosen && which == Survivors::random_torn) {
+        if (power.events() >= choice && !chosen && which == Survivors::random_torn && found_kinds) {
           chosen = cut.image();
-          chosen_names = found_names;
+          kinds = *found_kinds;
         }
         if (random() % 8 == 0) {
           work_on(cut, **recovered, found, random);
@@ -388,8 +396,6 @@ void run(std::uint64_t seed) {
     }
     if (!chosen) return;
     image = std::move(*chosen);
-    kinds.clear();
-    for (const auto& [name, index] : chosen_names) kinds[name] = model.files[static_cast<std::size_t>(index)].kind;
   }
 }
 
