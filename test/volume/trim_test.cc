@@ -20,7 +20,8 @@ using test::SparseImage;
 using test::Survivors;
 using test::write_file;
 
-constexpr std::uint64_t kSize = 256 * MiB;
+constexpr std::uint64_t kSize = 128 * MiB;
+constexpr std::uint64_t kFile = 2 * MiB;
 const Stop kNever = [] { return false; };
 
 // Calls `on_discard` before each discard, which fails with the error that it gives.
@@ -42,13 +43,13 @@ class Trim : public ::testing::Test {
   }
   std::uint64_t free() const { return volume_->usage().table_free.v; }
 
-  // Files t0, t1, ... of 8 MiB each, and their contents.
-  std::string contents(int i) { return pattern(8 * MiB, static_cast<std::uint64_t>(i) + 1); }
+  // Files t0, t1, ... of kFile each, and their contents.
+  std::string contents(int i) { return pattern(kFile, static_cast<std::uint64_t>(i) + 1); }
   void fill(int files) {
     for (int i = 0; i < files; ++i) {
       auto writer = volume_->create("t" + std::to_string(i), FileKind::table);
       ASSERT_TRUE(ok(writer));
-      ASSERT_TRUE(ok((*writer)->reserve(ByteCount{8 * MiB})));
+      ASSERT_TRUE(ok((*writer)->reserve(ByteCount{kFile})));
       ASSERT_TRUE(ok((*writer)->append(as_bytes(contents(i)))));
       ASSERT_TRUE(ok((*writer)->sync()));
       ASSERT_TRUE(ok((*writer)->close()));
@@ -72,7 +73,7 @@ TEST_F(Trim, DiscardsAllThatIsFreeAndNothingElse) {
   auto trimmed = trim();
   ASSERT_TRUE(ok(trimmed));
   EXPECT_EQ(trimmed->v, free());
-  EXPECT_EQ(volume_->usage().table_total.v - free(), 6 * 8 * MiB);  // also of the files that were just removed
+  EXPECT_EQ(volume_->usage().table_total.v - free(), 6 * kFile);  // also of the files that were just removed
   std::uint64_t sum = 0;
   for (const auto& event : discarded_) sum += event.length.v;
   EXPECT_EQ(sum, trimmed->v);
@@ -100,7 +101,7 @@ TEST_F(Trim, LeavesARemovedFileToThoseWhoHaveItOpen) {
   reader->reset();
   const auto more = trim();
   ASSERT_TRUE(ok(more));
-  EXPECT_EQ(more->v, volume_->usage().table_total.v - 8 * MiB);
+  EXPECT_EQ(more->v, volume_->usage().table_total.v - kFile);
 }
 
 TEST_F(Trim, KeepsToTheRange) {
@@ -131,8 +132,8 @@ TEST_F(Trim, LeavesShortRunsAlone) {
   ASSERT_GT(free(), largest);
   // Of a long run all pieces, also the last one, which is shorter than that.
   EXPECT_EQ(trim({{}, ByteCount{UINT64_MAX}, ByteCount{largest}})->v, largest);
-  EXPECT_EQ(trim({{}, ByteCount{UINT64_MAX}, ByteCount{9 * MiB}})->v, largest);
-  EXPECT_EQ(trim({{}, ByteCount{UINT64_MAX}, ByteCount{8 * MiB}})->v, free());
+  EXPECT_EQ(trim({{}, ByteCount{UINT64_MAX}, ByteCount{kFile + MiB}})->v, largest);
+  EXPECT_EQ(trim({{}, ByteCount{UINT64_MAX}, ByteCount{kFile}})->v, free());
   EXPECT_EQ(trim({{}, ByteCount{UINT64_MAX}, ByteCount{largest + 1}})->v, 0u);
 }
 
@@ -306,7 +307,7 @@ TEST(TrimPowerCut, AFileThatARemovalMayStillLeaveIsWhole) {
   std::mt19937_64 random(seed);
   SparseDevice before{SparseImage(128 * MiB)};
   ASSERT_TRUE(ok(Volume::format(before, {})));
-  const std::string contents = pattern(3 * MiB, 1);
+  const std::string contents = pattern(1200 * KiB, 1);
   {
     auto volume = Volume::open(before);
     ASSERT_TRUE(ok(volume));
@@ -326,7 +327,7 @@ TEST(TrimPowerCut, AFileThatARemovalMayStillLeaveIsWhole) {
   ASSERT_TRUE(std::any_of(trace.begin(), trace.end(), [](const auto& event) { return event.discarded > 0; }));
   PowerCut power(before.image(), trace);
   while (power.advance()) {
-    for (int tries = 0; tries < 10; ++tries) {
+    for (int tries = 0; tries < 3; ++tries) {
       for (Survivors which : {Survivors::all, Survivors::none, Survivors::random_whole, Survivors::random_torn}) {
         SparseDevice cut{power.image(which, random)};
         auto volume = Volume::open(cut);
