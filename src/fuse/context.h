@@ -28,6 +28,8 @@ struct Context {
   // Runs `on_destroy` of Mount::serve, once.
   std::function<void()> destroy = [] {};
   ErrorLog errors;
+  // The session is over: what takes long and could be done later ends.
+  std::atomic<bool> ending{false};
   // Of the request that is being handed to its handler: it takes privileges away from its file.
   bool drops_privileges = false;
 };

@@ -74,7 +74,7 @@ class FuseMount::Watch {
 FuseMount::FuseMount(Tree& tree, const MountOptions& options, Administration administration)
     : options_(options),
       workers_(options.workers),
-      context_{{}, tree, workers_, std::move(administration), options.writeback, options.acl, [] {}, ErrorLog(options.notice), false} {}
+      context_{{}, tree, workers_, std::move(administration), options.writeback, options.acl, [] {}, ErrorLog(options.notice), false, false} {}
 
 FuseMount::~FuseMount() {
   // The descriptor first: unmounting waits for answers as long as somebody could give them.
@@ -122,6 +122,7 @@ Result<void> FuseMount::serve(std::function<void()> on_ready, std::function<void
   bool destroyed = false;
   context_.destroy = [&] {
     if (std::exchange(destroyed, true)) return;
+    context_.ending = true;
     workers_.drain();
     on_destroy();
   };

@@ -52,9 +52,10 @@ void trim(fuse_req_t req, Ino, Bytes in) {
     fuse_reply_err(req, EPERM);
     return;
   }
-  serve_waiting(req, [req, &tree = context_of(req).tree, range = input_of<fstrim_range>(in)]() -> Result<IoctlOutput> {
+  serve_waiting(req, [req, &context = context_of(req), range = input_of<fstrim_range>(in)]() -> Result<IoctlOutput> {
     const TrimRange what{ByteOffset{range.start}, ByteCount{range.len}, ByteCount{range.minlen}};
-    LSMFS_ASSIGN(const ByteCount trimmed, tree.trim(what, [req] { return fuse_req_interrupted(req) != 0; }));
+    const Stop stop = [&] { return context.ending || fuse_req_interrupted(req) != 0; };
+    LSMFS_ASSIGN(const ByteCount trimmed, context.tree.trim(what, stop));
     fstrim_range out = range;
     out.len = trimmed.v;
     return output_of(out);

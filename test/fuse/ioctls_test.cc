@@ -52,6 +52,25 @@ class Ioctls : public MountTest {
     T value_;
   };
 
+  // Mounts, and gives a process whose trim goes on until it is told to stop.
+  pid_t begin_long_trim() {
+    tree_.on_trim = [this](const TrimRange&, const Stop& stop) -> Result<ByteCount> {
+      ++calls_;
+      for (int i = 0; i < 10000 && !stop(); ++i) ::usleep(1000);
+      told_ = stop();
+      return make_error(EINTR, "trim");
+    };
+    mount();
+    const pid_t child = ::fork();
+    if (child == 0) {
+      fstrim_range range{0, UINT64_MAX, 0};
+      (void)call(FITRIM, &range);
+      ::_exit(0);
+    }
+    while (calls_ == 0) ::usleep(1000);
+    return child;
+  }
+
   MemoryTree tree_;
   Shared<std::string> text_;
   Shared<TrimRange> range_;
@@ -136,6 +155,8 @@ TEST_F(Ioctls, AnUnknownCommandIsNone) {
   EXPECT_EQ(call(_IO('L', 1), argument), ENOTTY);
   EXPECT_EQ(call(_IOWR('L', 2, std::uint64_t), argument), ENOTTY);
   EXPECT_EQ(call(_IOWR('L', 0xf5, char[16]), argument), ENOTTY);  // not of the size of ours
+  // FS_IOC_GETFSUUID, which newer kernels answer by themselves.
+  EXPECT_EQ(call(_IOR(0x15, 0, char[17]), argument), ENOTTY);
 }
 
 // ---- trim
@@ -177,25 +198,22 @@ TEST_F(Ioctls, TrimFailsAsTheTreeDoes) {
 }
 
 TEST_F(Ioctls, ASignalEndsATrim) {
-  tree_.on_trim = [this](const TrimRange&, const Stop& stop) -> Result<ByteCount> {
-    ++calls_;
-    for (int i = 0; i < 10000 && !stop(); ++i) ::usleep(1000);
-    told_ = stop();
-    return make_error(EINTR, "trim");
-  };
-  mount();
-  const pid_t child = ::fork();
-  if (child == 0) {
-    fstrim_range range{0, UINT64_MAX, 0};
-    (void)call(FITRIM, &range);
-    ::_exit(0);
-  }
-  while (calls_ == 0) ::usleep(1000);
+  const pid_t child = begin_long_trim();
   ::kill(child, SIGKILL);
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFSIGNALED(status));
   EXPECT_TRUE(told_);
+}
+
+TEST_F(Ioctls, TheEndOfTheServerEndsATrim) {
+  const pid_t child = begin_long_trim();
+  ::kill(::getpid(), SIGTERM);
+  mounted_->server().join();
+  EXPECT_TRUE(told_);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
 }
 
 // ---- the label

@@ -18,6 +18,7 @@ mkdir mnt
 echo hello > mnt/file
 mkdir mnt/folder
 "$1" info mnt > /dev/null
+"$1" trim mnt > /dev/null
 test "$(stat -c %U mnt/file)" = "$(id -un)"
 "$1" umount mnt
 test ! -e mnt/file
