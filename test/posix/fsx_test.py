@@ -17,23 +17,23 @@ max = {most}
 [weights]
 close_open = 1
 invalidate = 1
-mapread = 1
-mapwrite = 1
-read = 1
-write = 1
-truncate = 1
+mapread = 5
+mapwrite = 5
+read = 5
+write = 5
+truncate = 2
 fsync = 1
 fdatasync = 1
-posix_fallocate = 1
-punch_hole = 1
-sendfile = 1
-posix_fadvise = 1
-copy_file_range = 1
+posix_fallocate = 3
+punch_hole = 3
+sendfile = 5
+posix_fadvise = 3
+copy_file_range = 5
 """
 KiB = 1 << 10
-# (greatest length of the file, greatest length of an operation): in most runs as fsx has it by default, in some larger.
+# (greatest length of the file, greatest length of an operation): as fsx has it by default, and a file in which more stays.
 USUAL = (256 * KiB, 64 * KiB)
-LARGE = (8192 * KiB, 1024 * KiB)
+LARGE = (4096 * KiB, 64 * KiB)
 OPERATIONS = 1_000_000 if suite.LONG else 100_000
 SEEDS = range(1, 11) if suite.LONG else [1]
 
@@ -44,7 +44,7 @@ class Fsx(suite.SuiteCase):
             return hashlib.file_digest(file, "blake2b").hexdigest()
 
     def exercise(self, seed, operations, lengths):
-        volume = self.fresh()
+        volume = self.fresh(suite.harness.GiB)
         length, most = lengths
         configuration = os.path.join(self.work.path, "fsx.toml")
         with open(configuration, "w", encoding="utf-8") as file:
@@ -53,7 +53,7 @@ class Fsx(suite.SuiteCase):
                                   "-P", self.work.sub("artifacts"), volume.path("suite", "file"), seconds=3600)
         self.assertEqual((done.returncode, done.stdout), (0, "All operations completed A-OK!\n"),
                          f"seed {seed}, {operations} operations, lengths {lengths}:\n{done.stderr[-10000:]}")
-        print(f"fsx: {operations} operations with seed {seed} on a file of at most {length // KiB} KiB")
+        print(f"fsx: {operations} operations with seed {seed} on a file of at most {length // KiB} KiB", flush=True)
         before = self.digest(volume)
         self.check_in_order(volume)
         self.assertEqual(self.digest(volume), before, f"seed {seed}: after the remount the file has other contents")
@@ -62,10 +62,10 @@ class Fsx(suite.SuiteCase):
     def test_a_file_holds_what_random_operations_put_there(self):
         for seed in SEEDS:
             with self.subTest(seed=seed):
-                self.exercise(seed, OPERATIONS, USUAL if seed % 5 else LARGE)
+                self.exercise(seed, OPERATIONS, USUAL if seed % 2 else LARGE)
 
     def test_a_larger_file_holds_what_random_operations_put_there(self):
-        self.exercise(99, OPERATIONS // 20, LARGE)
+        self.exercise(2, OPERATIONS // 10, LARGE)
 
 
 if __name__ == "__main__":
