@@ -24,7 +24,8 @@ entries = [["nobody", "nogroup"], ["daemon", "daemon"]]
 WORDS = {"ok": PASSED, "FAILED": FAILED, "skipped": SKIPPED}
 LINE = re.compile(r"^(\S+::\S+) +(ok|FAILED|skipped)$", re.MULTILINE)
 TOTAL = re.compile(r"^Summary: .* (\d+) total$", re.MULTILINE)
-LINK_MAX = os.environ.get("LSMFS_LINK_MAX", os.path.join(suite.harness.ROOT, "build", "release", "test", "posix", "link_max.so"))
+LINK_MAX = os.environ.get("LSMFS_LINK_MAX",
+                          os.path.join(suite.harness.ROOT, "build", "release", "test", "posix", "link_max.so"))
 
 
 class Pjdfstest(suite.SuiteCase):

@@ -49,8 +49,8 @@ class Stress(suite.SuiteCase):
     def test_all_stressors_of_the_class_at_the_same_time_find_nothing_wrong(self):
         volume = self.fresh(8 * suite.harness.GiB, kept=True)
         leave_out = exclusions.excluded("stress-ng", suite.harness.FS)
-        stressors = [stressor for stressor in self.stressors if stressor not in leave_out]
-        outcome, output = self.stress(volume, SECONDS_TOGETHER, *(word for stressor in stressors for word in (f"--{stressor}", 1)))
+        options = [word for stressor in self.stressors if stressor not in leave_out for word in (f"--{stressor}", 1)]
+        outcome, output = self.stress(volume, SECONDS_TOGETHER, *options)
         self.assertEqual(outcome, PASSED, output)
         self.check_in_order(volume)
 
