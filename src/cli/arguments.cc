@@ -12,12 +12,13 @@ constexpr const char* kMountFooter =
     "  ro, rw                   read only; read and write (default)\n"
     "  cache=SIZE               memory for data, indexes and unwritten changes (default 256M)\n"
     "  sync_interval=SECONDS    make changes durable this often; 0: only when programs ask (default 5)\n"
-    "  relatime, noatime, strictatime\n"
+    "  relatime, noatime, strictatime, nodiratime\n"
     "                           when reading updates access times (default relatime)\n"
     "  acl, noacl               keep POSIX access control lists and go by them (default acl)\n"
+    "  remount                  change the options of what is mounted there, as ro and rw\n"
     "  latency=auto|on|off      keep CPUs from sleeping while requests are served (default auto: if permitted)\n"
     "  writeback                let the kernel gather small writes before the daemon sees them\n"
-    "  nosuid, nodev, noexec, sync, dirsync, allow_other\n"
+    "  nosuid, nodev, noexec, sync, dirsync, lazytime, allow_other\n"
     "                           as for other file systems\n"
     "\nExit codes: 0 mounted, 1 wrong arguments or no permission, 2 system error, 32 mounting failed.";
 

@@ -40,26 +40,40 @@ bool begins_with(const std::array<std::string_view, N>& starts, std::string_view
   return std::any_of(starts.begin(), starts.end(), [&](std::string_view start) { return word.starts_with(start); });
 }
 
-// nullopt: it says nothing about access times.
-std::optional<AtimePolicy> atime_policy(std::string_view option) {
-  if (option == "noatime") return AtimePolicy::noatime;
-  if (option == "strictatime") return AtimePolicy::strictatime;
-  // The kernel's default, and so what is left when another one is taken back.
-  for (const char* word : {"relatime", "atime", "norelatime", "nostrictatime"}) {
-    if (option == word) return AtimePolicy::relatime;
-  }
-  return std::nullopt;
-}
+// The words about access times stand for flags of mount(2), and what several of them mean together the kernel
+// decides. It does not keep access times of FUSE files, but shows in the mount table what was asked for, so what
+// the daemon does must agree with it.
+struct AtimeFlags {
+  struct Word {
+    std::string_view name, opposite;
+    bool AtimeFlags::*flag;
+  };
+  static const std::array<Word, 4> kWords;
+  bool noatime = false, relatime = false, strictatime = false, nodiratime = false;
 
-// The kernel does not keep access times of FUSE files, but it shows in the mount table who does.
-void tell_kernel_of_atime(ParsedOptions& parsed) {
-  if (parsed.atime) {
-    parsed.kernel.emplace_back(*parsed.atime == AtimePolicy::noatime       ? "noatime"
-                               : *parsed.atime == AtimePolicy::strictatime ? "strictatime"
-                                                                           : "relatime");
+  bool take(std::string_view option) {
+    for (const Word& word : kWords) {
+      if (option != word.name && option != word.opposite) continue;
+      this->*word.flag = option == word.name;
+      return true;
+    }
+    return false;
   }
-  if (parsed.directory_atime) parsed.kernel.emplace_back(*parsed.directory_atime ? "diratime" : "nodiratime");
-}
+
+  // path_mount() in the kernel's fs/namespace.c. Without any of the flags a remount leaves all as it is.
+  void put(ParsedOptions& parsed) const {
+    if (!noatime && !relatime && !strictatime && !nodiratime) return;
+    parsed.atime = strictatime ? AtimePolicy::strictatime : noatime ? AtimePolicy::noatime : AtimePolicy::relatime;
+    parsed.directory_atime = !nodiratime;
+    for (const Word& word : kWords) {
+      if (this->*word.flag) parsed.kernel.emplace_back(word.name);
+    }
+  }
+};
+constexpr std::array<AtimeFlags::Word, 4> AtimeFlags::kWords{{{"noatime", "atime", &AtimeFlags::noatime},
+                                                              {"relatime", "norelatime", &AtimeFlags::relatime},
+                                                              {"strictatime", "nostrictatime", &AtimeFlags::strictatime},
+                                                              {"nodiratime", "diratime", &AtimeFlags::nodiratime}}};
 
 Result<void> apply(ParsedOptions& parsed, std::string_view option, bool sloppy) {
   const auto equals = option.find('=');
@@ -109,14 +123,6 @@ Result<void> apply(ParsedOptions& parsed, std::string_view option, bool sloppy) 
     parsed.acl = option == "acl";
     return {};
   }
-  if (const auto policy = atime_policy(option)) {
-    parsed.atime = policy;
-    return {};
-  }
-  if (option == "diratime" || option == "nodiratime") {
-    parsed.directory_atime = option == "diratime";
-    return {};
-  }
   if (contains(kForTheKernel, option)) {
     parsed.kernel.emplace_back(option);
     return {};
@@ -146,8 +152,11 @@ Result<ParsedOptions> parse_mount_options(const std::vector<std::string>& lists,
     parsed.remount |= option == "remount";
     return {};
   }));
-  LSMFS_TRY(for_each_word(lists, [&](std::string_view option) { return apply(parsed, option, sloppy); }));
-  tell_kernel_of_atime(parsed);
+  AtimeFlags atime;
+  LSMFS_TRY(for_each_word(lists, [&](std::string_view option) {
+    return atime.take(option) ? Result<void>() : apply(parsed, option, sloppy);
+  }));
+  atime.put(parsed);
   return parsed;
 }
 

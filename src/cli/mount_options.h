@@ -26,7 +26,8 @@ struct ParsedOptions {
   std::vector<std::string> kernel;  // for MountOptions::kernel_options
 };
 
-// `lists`: each with commas. Of options that contradict each other the last counts. `sloppy`: what is
+// `lists`: each with commas. Of options that contradict each other the last counts, but of those about access times
+// the one that counts for other file systems. `sloppy`: what is
 // unknown is passed over. The error's context is a whole message.
 Result<ParsedOptions> parse_mount_options(const std::vector<std::string>& lists, bool sloppy = false);
 

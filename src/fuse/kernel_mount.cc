@@ -36,18 +36,17 @@ constexpr std::array kFlags{
     Flag{"dirsync", MS_DIRSYNC, 0},
     Flag{"nosymfollow", kNoSymlinks, 0},
     Flag{"symfollow", 0, kNoSymlinks},
-    Flag{"noatime", MS_NOATIME, MS_RELATIME | MS_STRICTATIME},
-    Flag{"relatime", MS_RELATIME, MS_NOATIME | MS_STRICTATIME},
-    Flag{"strictatime", MS_STRICTATIME, MS_NOATIME | MS_RELATIME},
+    Flag{"noatime", MS_NOATIME, 0},
+    Flag{"relatime", MS_RELATIME, 0},
+    Flag{"strictatime", MS_STRICTATIME, 0},
     Flag{"nodiratime", MS_NODIRATIME, 0},
-    Flag{"diratime", 0, MS_NODIRATIME},
     Flag{"lazytime", MS_LAZYTIME, 0},
     Flag{"nolazytime", 0, MS_LAZYTIME},
 };
 
 // fusermount3 knows few of them, and takes what it does not know for an option of the FUSE driver, which
 // refuses it. What is left out here is the daemon's own doing, or the default.
-constexpr std::array<std::string_view, 7> kNotForUsers{"relatime", "strictatime", "nodiratime", "diratime",
+constexpr std::array<std::string_view, 6> kNotForUsers{"relatime", "strictatime", "nodiratime",
                                                        "lazytime", "nolazytime",  "symfollow"};
 
 // What stands at `path`, checked before anything is changed, so that the error is about it.

@@ -57,6 +57,8 @@ Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const Di
     LSMFS_TRY(after ? cursor->status() : find_place(*cursor, home, cookie, cookies));
   }
 
+  if (cookie == 0) note_access_time(*dir);
+
   for (std::uint64_t dot = cookie; dot < kDots; ++dot) {
     const Ino target_ino = dot == 0 ? ino : dir->parent;
     DirEntry entry;

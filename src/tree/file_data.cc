@@ -145,6 +145,7 @@ void LsmTree::note_access_time(Inode& inode) {
   if (options_.read_only || options_.atime == AtimePolicy::noatime) return;
   Record& record = inode.record;
   if (record.flags & FS_NOATIME_FL) return;
+  if (record.is_directory() && !options_.directory_atime) return;
   const Time now = Time::now();
   if (options_.atime == AtimePolicy::relatime && record.atime > record.mtime && record.atime > record.ctime &&
       now.seconds - record.atime.seconds < kRelatimeSeconds) {

@@ -44,27 +44,34 @@ TEST(MountOptions, ThatAreNotGivenAreNotSet) {
 }
 
 TEST(MountOptions, AreTakenInOrderAndTheLastCounts) {
-  const auto parsed = parse_mount_options({"ro,noatime,,cache=64M", "rw,strictatime,sync_interval=0,latency=on,nodev"});
+  const auto parsed = parse_mount_options({"ro,suid,,cache=64M", "rw,strictatime,sync_interval=0,latency=on,nodev"});
   ASSERT_TRUE(parsed) << parsed.error().context;
   EXPECT_FALSE(parsed->read_only);
   EXPECT_EQ(parsed->atime, AtimePolicy::strictatime);
   EXPECT_EQ(parsed->cache, ByteCount{64 * MiB});
   EXPECT_EQ(parsed->sync_interval_ms, 0u);
   EXPECT_EQ(parsed->latency, IdleLatency::on);
-  EXPECT_EQ(parsed->kernel, (std::vector<std::string>{"nodev", "strictatime"}));
+  EXPECT_EQ(parsed->kernel, (std::vector<std::string>{"suid", "nodev", "strictatime"}));
 }
 
-TEST(MountOptions, OfAccessTimesAreThoseOfMount8) {
-  const auto policy = [](const char* list) { return parse_mount_options({list})->atime; };
-  EXPECT_EQ(policy("noatime"), AtimePolicy::noatime);
-  EXPECT_EQ(policy("strictatime"), AtimePolicy::strictatime);
-  for (const char* list : {"relatime", "noatime,atime", "strictatime,nostrictatime", "norelatime", "noatime,relatime"}) {
-    EXPECT_EQ(policy(list), AtimePolicy::relatime) << list;
+TEST(MountOptions, OfAccessTimesMeanTogetherWhatTheKernelMakesOfThem) {
+  using enum AtimePolicy;
+  const std::pair<const char*, AtimePolicy> cases[] = {
+      {"noatime", noatime}, {"strictatime", strictatime}, {"relatime", relatime}, {"nodiratime", relatime},
+      {"noatime,relatime", noatime}, {"relatime,noatime", noatime}, {"noatime,strictatime", strictatime},
+      {"strictatime,relatime", strictatime}, {"noatime,atime,relatime", relatime}, {"strictatime,nostrictatime,noatime", noatime}};
+  for (const auto& [list, policy] : cases) {
+    const auto parsed = parse_mount_options({list});
+    EXPECT_EQ(parsed->atime, policy) << list;
+    EXPECT_EQ(parsed->directory_atime, std::string_view(list) != "nodiratime") << list;
   }
-  EXPECT_EQ(policy("nodiratime"), std::nullopt);
-  EXPECT_EQ(parse_mount_options({"nodiratime"})->directory_atime, false);
-  EXPECT_EQ(parse_mount_options({"nodiratime,diratime"})->directory_atime, true);
-  EXPECT_EQ(parse_mount_options({"lazytime,nodiratime"})->kernel, (std::vector<std::string>{"lazytime", "nodiratime"}));
+  for (const char* nothing : {"atime", "noatime,atime", "norelatime", "diratime", "nodiratime,diratime"}) {
+    EXPECT_FALSE(parse_mount_options({nothing})->atime) << nothing;
+    EXPECT_FALSE(parse_mount_options({nothing})->directory_atime) << nothing;
+    EXPECT_TRUE(parse_mount_options({nothing})->kernel.empty()) << nothing;
+  }
+  EXPECT_EQ(parse_mount_options({"nodiratime,lazytime,noatime"})->kernel,
+            (std::vector<std::string>{"lazytime", "noatime", "nodiratime"}));
 }
 
 TEST(MountOptions, OfFstabAreIgnored) {

@@ -258,7 +258,7 @@ class Remount(Installed):
         volume.mount("nosuid,noexec")
         for options, there, gone in (("noatime", {"rw", "nosuid", "noexec", "noatime"}, {"relatime"}),
                                      ("exec,nodev", {"nosuid", "nodev", "noatime"}, {"noexec"}),
-                                     ("ro,lazytime,relatime", {"ro", "nosuid", "nodev", "relatime", "lazytime"}, {"noatime"}),
+                                     ("ro,lazytime", {"ro", "nosuid", "nodev", "noatime", "lazytime"}, {"relatime"}),
                                      ("rw,suid,dev,nolazytime,strictatime", {"rw"}, {"nosuid", "nodev", "relatime", "lazytime"})):
             self.quietly("mount", "-o", "remount," + options, volume.point)
             found = self.mounted(volume.point)[2]

@@ -46,6 +46,56 @@ TEST(Times, AnAccessTimeIsNotLostWhenTheInodeIsForgotten) {
   EXPECT_EQ(h.attr(h.walk("f")).atime, read_at);
 }
 
+TEST(Times, ListingADirectoryAndReadingALinkAreReadsToo) {
+  Harness h;
+  const Ino d = h.mkdir(kRootIno, "d"), l = h.make(kRootIno, "l", S_IFLNK | 0777, "target");
+  h.create(d, "f");
+  const Attr directory = h.attr(d), link = h.attr(l);
+  h.list(d);
+  ASSERT_TRUE(h.tree().readlink(l, Wait::yes));
+  const Attr listed = h.attr(d), followed = h.attr(l);
+  EXPECT_GT(listed.atime, directory.atime);
+  EXPECT_EQ(listed.ctime, directory.ctime);
+  EXPECT_GT(followed.atime, link.atime);
+  h.list(d);
+  ASSERT_TRUE(h.tree().readlink(l, Wait::yes));
+  EXPECT_EQ(h.attr(d).atime, listed.atime);
+  EXPECT_EQ(h.attr(l).atime, followed.atime);
+  h.remount();
+  EXPECT_EQ(h.attr(h.walk("d")).atime, listed.atime);
+  EXPECT_EQ(h.attr(h.walk("l")).atime, followed.atime);
+}
+
+TEST(Times, NodiratimeIsAboutDirectoriesAlone) {
+  Harness h(ByteCount{kDeviceMin}, {.atime = AtimePolicy::strictatime, .directory_atime = false, .sync_interval_ms = 0});
+  const Ino d = h.mkdir(kRootIno, "d");
+  const Ino f = h.create(d, "f", "x");
+  const Attr directory = h.attr(d), file = h.attr(f);
+  h.list(d);
+  h.read(f);
+  EXPECT_EQ(h.attr(d).atime, directory.atime);
+  EXPECT_GT(h.attr(f).atime, file.atime);
+}
+
+// The kernel asks for a long listing in parts; that is one reading of it.
+TEST(Times, AListingCountsOnceAtItsBeginning) {
+  Harness h(ByteCount{kDeviceMin}, {.atime = AtimePolicy::strictatime, .sync_interval_ms = 0});
+  for (int i = 0; i < 20; ++i) h.create(kRootIno, std::to_string(i));
+  std::uint64_t cookie = 0;
+  const auto part = [&] {
+    int given = 0;
+    ASSERT_TRUE(h.tree().readdir(kRootIno, cookie, false, [&](const DirEntry& e) {
+      if (++given > 5) return false;
+      cookie = e.next_cookie;
+      return true;
+    }, Wait::yes));
+  };
+  part();
+  const Time begun = h.attr(kRootIno).atime;
+  part();
+  EXPECT_EQ(h.attr(kRootIno).atime, begun);
+}
+
 TEST(Times, ChangesInADirectoryShowInItsTimes) {
   Harness h;
   const Ino d = h.mkdir(kRootIno, "d");

@@ -1,0 +1,143 @@
+"""Access times, by each mount option, are those of ext4: what updates them, and what the mount table says.
+
+What the kernel answers from its caches never reaches a FUSE daemon. There lsmfs keeps the old time, and the test says so."""
+
+import fcntl
+import os
+import time
+
+import harness
+import loop
+from harness import LSMFS, MiB
+
+OPTIONS = ("defaults", "relatime", "noatime", "strictatime", "nodiratime", "strictatime,nodiratime", "noatime,nodiratime",
+           "lazytime", "strictatime,lazytime", "noatime,atime", "strictatime,relatime", "noatime,relatime", "noatime,strictatime")
+# Steps whose answer is in the kernel's caches, or known to it: an empty file has nothing to read.
+OF_THE_CACHES = {"read from the cache", "read from the cache what was just written", "read an empty file",
+                 "list from the cache", "follow from the cache"}
+DAY = 24 * 3600
+
+
+def drop_caches():
+    with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # other tests may be counting on them
+        file.write("3")
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def append(path, text):
+    with open(path, "a", encoding="ascii") as file:
+        file.write(text)
+    time.sleep(0.02)
+
+
+def steps(folder):
+    """Does one thing after another; {what: did the access time change?}."""
+    file, empty, link = (os.path.join(folder, name) for name in ("file", "empty", "link"))
+    directory, inside = os.path.join(folder, "directory"), os.path.join(folder, "directory", "inside")
+    changed = {}
+
+    def step(name, path, call, cold=True):
+        if cold:
+            drop_caches()
+        before = os.lstat(path).st_atime_ns
+        time.sleep(0.02)
+        call()
+        after = os.lstat(path).st_atime_ns
+        changed[name] = after != before
+        if changed[name]:
+            drop_caches()
+            if os.lstat(path).st_atime_ns != after:
+                changed[name] = "does not last"
+
+    append(file, "x" * 5000)
+    step("look at a file", file, lambda: os.stat(file))
+    step("read a new file", file, lambda: read(file))
+    step("read it again", file, lambda: read(file))
+    read(file)
+    step("read from the cache", file, lambda: read(file), cold=False)
+    append(file, "more")
+    step("read from the cache what was just written", file, lambda: read(file), cold=False)
+    append(file, "more")
+    step("read a changed file", file, lambda: read(file))
+    os.utime(file, (time.time() - 2 * DAY, time.time() - 3 * DAY))
+    step("read a file whose status changed", file, lambda: read(file))
+    append(empty, "")
+    step("read an empty file", empty, lambda: read(empty))
+    os.mkdir(directory)
+    append(inside, "x")
+    step("list a new directory", directory, lambda: os.listdir(directory))
+    step("list it again", directory, lambda: os.listdir(directory))
+    os.listdir(directory)
+    step("list from the cache", directory, lambda: os.listdir(directory), cold=False)
+    append(os.path.join(directory, "other"), "x")
+    step("list a changed directory", directory, lambda: os.listdir(directory), cold=False)
+    step("look up a name", directory, lambda: os.stat(inside))
+    os.symlink("file", link)
+    time.sleep(0.02)
+    step("read a new link", link, lambda: os.readlink(link))
+    step("read the link again", link, lambda: os.readlink(link))
+    step("follow a link", link, lambda: os.stat(link))
+    os.stat(link)
+    step("follow from the cache", link, lambda: os.stat(link), cold=False)
+    return changed
+
+
+@harness.lsmfs_only
+class AccessTimes(harness.MountCase):
+    def setUp(self):
+        super().setUp()
+        image = os.path.join(self.work.path, "ext4.img")
+        loop.make_sparse(image, 200 * MiB)
+        self.ext4 = loop.attach(image)
+        self.addCleanup(loop.detach, self.ext4)
+        self.must("mkfs.ext4", "-q", self.ext4)
+        self.point = self.work.sub("ext4")
+
+    def flags(self, point):
+        """What the mount table says about access times."""
+        return set(self.must("findmnt", "-n", "-o", "OPTIONS", "--mountpoint", point).strip().split(",")) & {
+            "relatime", "noatime", "strictatime", "nodiratime", "lazytime"}
+
+    def compare(self, volume, options, folder):
+        for place in (volume.point, self.point):
+            os.mkdir(os.path.join(place, folder))
+        theirs, ours = steps(os.path.join(self.point, folder)), steps(volume.path(folder))
+        self.assertEqual(self.flags(volume.point), self.flags(self.point), options)
+        self.assertNotIn("does not last", [*theirs.values(), *ours.values()], options)
+        expected = {step: changed and step not in OF_THE_CACHES for step, changed in theirs.items()}
+        self.assertEqual(ours, expected, options)
+        return theirs
+
+    def test_each_option_is_as_on_ext4(self):
+        volume = self.volume(200 * MiB)
+        seen = []
+        for options in OPTIONS:
+            self.must("mount", "-t", "ext4", "-o", options, self.ext4, self.point)
+            try:
+                volume.mount(options)
+                seen.append(self.compare(volume, options, options))
+                volume.umount()
+            finally:
+                self.must("umount", self.point)
+        self.assertGreater(len({tuple(changes.values()) for changes in seen}), 3, "the options make no difference")
+
+    def test_a_remount_changes_them_as_on_ext4(self):
+        volume = self.volume(200 * MiB)
+        volume.mount()
+        self.must("mount", "-t", "ext4", self.ext4, self.point)
+        try:
+            for options in ("noatime", "sync", "strictatime", "nodiratime", "diratime", "relatime"):
+                self.must("mount", "-o", "remount," + options, self.ext4, self.point)
+                self.must(LSMFS, "mount", "-o", "remount," + options, volume.device, volume.point)
+                self.compare(volume, "remount," + options, options)
+        finally:
+            self.must("umount", self.point)
+
+
+if __name__ == "__main__":
+    harness.main()
