@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "fuse/kernel_cache.h"
 #include "fuse/libfuse.h"
 #include "fuse/privileges.h"
 #include "fuse/replies.h"
@@ -23,6 +24,7 @@ struct Context {
   KillprivOffer killpriv;
   Tree& tree;
   Workers& workers;
+  KernelCache& kernel_cache;
   Administration administration;
   bool writeback = false, acl = true;
   // Runs `on_destroy` of Mount::serve, once.

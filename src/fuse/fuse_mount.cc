@@ -74,7 +74,7 @@ class FuseMount::Watch {
 FuseMount::FuseMount(Tree& tree, const MountOptions& options, Administration administration)
     : options_(options),
       workers_(options.workers),
-      context_{{}, tree, workers_, std::move(administration), options.writeback, options.acl, [] {}, ErrorLog(options.notice), false, false} {}
+      context_{{}, tree, workers_, kernel_cache_, std::move(administration), options.writeback, options.acl, [] {}, ErrorLog(options.notice), false, false} {}
 
 FuseMount::~FuseMount() {
   // The descriptor first: unmounting waits for answers as long as somebody could give them.
@@ -113,6 +113,7 @@ Result<void> FuseMount::begin() {
     context_.killpriv.note(header_of(buffer));
     process(buffer);
   }
+  kernel_cache_.start(session_.get());
   if (got <= 0 || fuse_session_exited(session_.get())) return make_error(EPROTO, "the kernel's FUSE and libfuse");
   if (entry) set_read_ahead(*entry, kReadAheadKib);
   return {};
@@ -124,6 +125,7 @@ Result<void> FuseMount::serve(std::function<void()> on_ready, std::function<void
     if (std::exchange(destroyed, true)) return;
     context_.ending = true;
     workers_.drain();
+    kernel_cache_.drain();
     on_destroy();
   };
   Result<void> result;
@@ -143,7 +145,7 @@ Result<void> FuseMount::serve(std::function<void()> on_ready, std::function<void
 
 Result<void> FuseMount::loop() {
   RequestBuffer buffer;
-  while (!stop_ && !fuse_session_exited(session_.get())) {
+  while (!fuse_session_exited(session_.get()) && !(stop_ && kernel_cache_.end())) {
     const int got = fuse_session_receive_buf(session_.get(), &buffer);
     if (got == -EINTR || got == -EAGAIN) continue;
     if (got < 0) return make_error(-got, "reading /dev/fuse");

@@ -11,6 +11,7 @@
 
 #include "fuse/context.h"
 #include "fuse/idle_latency.h"
+#include "fuse/kernel_cache.h"
 #include "fuse/libfuse.h"
 #include "fuse/workers.h"
 #include "lsmfs/fuse.h"
@@ -48,6 +49,7 @@ class FuseMount : public Mount {
   bool still_mounted() const;
 
   MountOptions options_;
+  KernelCache kernel_cache_;
   Workers workers_;
   Context context_;
   PrivilegeWatch privileges_;

@@ -1,5 +1,6 @@
 #include "fuse/handlers.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include "fuse/context.h"
@@ -40,7 +41,7 @@ void init(void* user_data, fuse_conn_info* conn) {
   want(FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE, false);
   want(FUSE_CAP_READDIRPLUS, true);
   want(FUSE_CAP_READDIRPLUS_AUTO, false);  // auto gives attributes for the first buffer only
-  want(FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_ASYNC_READ | FUSE_CAP_ASYNC_DIO, true);
+  want(FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_ASYNC_READ | FUSE_CAP_ASYNC_DIO, true);  // see kernel_cache.h
   want(FUSE_CAP_CACHE_SYMLINKS, true);
   want(FUSE_CAP_IOCTL_DIR, true);
   want(FUSE_CAP_NO_OPEN_SUPPORT | FUSE_CAP_NO_OPENDIR_SUPPORT, true);
@@ -216,8 +217,9 @@ void readdirplus(fuse_req_t req, fuse_ino_t dir, std::size_t size, off_t cookie,
   list(req, dir, size, cookie, true);
 }
 
-void read(fuse_req_t req, fuse_ino_t ino, std::size_t size, off_t offset, fuse_file_info*) {
+void read(fuse_req_t req, fuse_ino_t ino, std::size_t size, off_t offset, fuse_file_info* file) {
   auto& tree = context_of(req).tree;
+  if (!(file->flags & O_DIRECT)) context_of(req).kernel_cache.note_read(Ino{ino});
   serve(req, [&tree, ino, size, from = ByteOffset{static_cast<std::uint64_t>(offset)}](Wait wait) -> Result<Data> {
     const MutableBytes to = scratch(size);
     LSMFS_ASSIGN(const std::size_t got, tree.read(Ino{ino}, from, to, wait));
@@ -225,15 +227,30 @@ void read(fuse_req_t req, fuse_ino_t ino, std::size_t size, off_t offset, fuse_f
   });
 }
 
-void write(fuse_req_t req, fuse_ino_t ino, const char* data, std::size_t size, off_t offset, fuse_file_info*) {
+struct WrittenFile {
+  Ino ino;
+  std::size_t size;
+  bool past_pages;  // direct, and there may be pages
+};
+
+void send(fuse_req_t req, Tree&, const WrittenFile& reply) {
+  if (!reply.past_pages) {
+    fuse_reply_write(req, reply.size);
+  } else {
+    context_of(req).kernel_cache.drop_pages(reply.ino, [req, size = reply.size] { fuse_reply_write(req, size); });
+  }
+}
+
+void write(fuse_req_t req, fuse_ino_t ino, const char* data, std::size_t size, off_t offset, fuse_file_info* file) {
   auto& tree = context_of(req).tree;
-  serve(req, [&tree, req, ino, to = ByteOffset{static_cast<std::uint64_t>(offset)}, drop = context_of(req).drops_privileges](
-                 Wait wait, Bytes bytes) -> Result<Written> {
+  const bool direct = (file->flags & O_DIRECT) && !file->writepage;
+  serve(req, [&tree, req, ino, direct, to = ByteOffset{static_cast<std::uint64_t>(offset)},
+              drop = context_of(req).drops_privileges](Wait wait, Bytes bytes) -> Result<WrittenFile> {
     if (drop) LSMFS_TRY(drop_privileges(req, Ino{ino}, wait));
     // What reaches past the largest size there can be is written up to it.
     const Bytes fits = to.v < kFileSizeMax ? bytes.first(std::min<std::size_t>(bytes.size(), kFileSizeMax - to.v)) : bytes;
     LSMFS_TRY(tree.write(Ino{ino}, to, fits, wait));
-    return Written{fits.size()};
+    return WrittenFile{Ino{ino}, fits.size(), direct && context_of(req).kernel_cache.take_read(Ino{ino})};
   }, as_bytes({data, size}));
 }
 

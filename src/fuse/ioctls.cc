@@ -115,12 +115,21 @@ void get_flags(fuse_req_t req, Ino ino, Encode encode) {
   });
 }
 
+// The kernel does not know that an ioctl changes attributes.
+struct Changed {
+  Ino ino;
+};
+
+void send(fuse_req_t req, Tree&, const Changed& reply) {
+  context_of(req).kernel_cache.drop_attributes(reply.ino, [req] { fuse_reply_ioctl(req, 0, nullptr, 0); });
+}
+
 void set_flags(fuse_req_t req, Ino ino, std::uint32_t flags) {
-  serve(req, [&tree = context_of(req).tree, ino, flags](Wait wait) -> Result<IoctlOutput> {
+  serve(req, [&tree = context_of(req).tree, ino, flags](Wait wait) -> Result<Changed> {
     AttrChange change;
     change.flags = flags;
     LSMFS_TRY(tree.setattr(ino, change, wait));
-    return IoctlOutput{};
+    return Changed{ino};
   });
 }
 

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <sys/syscall.h>
 
@@ -147,6 +148,24 @@ TEST_F(Ioctls, SettingsAreForRootAndChecked) {
   other.join();
   EXPECT_EQ(code, EPERM);
   EXPECT_EQ(tree_.calls("reconfigure"), 0u);
+}
+
+TEST_F(Ioctls, FlagsChangeTheTimeOfChangeThatTheKernelHadRemembered) {
+  mount();
+  ASSERT_EQ(write_file(mounted_->path("f"), ""), 0);
+  const auto changed = [&] {
+    struct stat out {};
+    EXPECT_EQ(::stat(mounted_->path("f").c_str(), &out), 0);
+    return Time{out.st_ctim.tv_sec, static_cast<std::uint32_t>(out.st_ctim.tv_nsec)};
+  };
+  const Time made = changed();
+  int flags = FS_NODUMP_FL;
+  ASSERT_EQ(call(mounted_->path("f"), FS_IOC_SETFLAGS, &flags), 0);
+  const Time once = changed();
+  EXPECT_GT(once, made);
+  fsxattr attributes{};
+  ASSERT_EQ(call(mounted_->path("f"), FS_IOC_FSSETXATTR, &attributes), 0);
+  EXPECT_GT(changed(), once);
 }
 
 TEST_F(Ioctls, AnUnknownCommandIsNone) {

@@ -1,10 +1,13 @@
 // Requests that cannot be answered from memory go to workers; the others do not wait for them.
 
 #include <fcntl.h>
+#include <linux/aio_abi.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/xattr.h>
 
 #include <condition_variable>
+#include <cstring>
 #include <thread>
 
 #include "fuse/mounted.h"
@@ -130,6 +133,58 @@ TEST_F(Waiting, SyncWaitsOnAWorker) {
   syncing.join();
   EXPECT_EQ(code, 0);
   ::close(fd);
+}
+
+// A write of a block with io_submit(2), of which libc knows nothing.
+class AsynchronousWrite {
+ public:
+  AsynchronousWrite(int fd, char fill) {
+    std::memset(block_, fill, sizeof block_);
+    request_.aio_lio_opcode = IOCB_CMD_PWRITE;
+    request_.aio_fildes = static_cast<std::uint32_t>(fd);
+    request_.aio_buf = reinterpret_cast<std::uintptr_t>(block_);
+    request_.aio_nbytes = sizeof block_;
+    iocb* requests[] = {&request_};
+    EXPECT_EQ(::syscall(SYS_io_setup, 1, &context_), 0);
+    EXPECT_EQ(::syscall(SYS_io_submit, context_, 1, requests), 1);
+  }
+  ~AsynchronousWrite() { ::syscall(SYS_io_destroy, context_); }
+  // Waits for its end: bytes written, or a negative errno.
+  std::int64_t finish() {
+    io_event event{};
+    EXPECT_EQ(::syscall(SYS_io_getevents, context_, 1, 1, &event, nullptr), 1);
+    return event.res;
+  }
+
+ private:
+  alignas(4096) char block_[4096];
+  iocb request_{};
+  aio_context_t context_ = 0;
+};
+
+TEST_F(Waiting, AReadThatOvertakesAnAsynchronousDirectWriteLeavesNoOldPagesBehind) {
+  ASSERT_EQ(write_file(path("f"), std::string(8192, 'a')), 0);
+  const int direct = ::open(path("f").c_str(), O_RDWR | O_DIRECT | O_CLOEXEC);
+  ASSERT_GE(direct, 0);
+  for (const char fill : {'b', 'c'}) {
+    Gate gate;
+    tree_.set_hook([&](const std::string& call, Wait wait) -> Result<void> {
+      if (call != "write") return {};
+      if (wait == Wait::no) return make_error(EAGAIN, "");
+      gate.pass();
+      return {};
+    });
+    AsynchronousWrite write(direct, fill);
+    gate.await(1);
+    const std::string before = read_file(path("f"));
+    gate.open();
+    EXPECT_EQ(write.finish(), 4096);
+    EXPECT_EQ(before.substr(0, 1), fill == 'b' ? "a" : "b");
+    const std::string after = read_file(path("f"));
+    EXPECT_TRUE(after == std::string(4096, fill) + std::string(4096, 'a')) << "begins with " << after.substr(0, 8);
+    tree_.set_hook({});
+  }
+  ::close(direct);
 }
 
 // Gives half of a directory and then fails.

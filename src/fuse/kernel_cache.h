@@ -1,0 +1,65 @@
+// What the kernel keeps of files and would not notice to be old by itself, taken back in time.
+//
+// Two things need it. Inode flags: the kernel forgets no attributes when an ioctl changes an inode. And pages under
+// asynchronous direct writes (O_DIRECT with io_submit(2) or io_uring): the kernel drops a file's pages before such a
+// write, but not after it, so a buffered read that overtakes the write leaves old bytes in the page cache for good.
+//
+// Pages are dropped only for a file that has been read through the page cache since the last time: whoever uses direct
+// I/O alone pays nothing. What it is not: it knows no files, only bits that some inode numbers share; a bit too many
+// costs a reader his pages once.
+//
+// Threads: all functions from any. It has a thread of its own, since the kernel lets go of a page only when the READ that
+// fills it is answered: neither the loop nor the workers may wait for that.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+
+#include "fuse/libfuse.h"
+#include "fuse/workers.h"
+#include "lsmfs/base.h"
+
+namespace lsmfs {
+
+class KernelCache {
+ public:
+  // Before the first request. The session must live until drain() has returned and no more is submitted.
+  void start(fuse_session* session) { session_ = session; }
+
+  // To be called before the bytes are read that go to the page cache.
+  void note_read(Ino ino) {
+    if (!(word(ino) & bit(ino))) word(ino) |= bit(ino);
+  }
+  // Whether there may be pages of the file from before; false again until the next note_read(). To be called after a
+  // write: then a read that it does not hear of gave the new bytes.
+  bool take_read(Ino ino) { return (word(ino) & bit(ino)) && (word(ino).fetch_and(~bit(ino)) & bit(ino)); }
+
+  // Makes the kernel forget, then runs `then`.
+  void drop_pages(Ino ino, std::function<void()> then) { drop(ino, 0, std::move(then)); }
+  void drop_attributes(Ino ino, std::function<void()> then) { drop(ino, -1, std::move(then)); }
+
+  // The session ends and nothing is dropped any more. Until it says true, requests must be answered: what is under way
+  // may wait for them.
+  bool end() {
+    ended_ = true;
+    return busy_ == 0;
+  }
+  void drain() { thread_.drain(); }
+
+ private:
+  static constexpr std::size_t kBits = 1 << 16;
+
+  std::atomic<std::uint64_t>& word(Ino ino) { return read_[ino.v % kBits / 64]; }
+  static std::uint64_t bit(Ino ino) { return std::uint64_t{1} << ino.v % 64; }
+  void drop(Ino ino, off_t offset, std::function<void()> then);
+
+  fuse_session* session_ = nullptr;
+  std::array<std::atomic<std::uint64_t>, kBits / 64> read_{};
+  std::atomic<bool> ended_{false};
+  std::atomic<unsigned> busy_{0};
+  Workers thread_{1};
+};
+
+}  // namespace lsmfs
