@@ -96,6 +96,9 @@ struct TreeCounts {  // inodes that have a name
   std::uint64_t regular = 0, directories = 0, symlinks = 0, others = 0;
 };
 
+// Whether a read counts as access: O_NOATIME says that it does not.
+enum class AccessTime : std::uint8_t { now, stays };
+
 enum class AtimePolicy : std::uint8_t { relatime, noatime, strictatime };
 
 struct TreeOptions {
@@ -154,11 +157,13 @@ class Tree {
   // end early, also for want of memory with Wait::no, when it has given at least one entry. A walk may
   // end with one more entry "." whose inode number is 0, which stands for nothing.
   using DirVisitor = std::function<bool(const DirEntry&)>;
-  virtual Result<void> readdir(Ino dir, std::uint64_t cookie, bool plus, const DirVisitor& visit, Wait wait) = 0;
+  virtual Result<void> readdir(Ino dir, std::uint64_t cookie, bool plus, const DirVisitor& visit, Wait wait,
+                               AccessTime atime = AccessTime::now) = 0;
 
   // ---- data
   // Fills `to` from `offset`; gives the number of bytes, less than asked only at the end of file.
-  virtual Result<std::size_t> read(Ino ino, ByteOffset offset, MutableBytes to, Wait wait) = 0;
+  virtual Result<std::size_t> read(Ino ino, ByteOffset offset, MutableBytes to, Wait wait,
+                                   AccessTime atime = AccessTime::now) = 0;
   // All of data or nothing. EFBIG, ENOSPC.
   virtual Result<void> write(Ino ino, ByteOffset offset, Bytes data, Wait wait) = 0;
 

@@ -197,32 +197,39 @@ void rename(fuse_req_t req, fuse_ino_t from_dir, const char* from, fuse_ino_t to
 // The kernel takes it as: this daemon never needs to hear of opens, and keeps what it has cached.
 void open(fuse_req_t req, fuse_ino_t, fuse_file_info*) { fuse_reply_err(req, ENOSYS); }
 
-void list(fuse_req_t req, fuse_ino_t dir, std::size_t size, off_t cookie, bool plus) {
+// The open file's O_NOATIME comes with each request that reads.
+AccessTime access_time_of(const fuse_file_info& file) {
+  return file.flags & O_NOATIME ? AccessTime::stays : AccessTime::now;
+}
+
+void list(fuse_req_t req, fuse_ino_t dir, std::size_t size, off_t cookie, const fuse_file_info& file, bool plus) {
   auto& tree = context_of(req).tree;
-  serve(req, [&tree, req, dir, size, cookie = static_cast<std::uint64_t>(cookie), plus](
-                 Wait wait) -> Result<DirectoryReply> {
+  serve(req, [&tree, req, dir, size, cookie = static_cast<std::uint64_t>(cookie), plus,
+              atime = access_time_of(file)](Wait wait) -> Result<DirectoryReply> {
     DirectoryReply reply(req, scratch(size), plus);
-    auto listed = tree.readdir(Ino{dir}, cookie, plus, [&](const DirEntry& entry) { return reply.add(entry); }, wait);
+    const auto add = [&](const DirEntry& entry) { return reply.add(entry); };
+    auto listed = tree.readdir(Ino{dir}, cookie, plus, add, wait, atime);
     // What was given before an error counts; the kernel asks for the rest and gets the error then.
     if (!listed && reply.bytes().empty()) return std::move(listed.error());
     return reply;
   });
 }
 
-void readdir(fuse_req_t req, fuse_ino_t dir, std::size_t size, off_t cookie, fuse_file_info*) {
-  list(req, dir, size, cookie, false);
+void readdir(fuse_req_t req, fuse_ino_t dir, std::size_t size, off_t cookie, fuse_file_info* file) {
+  list(req, dir, size, cookie, *file, false);
 }
 
-void readdirplus(fuse_req_t req, fuse_ino_t dir, std::size_t size, off_t cookie, fuse_file_info*) {
-  list(req, dir, size, cookie, true);
+void readdirplus(fuse_req_t req, fuse_ino_t dir, std::size_t size, off_t cookie, fuse_file_info* file) {
+  list(req, dir, size, cookie, *file, true);
 }
 
 void read(fuse_req_t req, fuse_ino_t ino, std::size_t size, off_t offset, fuse_file_info* file) {
   auto& tree = context_of(req).tree;
   if (!(file->flags & O_DIRECT)) context_of(req).kernel_cache.note_read(Ino{ino});
-  serve(req, [&tree, ino, size, from = ByteOffset{static_cast<std::uint64_t>(offset)}](Wait wait) -> Result<Data> {
+  serve(req, [&tree, ino, size, from = ByteOffset{static_cast<std::uint64_t>(offset)},
+              atime = access_time_of(*file)](Wait wait) -> Result<Data> {
     const MutableBytes to = scratch(size);
-    LSMFS_ASSIGN(const std::size_t got, tree.read(Ino{ino}, from, to, wait));
+    LSMFS_ASSIGN(const std::size_t got, tree.read(Ino{ino}, from, to, wait, atime));
     return Data{to.first(got)};
   });
 }

@@ -25,7 +25,8 @@ Result<void> find_place(Cursor& cursor, const std::string& home, std::uint64_t c
 
 }  // namespace
 
-Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const DirVisitor& visit, Wait wait) {
+Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const DirVisitor& visit, Wait wait,
+                              AccessTime atime) {
   if (cookie == DirCookies::kEnd) return {};
   // Programs pass over ".", and libraries over an entry of no inode.
   const auto give_filler = [&visit] { visit({.name = ".", .attr = {}, .next_cookie = DirCookies::kEnd}); };
@@ -57,7 +58,7 @@ Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const Di
     LSMFS_TRY(after ? cursor->status() : find_place(*cursor, home, cookie, cookies));
   }
 
-  if (cookie == 0) note_access_time(*dir);
+  if (cookie == 0 && atime == AccessTime::now) note_access_time(*dir);
 
   for (std::uint64_t dot = cookie; dot < kDots; ++dot) {
     const Ino target_ino = dot == 0 ? ino : dir->parent;

@@ -155,7 +155,7 @@ void LsmTree::note_access_time(Inode& inode) {
   changed(inode);
 }
 
-Result<std::size_t> LsmTree::read(Ino ino, ByteOffset offset, MutableBytes to, Wait wait) {
+Result<std::size_t> LsmTree::read(Ino ino, ByteOffset offset, MutableBytes to, Wait wait, AccessTime atime) {
   for (;;) {
     std::string home;
     std::uint64_t size = 0, blocks = 0, epoch = 0;
@@ -166,7 +166,7 @@ Result<std::size_t> LsmTree::read(Ino ino, ByteOffset offset, MutableBytes to, W
       if (inode->record.is_directory()) return make_error(EISDIR, "");
       if (!inode->record.is_regular()) return make_error(EINVAL, "");
       LSMFS_TRY(settle(lock, inode->blocks_group, wait));
-      note_access_time(*inode);
+      if (atime == AccessTime::now) note_access_time(*inode);
       home = inode->home();
       size = inode->record.size;
       blocks = inode->record.blocks;

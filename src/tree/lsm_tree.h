@@ -60,8 +60,9 @@ class LsmTree final : public Tree {
   Result<void> rmdir(Ino dir, std::string_view name, Wait wait) override;
   Result<void> rename(Ino from_dir, std::string_view from, Ino to_dir, std::string_view to, unsigned flags,
                       Wait wait) override;
-  Result<void> readdir(Ino dir, std::uint64_t cookie, bool plus, const DirVisitor& visit, Wait wait) override;
-  Result<std::size_t> read(Ino ino, ByteOffset offset, MutableBytes to, Wait wait) override;
+  Result<void> readdir(Ino dir, std::uint64_t cookie, bool plus, const DirVisitor& visit, Wait wait,
+                       AccessTime atime) override;
+  Result<std::size_t> read(Ino ino, ByteOffset offset, MutableBytes to, Wait wait, AccessTime atime) override;
   Result<void> write(Ino ino, ByteOffset offset, Bytes data, Wait wait) override;
   Result<void> fallocate(Ino ino, int mode, ByteOffset offset, ByteCount length, Wait wait) override;
   Result<ByteOffset> seek(Ino ino, ByteOffset offset, int whence, Wait wait) override;

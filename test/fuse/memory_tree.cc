@@ -290,7 +290,8 @@ Result<void> MemoryTree::rename(Ino from_dir, std::string_view from, Ino to_dir,
   return {};
 }
 
-Result<void> MemoryTree::readdir(Ino dir, std::uint64_t cookie, bool plus, const DirVisitor& visit, Wait wait) {
+Result<void> MemoryTree::readdir(Ino dir, std::uint64_t cookie, bool plus, const DirVisitor& visit, Wait wait,
+                                 AccessTime) {
   std::lock_guard lock(mutex_);
   LSMFS_TRY(enter("readdir", wait));
   LSMFS_ASSIGN(Node * d, node(dir));
@@ -312,10 +313,11 @@ Result<void> MemoryTree::readdir(Ino dir, std::uint64_t cookie, bool plus, const
   return {};
 }
 
-Result<std::size_t> MemoryTree::read(Ino ino, ByteOffset offset, MutableBytes to, Wait wait) {
+Result<std::size_t> MemoryTree::read(Ino ino, ByteOffset offset, MutableBytes to, Wait wait, AccessTime atime) {
   std::lock_guard lock(mutex_);
   LSMFS_TRY(enter("read", wait));
   LSMFS_ASSIGN(Node * n, node(ino));
+  if (atime == AccessTime::now) n->attr.atime = Time::now();
   if (offset.v >= n->data.size()) return std::size_t{0};
   const std::size_t size = std::min<std::size_t>(to.size(), n->data.size() - offset.v);
   std::memcpy(to.data(), n->data.data() + offset.v, size);

@@ -118,7 +118,7 @@ TEST_F(Operations, AMappingReadsAndWritesTheFile) {
   ::close(fd);
   Attr attr;
   std::string stored(10'000, 0);
-  ASSERT_EQ(tree_.read(Ino{2}, ByteOffset{0}, {reinterpret_cast<std::byte*>(stored.data()), stored.size()}, Wait::yes)
+  ASSERT_EQ(tree_.read(Ino{2}, ByteOffset{0}, {reinterpret_cast<std::byte*>(stored.data()), stored.size()}, Wait::yes, AccessTime::stays)
                 .value(),
             10'000u);
   EXPECT_EQ(stored[0], 'm');
@@ -544,6 +544,25 @@ TEST_F(Operations, CountsOfLinksAreRightAfterEveryChange) {
   EXPECT_EQ(facts("y").st_nlink, 3u);
   ASSERT_EQ(::rmdir(path("y/x").c_str()), 0);
   EXPECT_EQ(facts("y").st_nlink, 2u);
+}
+
+TEST_F(Operations, AReaderWhoAsksForItLeavesNoAccessTime) {
+  ASSERT_EQ(write_file(path("f"), "read"), 0);
+  KernelCaches().drop();
+  const auto read_with = [&](int flags) {
+    char byte = 0;
+    const int fd = ::open(path("f").c_str(), O_RDONLY | O_CLOEXEC | flags);
+    EXPECT_EQ(::read(fd, &byte, 1), 1);
+    ::close(fd);
+    return facts("f").st_atim;
+  };
+  const timespec made = facts("f").st_atim;
+  const timespec quietly = read_with(O_NOATIME);
+  EXPECT_EQ(quietly.tv_sec, made.tv_sec);
+  EXPECT_EQ(quietly.tv_nsec, made.tv_nsec);
+  KernelCaches().drop();
+  const timespec read = read_with(0);
+  EXPECT_GT(std::pair(read.tv_sec, read.tv_nsec), std::pair(made.tv_sec, made.tv_nsec));
 }
 
 TEST_F(Operations, TimesOfADirectoryFollowItsChanges) {

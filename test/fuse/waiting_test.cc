@@ -190,11 +190,12 @@ TEST_F(Waiting, AReadThatOvertakesAnAsynchronousDirectWriteLeavesNoOldPagesBehin
 // Gives half of a directory and then fails.
 class HalfListed : public MemoryTree {
  public:
-  Result<void> readdir(Ino dir, std::uint64_t cookie, bool plus, const DirVisitor& visit, Wait wait) override {
+  Result<void> readdir(Ino dir, std::uint64_t cookie, bool plus, const DirVisitor& visit, Wait wait,
+                       AccessTime atime) override {
     int given = 0;
     LSMFS_TRY(MemoryTree::readdir(dir, cookie, plus, [&](const DirEntry& entry) {
       return given < 5 && visit(entry) && ++given > 0;
-    }, wait));
+    }, wait, atime));
     if (given == 5) return make_error(wait == Wait::no ? EAGAIN : EIO, "the rest");
     return {};
   }

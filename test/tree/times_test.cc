@@ -37,6 +37,22 @@ TEST(Times, NoatimeLeavesAccessTimesAlone) {
   EXPECT_EQ(h.attr(f).atime, before.atime);
 }
 
+TEST(Times, ReadsAndListingsThatAreNoAccessLeaveAccessTimesAlone) {
+  Harness h(ByteCount{kDeviceMin}, {.atime = AtimePolicy::strictatime, .sync_interval_ms = 0});
+  const Ino f = h.create(kRootIno, "f", "x");
+  const Time file = h.attr(f).atime, directory = h.attr(kRootIno).atime;
+  std::byte to[1];
+  const auto all = [](const DirEntry&) { return true; };
+  ASSERT_TRUE(h.tree().read(f, ByteOffset{0}, to, Wait::yes, AccessTime::stays));
+  ASSERT_TRUE(h.tree().readdir(kRootIno, 0, false, all, Wait::yes, AccessTime::stays));
+  EXPECT_EQ(h.attr(f).atime, file);
+  EXPECT_EQ(h.attr(kRootIno).atime, directory);
+  ASSERT_TRUE(h.tree().read(f, ByteOffset{0}, to, Wait::yes));
+  ASSERT_TRUE(h.tree().readdir(kRootIno, 0, false, all, Wait::yes));
+  EXPECT_GT(h.attr(f).atime, file);
+  EXPECT_GT(h.attr(kRootIno).atime, directory);
+}
+
 TEST(Times, AnAccessTimeIsNotLostWhenTheInodeIsForgotten) {
   Harness h;
   const Ino f = h.create(kRootIno, "f", "x");
