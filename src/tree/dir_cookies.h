@@ -30,9 +30,9 @@ class DirCookies {
   static constexpr std::uint64_t kEnd = 0x7fff'ffff'ffff'ffff;     // the cookie after the last entry
   static constexpr std::uint64_t kFull = kEnd - 1;                 // the same, but one entry follows that is none
   static constexpr std::uint64_t kLeast = std::uint64_t{1} << 62;  // those below are the caller's
-  static constexpr std::size_t kRecent = 512;
-  static constexpr std::size_t kRuns = 64;
-  static constexpr std::size_t kRemoved = 32768;
+  static constexpr std::size_t kRecent = 256;
+  static constexpr std::size_t kRuns = 16;
+  static constexpr std::size_t kRemoved = 8192;
 
   // What a walk is told apart by, besides the name it has reached.
   struct Walk {
