@@ -94,6 +94,9 @@ def facts(root, contents=True):
             path = os.path.join(place, name)
             info = os.lstat(path)
             entry = {"mode": oct(info.st_mode), "uid": info.st_uid, "gid": info.st_gid, "mtime": info.st_mtime_ns}
+            xattrs = {name: os.getxattr(path, name, follow_symlinks=False) for name in os.listxattr(path, follow_symlinks=False)}
+            if xattrs:
+                entry["xattrs"] = xattrs  # POSIX ACLs are among them
             if stat.S_ISREG(info.st_mode):
                 entry["size"] = info.st_size
                 entry["nlink"] = info.st_nlink
