@@ -51,6 +51,8 @@ Result<void> LsmTree::setxattr(Ino ino, std::string_view name, std::string_view 
   const Xattr* old = record.find_xattr(name);
   if (old && (flags & XATTR_CREATE)) return make_error(EEXIST, "");
   if (!old && (flags & XATTR_REPLACE)) return make_error(ENODATA, "");
+  // What is there already is not set again: no record is written, and the time of change stays.
+  if (old && old->row_size == 0 && old->value == value) return {};
   // What listxattr gives must fit into what it can give.
   if (!old && record.xattr_names_size() + name.size() + 1 > kXattrListMax) return make_error(ENOSPC, "");
   LSMFS_TRY(need_room(value.size() + kRecordRoom));

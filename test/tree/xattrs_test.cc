@@ -136,8 +136,14 @@ TEST_F(Xattrs, ChangeTheTimeOfChange) {
   const Time changed = h.attr(f).ctime;
   EXPECT_GT(changed, made);
   EXPECT_EQ(h.attr(f).mtime, made);
+  EXPECT_EQ(set(f, "user.x", "1"), 0) << "that is its value already";
+  EXPECT_EQ(set(f, "user.x", "1", XATTR_CREATE), EEXIST);
+  EXPECT_EQ(h.attr(f).ctime, changed) << "as on ext4";
+  ASSERT_EQ(set(f, "user.x", "2"), 0);
+  const Time other = h.attr(f).ctime;
+  EXPECT_GT(other, changed);
   ASSERT_EQ(remove(f, "user.x"), 0);
-  EXPECT_GT(h.attr(f).ctime, changed);
+  EXPECT_GT(h.attr(f).ctime, other);
 }
 
 }  // namespace
