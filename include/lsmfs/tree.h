@@ -78,6 +78,10 @@ struct NewInode {
   std::string_view symlink;        // symbolic links: the target, 1 to kSymlinkMax bytes
 };
 
+struct Owner {
+  std::uint32_t uid = 0, gid = 0;
+};
+
 // A name in a directory, as readdir gives it. `attr` is whole only when attributes were asked for;
 // otherwise only its ino and the type bits of its mode are set.
 struct DirEntry {
@@ -146,9 +150,9 @@ class Tree {
   virtual Result<void> unlink(Ino dir, std::string_view name, Wait wait) = 0;  // EISDIR
   virtual Result<void> rmdir(Ino dir, std::string_view name, Wait wait) = 0;   // ENOTDIR, ENOTEMPTY
   // flags: 0, RENAME_EXCHANGE, or any of RENAME_NOREPLACE and RENAME_WHITEOUT, of rename(2); else EINVAL.
-  // A whiteout is a character device 0:0 of mode 0, and root's.
+  // A whiteout is a character device 0:0 of mode 0, made by `whiteout_owner`.
   virtual Result<void> rename(Ino from_dir, std::string_view from, Ino to_dir, std::string_view to,
-                              unsigned flags, Wait wait) = 0;
+                              unsigned flags, Wait wait, Owner whiteout_owner = {}) = 0;
 
   // Calls `visit` for each entry from `cookie` on (0: the start), names in ascending byte order
   // with "." and ".." first, until it returns false: that entry is not counted as given.

@@ -186,8 +186,9 @@ void rmdir(fuse_req_t req, fuse_ino_t dir, const char* name) {
 
 void rename(fuse_req_t req, fuse_ino_t from_dir, const char* from, fuse_ino_t to_dir, const char* to, unsigned flags) {
   auto& tree = context_of(req).tree;
-  serve(req, [&tree, from_dir, to_dir, flags](Wait wait, std::string_view f, std::string_view t) -> Result<Done> {
-    LSMFS_TRY(tree.rename(Ino{from_dir}, f, Ino{to_dir}, t, flags, wait));
+  const Owner caller{fuse_req_ctx(req)->uid, fuse_req_ctx(req)->gid};
+  serve(req, [&tree, from_dir, to_dir, flags, caller](Wait wait, std::string_view f, std::string_view t) -> Result<Done> {
+    LSMFS_TRY(tree.rename(Ino{from_dir}, f, Ino{to_dir}, t, flags, wait, caller));
     return Done{};
   }, std::string_view(from), std::string_view(to));
 }

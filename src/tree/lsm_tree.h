@@ -59,7 +59,7 @@ class LsmTree final : public Tree {
   Result<void> unlink(Ino dir, std::string_view name, Wait wait) override;
   Result<void> rmdir(Ino dir, std::string_view name, Wait wait) override;
   Result<void> rename(Ino from_dir, std::string_view from, Ino to_dir, std::string_view to, unsigned flags,
-                      Wait wait) override;
+                      Wait wait, Owner whiteout_owner) override;
   Result<void> readdir(Ino dir, std::uint64_t cookie, bool plus, const DirVisitor& visit, Wait wait,
                        AccessTime atime) override;
   Result<std::size_t> read(Ino ino, ByteOffset offset, MutableBytes to, Wait wait, AccessTime atime) override;

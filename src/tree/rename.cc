@@ -15,7 +15,7 @@ constexpr std::uint64_t kMoveBlocksMax = 256 * KiB / kBlockSize;  // rows moved 
 }  // namespace
 
 Result<void> LsmTree::rename(Ino from_dir, std::string_view from, Ino to_dir, std::string_view to, unsigned flags,
-                             Wait wait) {
+                             Wait wait, Owner whiteout_owner) {
   if (flags & ~static_cast<unsigned>(RENAME_NOREPLACE | RENAME_EXCHANGE | RENAME_WHITEOUT)) return make_error(EINVAL, "");
   const bool exchange = flags & RENAME_EXCHANGE;
   if (exchange && flags != RENAME_EXCHANGE) return make_error(EINVAL, "");
@@ -44,7 +44,7 @@ Result<void> LsmTree::rename(Ino from_dir, std::string_view from, Ino to_dir, st
   }
 
   // What can fail comes first.
-  const NewInode whiteout{.mode = S_IFCHR, .rdev = 0};
+  const NewInode whiteout{.mode = S_IFCHR, .uid = whiteout_owner.uid, .gid = whiteout_owner.gid, .rdev = 0};
   Inherited inherited;
   if (flags & RENAME_WHITEOUT) {
     LSMFS_TRY(need_room(kRecordRoom));

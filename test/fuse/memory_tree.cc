@@ -246,7 +246,7 @@ Result<void> MemoryTree::rmdir(Ino dir, std::string_view name, Wait wait) {
 }
 
 Result<void> MemoryTree::rename(Ino from_dir, std::string_view from, Ino to_dir, std::string_view to, unsigned flags,
-                                Wait wait) {
+                                Wait wait, Owner) {
   std::lock_guard lock(mutex_);
   LSMFS_TRY(enter("rename", wait));
   LSMFS_ASSIGN(Node * fd, directory(from_dir));

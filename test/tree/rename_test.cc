@@ -98,7 +98,7 @@ TEST(Rename, LeavesAWhiteoutWhereItIsAskedTo) {
   h.create(kRootIno, "f", "data");
   const Ino d = h.mkdir(kRootIno, "d");
   EXPECT_EQ(code(h.tree().rename(kRootIno, "f", d, "g", RENAME_WHITEOUT | RENAME_EXCHANGE, Wait::yes)), EINVAL);
-  ASSERT_TRUE(h.tree().rename(kRootIno, "f", d, "g", RENAME_WHITEOUT, Wait::yes));
+  ASSERT_TRUE(h.tree().rename(kRootIno, "f", d, "g", RENAME_WHITEOUT, Wait::yes, {.uid = 7, .gid = 8}));
   ASSERT_TRUE(h.tree().rename(kRootIno, "d", kRootIno, "e", RENAME_WHITEOUT, Wait::yes));
   for (int round = 0; round < 2; ++round) {
     EXPECT_EQ(h.read_path("e/g"), "data");
@@ -108,6 +108,9 @@ TEST(Rename, LeavesAWhiteoutWhereItIsAskedTo) {
       EXPECT_EQ(whiteout.rdev, 0u);
       EXPECT_EQ(whiteout.nlink, 1u);
     }
+    EXPECT_EQ(h.attr(h.walk("f")).uid, 7u);
+    EXPECT_EQ(h.attr(h.walk("f")).gid, 8u);
+    EXPECT_EQ(h.attr(h.walk("d")).uid, 0u);
     EXPECT_EQ(h.list(kRootIno).size(), 3u);
     EXPECT_EQ(h.tree().counts().others, 2u);
     h.remount();
