@@ -103,12 +103,22 @@ Result<void> drop_privileges(fuse_req_t req, Ino ino, Wait wait) {
   return {};
 }
 
+Result<bool> is_root_or_owner(fuse_req_t req, Ino ino, Wait wait) {
+  LSMFS_ASSIGN(const Attr attr, context_of(req).tree.getattr(ino, wait));
+  return fuse_req_ctx(req)->uid == 0 || fuse_req_ctx(req)->uid == attr.uid;
+}
+
 void setattr(fuse_req_t req, fuse_ino_t ino, struct stat* values, int to_set, fuse_file_info*) {
   auto& tree = context_of(req).tree;
-  serve(req, [&tree, req, ino, change = to_change(*values, to_set), drop = context_of(req).drops_privileges](
-                 Wait wait) -> Result<Attributes> {
+  serve(req, [&tree, req, ino, change = to_change(*values, to_set), drop = context_of(req).drops_privileges,
+              nothing = to_set == 0](Wait wait) -> Result<Attributes> {
     AttrChange all = change;
-    if (drop && !all.mode) {
+    bool drops = drop && !all.mode;
+    // A change of nothing is chown(-1, -1), which anybody may call, or comes before a write, which drops by itself.
+    if (drops && nothing) {
+      LSMFS_ASSIGN(drops, is_root_or_owner(req, Ino{ino}, wait));
+    }
+    if (drops) {
       LSMFS_ASSIGN(all.mode, mode_without_privileges(req, Ino{ino}, wait));
     }
     LSMFS_ASSIGN(auto attr, tree.setattr(Ino{ino}, all, wait));

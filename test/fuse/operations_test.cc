@@ -500,6 +500,13 @@ TEST_F(Operations, WritingTruncatingAndGivingAwayClearSetUserId) {
   set();
   ASSERT_EQ(::chown(path("f").c_str(), 1, 1), 0);
   EXPECT_EQ(bits(), 0u) << "chown";
+  set();
+  EXPECT_EQ(as_user([&] { return result_of(::chown(path("f").c_str(), -1u, -1u)); }), 0);
+  EXPECT_EQ(bits(), 06000u) << "chown of nothing by somebody who does not own it";
+  ASSERT_EQ(::chown(path("f").c_str(), 65534, 65534), 0);
+  set();
+  EXPECT_EQ(as_user([&] { return result_of(::chown(path("f").c_str(), -1u, -1u)); }), 0);
+  EXPECT_EQ(bits(), 0u) << "chown of nothing by its owner";
 }
 
 TEST_F(Operations, TimesCanBeSetToTheNanosecondAndToNow) {
