@@ -76,7 +76,8 @@ def in_child(work, *arguments, user=None):
 class Volume:
     """A device or image with a file system, and the place where it is mounted."""
 
-    def __init__(self, folder, size, image, fs):
+    def __init__(self, folder, size, image, fs=FS, options=()):
+        """`options`: of mkfs."""
         self.folder = folder
         self.fs = fs
         self.point = os.path.join(folder, "mnt")
@@ -86,9 +87,9 @@ class Volume:
         loop.make_sparse(self.image, size)
         self.device = self.image if image and fs == "lsmfs" else loop.attach(self.image)
         if fs == "lsmfs":
-            self._must(LSMFS, "mkfs", self.device)
+            self._must(LSMFS, "mkfs", *options, self.device)
         else:
-            self._must("mkfs." + fs, "-q", self.device)
+            self._must("mkfs." + fs, "-q", *options, self.device)
 
     @staticmethod
     def _must(*command):
@@ -103,7 +104,7 @@ class Volume:
         if self.fs == "lsmfs":
             self._must(LSMFS, "mount", self.device, self.point, "--log", self.log, *more)
         else:
-            self._must("mount", "-t", self.fs, self.device, self.point)
+            self._must("mount", "-t", self.fs, self.device, self.point, *more)
         taken = time.monotonic() - begin
         if not os.path.ismount(self.point):
             raise AssertionError("mount succeeded, but nothing is mounted")
@@ -158,9 +159,9 @@ class MountCase(unittest.TestCase):
         self.volumes = []
         self.addCleanup(self._finish)
 
-    def volume(self, size=2 * GiB, image=False, fs=FS):
+    def volume(self, size=2 * GiB, image=False, **more):
         folder = self.work.sub(f"volume{len(self.volumes)}")
-        volume = Volume(folder, size, image, fs)
+        volume = Volume(folder, size, image, **more)
         self.volumes.append(volume)
         return volume
 
