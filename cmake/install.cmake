@@ -1,4 +1,4 @@
-# `cmake --install`: the program, its links under the names by which mount(8) and mkfs(8) look for it, and
+# `cmake --install`: the program, its links under the names by which mount(8), fsck(8) and mkfs(8) look for it, and
 # the rule for udev. mount(8) looks in /sbin only: for it the prefix has to be /usr.
 include(GNUInstallDirs)
 

@@ -122,6 +122,9 @@ class Store {
   virtual Result<void> sync() = 0;
   // Writes what is in memory to tables and waits for it (before unmounting: a fast next mount).
   virtual Result<void> flush() = 0;
+  // Reads all of a family's tables, indexes and filters included, and verifies every checksum. One line for each table
+  // that is damaged. `progress` hears of the bytes of each. Errors: EIO (a read failed).
+  virtual Result<std::vector<std::string>> verify(Family family, const std::function<void(ByteCount)>& progress = {}) = 0;
   // Rewrites [from, to) of a family so that erased rows give back their space.
   virtual Result<void> compact(Family family, std::string_view from, std::string_view to) = 0;
   // Volume::trim(). EROFS when the store is open for reading only.

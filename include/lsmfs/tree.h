@@ -22,6 +22,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lsmfs/base.h"
 #include "lsmfs/kv.h"
@@ -203,5 +204,23 @@ class Tree {
   virtual SpaceInfo space() const = 0;
   virtual TreeCounts counts() const = 0;
 };
+
+// What check_tree() found.
+struct CheckReport {
+  static constexpr std::size_t kLinesMax = 1000;
+  std::vector<std::string> problems;  // one line each, the first kLinesMax
+  std::uint64_t more_problems = 0;    // those that have no line any more
+  TreeCounts counts;                  // inodes that have a name
+  std::uint64_t unused = 0;           // removed files that were open at a crash, which Tree::open() erases
+  std::uint64_t block_rows = 0;       // rows of file data
+
+  bool clean() const { return problems.empty(); }
+};
+
+// Verifies the checksums of all tables in `store`; then reads every row of the tree and looks whether each is sound by
+// itself and all agree with each other. Changes nothing. Keeps some 150 bytes of memory for each inode. Must hold:
+// nobody changes the store meanwhile. `progress` hears, now and then, how many bytes of tables and then of rows have
+// been read. Errors: EIO (a read failed), ENOMEM; damage is no error but a problem.
+Result<CheckReport> check_tree(Store& store, const std::function<void(std::uint64_t bytes)>& progress = {});
 
 }  // namespace lsmfs

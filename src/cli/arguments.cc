@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "cli/messages.h"
+#include "cli/sizes.h"
 
 namespace lsmfs::cli {
 namespace {
@@ -22,6 +23,16 @@ constexpr const char* kMountFooter =
     "                           as for other file systems\n"
     "\nExit codes: 0 mounted, 1 wrong arguments or no permission, 2 system error, 32 mounting failed.";
 
+// The arguments, the last first, as CLI11 wants them. -C of fsck may come without a number.
+std::vector<std::string> words(int argc, char** argv) {
+  std::vector<std::string> words;
+  for (int i = argc - 1; i > 0; --i) {
+    const bool number_follows = !words.empty() && parse_number(words.back(), 65535);
+    words.emplace_back(std::string_view(argv[i]) == "-C" && !number_follows ? "-C0" : argv[i]);
+  }
+  return words;
+}
+
 }  // namespace
 
 void take(CLI::App& app, MkfsArguments& arguments) {
@@ -40,17 +51,30 @@ void take(CLI::App& app, MountArguments& arguments) {
   app.footer(kMountFooter);
 }
 
+void take(CLI::App& app, FsckArguments& arguments) {
+  ignore(app, "-n", "change nothing (which it never does)");
+  app.add_flag("-a,-p,-y", arguments.repair, "repair (which it cannot yet)");
+  ignore(app, "-f", "check also what seems clean (which it always does)");
+  app.add_flag("-v", arguments.verbose, "say more");
+  ignore(app, "-V,-t", "ignored");
+  app.add_option("-C", arguments.progress, "write progress to this descriptor; 0: to the terminal");
+  app.add_option("path", arguments.path, "block device or image file, or LABEL=... or UUID=...")->required();
+  app.footer("Exit codes: 0 clean, 4 problems found, 8 it could not be checked, 16 wrong arguments.");
+}
+
 void take(CLI::App& app, InfoArguments& arguments) {
   app.add_flag("--json", arguments.json, "as JSON");
   app.add_flag("--udev", arguments.udev, "as properties of udev, from the superblock alone")->excludes("--json");
   app.add_option("path", arguments.path, "device, image, or a directory in a mount")->required();
 }
 
+void ignore(CLI::App& app, const std::string& flags, const std::string& why) { app.add_flag(flags, why); }
+
 std::optional<int> parse(CLI::App& app, int argc, char** argv, int usage) {
   app.set_version_flag("--version", "lsmfs " LSMFS_VERSION);
   app.option_defaults()->always_capture_default(false);
   try {
-    app.parse(argc, argv);
+    app.parse(words(argc, argv));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     std::string command = app.get_name();

@@ -10,7 +10,11 @@ namespace lsmfs::cli {
 
 void take(CLI::App& app, MkfsArguments& arguments);
 void take(CLI::App& app, MountArguments& arguments);
+void take(CLI::App& app, FsckArguments& arguments);
 void take(CLI::App& app, InfoArguments& arguments);
+
+// Options that change nothing here.
+void ignore(CLI::App& app, const std::string& flags, const std::string& why);
 
 // nullopt: go on. Else --help or --version were asked for and given, or the arguments are wrong, which has
 // been said: the exit code, which is `usage` then.

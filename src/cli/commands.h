@@ -2,6 +2,7 @@
 // wrong as one line on stderr, and gives the exit code.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,14 @@ struct MountArguments {
 int mount(const MountArguments& arguments);
 
 int umount(const std::string& directory);
+
+struct FsckArguments {
+  std::string path;             // device or image
+  bool repair = false;          // asked for, which nothing does yet
+  bool verbose = false;
+  std::optional<int> progress;  // a descriptor for lines of progress, or 0
+};
+int fsck(const FsckArguments& arguments);
 
 struct InfoArguments {
   std::string path;  // device, image, or any file or directory in a mount

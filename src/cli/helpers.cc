@@ -9,8 +9,6 @@
 namespace lsmfs::cli {
 namespace {
 
-// Options that change nothing here.
-void ignore(CLI::App& app, const std::string& flags, const std::string& why) { app.add_flag(flags, why); }
 void ignore_value(CLI::App& app, const std::string& option, const std::string& why) {
   app.add_option_function<std::string>(option, [](const std::string&) {}, why);
 }
@@ -45,6 +43,15 @@ int mkfs_helper(const std::string& name, int argc, char** argv) {
   return mkfs(arguments);
 }
 
+// fsck.lsmfs [-apynfvVt] [-C[FD]] DEVICE
+int fsck_helper(const std::string& name, int argc, char** argv) {
+  CLI::App app{"Checks an lsmfs for fsck(8)", name};
+  FsckArguments arguments;
+  take(app, arguments);
+  if (const auto code = parse(app, argc, argv, kFsckUsage)) return *code;
+  return fsck(arguments);
+}
+
 }  // namespace
 
 std::optional<int> run_as_helper(int argc, char** argv) {
@@ -57,6 +64,7 @@ std::optional<int> run_as_helper(int argc, char** argv) {
   if (type != ".lsmfs" && type != ".fuse.lsmfs" && type != ".fuseblk.lsmfs") return std::nullopt;
   const std::string_view tool = name.substr(0, dot);
   if (tool == "mount") return mount_helper(std::string(name), argc, argv);
+  if (tool == "fsck") return fsck_helper(std::string(name), argc, argv);
   if (tool == "mkfs") return mkfs_helper(std::string(name), argc, argv);
   return std::nullopt;
 }

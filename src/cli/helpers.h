@@ -1,5 +1,5 @@
-// The program under the names by which the tools of util-linux call it for a type of file system: mount(8)
-// and mkfs(8) run mount.TYPE and so on, with arguments of their own making.
+// The program under the names by which the tools of util-linux call it for a type of file system: mount(8),
+// fsck(8) and mkfs(8) run mount.TYPE and so on, with arguments of their own making.
 #pragma once
 
 #include <optional>

@@ -1,3 +1,5 @@
+#include <string_view>
+
 #include "cli/arguments.h"
 #include "cli/exit_codes.h"
 #include "cli/helpers.h"
@@ -21,6 +23,9 @@ int run(int argc, char** argv) {
   std::string umount_directory;
   CLI::App* umount_command = app.add_subcommand("umount", "Unmount; returns when all is on disk");
   umount_command->add_option("directory", umount_directory, "where it is mounted")->required();
+  FsckArguments fsck_arguments;
+  CLI::App* fsck_command = app.add_subcommand("fsck", "Look whether all of a file system is sound; it only reads");
+  take(*fsck_command, fsck_arguments);
   InfoArguments info_arguments;
   CLI::App* info_command = app.add_subcommand("info", "Print facts: label, sizes, compression, files, levels");
   take(*info_command, info_arguments);
@@ -29,10 +34,12 @@ int run(int argc, char** argv) {
   CLI::App* trim_command = app.add_subcommand("trim", "Discard free space, as fstrim does; prints how much");
   trim_command->add_option("directory", trim_path, "where it is mounted")->required();
 
-  if (const auto code = parse(app, argc, argv, kUsage)) return *code;
+  const bool is_fsck = argc > 1 && std::string_view(argv[1]) == "fsck";
+  if (const auto code = parse(app, argc, argv, is_fsck ? kFsckUsage : kUsage)) return *code;
   if (*mkfs_command) return mkfs(mkfs_arguments);
   if (*mount_command) return mount(mount_arguments);
   if (*umount_command) return umount(umount_directory);
+  if (*fsck_command) return fsck(fsck_arguments);
   if (*trim_command) return trim(trim_path);
   return info(info_arguments);
 }

@@ -18,6 +18,7 @@
 #include "kv/notice_logger.h"
 #include "kv/options.h"
 #include "kv/status.h"
+#include "kv/verify.h"
 
 namespace lsmfs {
 
@@ -227,6 +228,10 @@ Result<void> RocksStore::flush() {
   LSMFS_TRY(check());
   space_.refresh();
   return kv::to_result(status, "flush");
+}
+
+Result<std::vector<std::string>> RocksStore::verify(Family family, const std::function<void(ByteCount)>& progress) {
+  return kv::damaged_tables(*db_, handle(family), fail_stop_, progress);
 }
 
 Result<void> RocksStore::compact(Family family, std::string_view from, std::string_view to) {

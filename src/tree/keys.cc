@@ -2,6 +2,8 @@
 
 #include <bit>
 
+#include "lsmfs/tree.h"
+
 namespace lsmfs::keys {
 
 std::string child_home(std::string_view parent_home, std::string_view name, Ino ino) {
@@ -79,6 +81,86 @@ std::optional<std::uint64_t> block_index(std::string_view key, std::size_t home_
   if (key.size() != home_size + 8) return std::nullopt;
   Reader reader(key.substr(home_size));
   return reader.be64();
+}
+
+namespace {
+
+bool is_name(std::string_view name) {
+  return !name.empty() && name.size() <= kNameMax && name.find('\0') == name.npos && name.find('/') == name.npos;
+}
+
+struct Component {
+  std::string_view name;
+  Ino ino;
+  std::size_t size;  // in the key
+};
+
+// The component of `key` that begins at `at`. The first one may be a far home.
+std::optional<Component> parse_component(std::string_view key, std::size_t at) {
+  const std::string_view rest = key.substr(at);
+  const auto zero = rest.find('\0');
+  if (zero == rest.npos || zero + 1 >= rest.size()) return std::nullopt;
+  if (!is_name(rest.substr(0, zero)) && !(at == 0 && zero == 1 && rest.front() == '/')) return std::nullopt;
+  const std::size_t length = static_cast<std::uint8_t>(rest[zero + 1]);
+  const std::size_t size = zero + 2 + length;
+  if (length == 0 || length > 8 || size > rest.size() || rest[zero + 2] == 0) return std::nullopt;
+  Component component{rest.substr(0, zero), Ino{}, size};
+  for (std::size_t i = zero + 2; i < size; ++i) component.ino.v = component.ino.v << 8 | static_cast<std::uint8_t>(rest[i]);
+  return component;
+}
+
+}  // namespace
+
+std::optional<NamesKey> parse_names(std::string_view key) {
+  NamesKey parsed{NamesKey::Kind::entry, {}, kRootIno, {}};
+  std::size_t at = 0;
+  while (at < key.size() && key[at] != '\0') {
+    const auto component = parse_component(key, at);
+    if (!component) return std::nullopt;
+    parsed.ino = component->ino;
+    at += component->size;
+  }
+  if (at == key.size()) return std::nullopt;
+  parsed.home = key.substr(0, at);
+  parsed.name = key.substr(at + 1);
+  if (parsed.name.empty()) {
+    parsed.kind = NamesKey::Kind::root;
+    return parsed.home.empty() ? std::optional(parsed) : std::nullopt;
+  }
+  if (parsed.name.front() == '\0') {
+    parsed.kind = NamesKey::Kind::xattr;
+    parsed.name.remove_prefix(1);
+    const bool valid = !parsed.name.empty() && parsed.name.size() <= kXattrNameMax && parsed.name.find('\0') == parsed.name.npos;
+    return valid ? std::optional(parsed) : std::nullopt;
+  }
+  return is_name(parsed.name) ? std::optional(parsed) : std::nullopt;
+}
+
+std::optional<BlocksKey> parse_block(std::string_view key) {
+  constexpr std::size_t kIndex = 8;  // shorter than any component with an index behind it
+  BlocksKey parsed{{}, Ino{}, BlockIndex{}};
+  std::size_t at = 0;
+  while (key.size() - at > kIndex) {
+    const auto component = parse_component(key, at);
+    if (!component) return std::nullopt;
+    parsed.ino = component->ino;
+    at += component->size;
+  }
+  if (at == 0 || key.size() - at != kIndex) return std::nullopt;
+  parsed.home = key.substr(0, at);
+  parsed.index = BlockIndex{Reader(key.substr(at)).be64()};
+  return parsed;
+}
+
+std::string path_of(std::string_view home) {
+  std::string path;
+  std::size_t at = 0;
+  while (const auto component = parse_component(home, at)) {
+    if (!path.empty()) path += '/';
+    path += component->name == "/" ? "..." : component->name;
+    at += component->size;
+  }
+  return path;
 }
 
 }  // namespace lsmfs::keys

@@ -51,4 +51,26 @@ std::string block(std::string_view home, BlockIndex index);
 std::optional<std::uint64_t> block_index(std::string_view key, std::size_t home_size);
 inline std::string blocks_end(std::string_view home) { return block(home, BlockIndex{~std::uint64_t{0}}); }
 
+// ---- reading keys. nullopt: no key of this grammar. The views point into the key.
+
+// A key of family names outside of the rows that start with '/'.
+struct NamesKey {
+  enum class Kind : std::uint8_t { root, entry, xattr } kind;
+  std::string_view home;  // of the directory, or of the inode with the attribute
+  Ino ino;                // in that home's last component; the root's for an empty home
+  std::string_view name;  // of the entry or the attribute; empty for the root's own record
+};
+std::optional<NamesKey> parse_names(std::string_view key);
+
+struct BlocksKey {
+  std::string_view home;
+  Ino ino;
+  BlockIndex index;
+};
+std::optional<BlocksKey> parse_block(std::string_view key);
+
+// The names in a home, as far as it follows the grammar, with slashes between them: the path as it was when the inode
+// got this home, or "..." and the end of it.
+std::string path_of(std::string_view home);
+
 }  // namespace lsmfs::keys

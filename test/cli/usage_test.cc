@@ -9,7 +9,7 @@ class Usage : public Folder {};
 
 TEST_F(Usage, EveryCommandHasHelp) {
   EXPECT_NE(accepted({"--help"}).find("mount"), std::string::npos);
-  for (const char* command : {"mkfs", "mount", "umount", "info", "trim"}) {
+  for (const char* command : {"mkfs", "mount", "umount", "fsck", "info", "trim"}) {
     const std::string text = accepted({command, "--help"});
     EXPECT_NE(text.find("Usage"), std::string::npos) << command;
     EXPECT_NE(text.find("--help"), std::string::npos) << command;

@@ -51,6 +51,9 @@ class HeldStore final : public Store {
   }
   Result<void> sync() override { return store_.sync(); }
   Result<void> flush() override { return store_.flush(); }
+  Result<std::vector<std::string>> verify(Family family, const std::function<void(ByteCount)>& progress) override {
+    return store_.verify(family, progress);
+  }
   Result<void> compact(Family family, std::string_view from, std::string_view to) override {
     return store_.compact(family, from, to);
   }

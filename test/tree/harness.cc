@@ -129,4 +129,10 @@ std::uint64_t Harness::rows(Family family, std::string_view prefix) {
   return n;
 }
 
+std::string Harness::check() {
+  must(tree_->sync(), "sync");
+  const CheckReport report = must(check_tree(*store_), "check");
+  return report.clean() ? "" : report.problems.front();
+}
+
 }  // namespace lsmfs::test

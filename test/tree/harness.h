@@ -29,6 +29,7 @@ class Harness {
   void remount() { unmount(); mount(); }
   void crash();        // drops everything that was not synced and mounts again
 
+  Device& device() { return *device_; }
   Tree& tree() { return *tree_; }
   Store& store() { return *store_; }
   TreeOptions options;
@@ -44,6 +45,7 @@ class Harness {
   Attr attr(Ino ino);
   std::vector<std::string> list(Ino dir, std::size_t at_a_time = 1000);  // without the dots
   std::uint64_t rows(Family family, std::string_view prefix = {});
+  std::string check();                   // the first problem that check_tree() finds, empty: none
 
  private:
   std::unique_ptr<Device> device_;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "lsmfs/tree.h"
+
 namespace lsmfs {
 namespace {
 
@@ -53,6 +55,50 @@ TEST(Keys, WhatIsTooDeepLiesByItself) {
   const std::string first = keys::entries_begin(keys::far_home(Ino{0xffff})), end = keys::entries_end(keys::far_home(Ino{0xffff}));
   EXPECT_GT(first, keys::entries_end(keys::far_home(Ino{0xfffe})));
   for (const auto prefix : {keys::kLinkedPrefix, keys::kOrphanPrefix, keys::kState}) EXPECT_LT(end, prefix);
+}
+
+TEST(Keys, AreReadAsTheyAreWritten) {
+  using Kind = keys::NamesKey::Kind;
+  const std::string dir = keys::child_home(keys::child_home("", "a", Ino{2}), "\x01.c", Ino{0x1234567890abcdef});
+  for (const std::string& home : {std::string(), dir, keys::child_home("", std::string(255, 'n'), Ino{255})}) {
+    const std::string entry_key = keys::entry(home, "name"), xattr_key = keys::xattr(home, "user.a/b");
+    const auto entry = keys::parse_names(entry_key);
+    ASSERT_TRUE(entry && entry->kind == Kind::entry);
+    EXPECT_EQ(entry->home, home);
+    EXPECT_EQ(entry->name, "name");
+    const auto xattr = keys::parse_names(xattr_key);
+    ASSERT_TRUE(xattr && xattr->kind == Kind::xattr);
+    EXPECT_EQ(xattr->home, home);
+    EXPECT_EQ(xattr->name, "user.a/b");
+    if (home.empty()) {
+      EXPECT_EQ(entry->ino, kRootIno);
+      continue;
+    }
+    for (const std::uint64_t index : {std::uint64_t{0}, std::uint64_t{0x6100010261000102}, ~std::uint64_t{0}}) {
+      const std::string key = keys::block(home, BlockIndex{index});
+      const auto block = keys::parse_block(key);
+      ASSERT_TRUE(block);
+      EXPECT_EQ(block->home, home);
+      EXPECT_EQ(block->ino, entry->ino);
+      EXPECT_EQ(block->index, BlockIndex{index});
+    }
+  }
+  EXPECT_EQ(keys::parse_names(keys::kRoot)->kind, Kind::root);
+  EXPECT_EQ(keys::parse_names(keys::entry(dir, "x"))->ino, Ino{0x1234567890abcdef});
+  EXPECT_EQ(keys::path_of(dir), "a/\x01.c");
+  EXPECT_EQ(keys::path_of(""), "");
+}
+
+TEST(Keys, OfNoGrammarAreNotRead) {
+  const std::string dir = keys::child_home("", "d", Ino{2});
+  for (const std::string& bad : {""s, dir, dir + '\0', dir + "\0\0"s, dir + "\0a/b"s, dir + "\0a\0b"s, "d\0"s, "d\0\0\0x"s, "d\0\x09" + std::string(9, 'x') + "\0x"s,
+                                 "d\0\x02\0\x01\0x"s, "a/b\0\x01\x02\0x"s, std::string(256, 'n') + "\0\x01\x02\0x"s, dir + '\0' + std::string(256, 'n'),
+                                 "\0\0"s}) {
+    EXPECT_FALSE(keys::parse_names(bad)) << testing::PrintToString(bad);
+  }
+  for (const std::string& bad : {""s, std::string(8, '\0'), dir, dir + std::string(7, 'x'), dir + std::string(9, 'x'), "d\0\x02\0\x01" + std::string(8, 'x')}) {
+    EXPECT_FALSE(keys::parse_block(bad)) << testing::PrintToString(bad);
+  }
 }
 
 }  // namespace

@@ -53,6 +53,9 @@ class CountingStore final : public Store {
   Result<void> commit(Batch&, Wait) override { return {}; }
   Result<void> sync() override { return {}; }
   Result<void> flush() override { return {}; }
+  Result<std::vector<std::string>> verify(Family, const std::function<void(ByteCount)>&) override {
+    return std::vector<std::string>();
+  }
   Result<void> compact(Family, std::string_view, std::string_view) override { return {}; }
   Result<ByteCount> trim(const TrimRange&, const Stop&) override { return ByteCount{}; }
   Result<void> set_read_only(bool) override { return {}; }

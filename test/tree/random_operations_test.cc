@@ -326,6 +326,7 @@ class Driver {
     auto it = std::find_if(history_.rbegin(), history_.rend(), [&](const Moment& m) { return m.dump == now; });
     ASSERT_TRUE(it != history_.rend()) << "after a crash the tree is at no moment since the last sync:\n"
                                        << now << "the last moment was:\n" << history_.back().dump;
+    ASSERT_EQ(harness_.check(), "") << "after a crash";
     model_.root = it->root;
     look_up_again();
     synced();
@@ -358,6 +359,7 @@ class Driver {
 
   // Says the first line that differs: the whole is long.
   void compare(const char* when) {
+    ASSERT_EQ(harness_.check(), "") << when;
     std::istringstream tree(dump(harness_.tree())), model(model_.dump());
     std::string got, expected;
     while (bool(std::getline(tree, got)) | bool(std::getline(model, expected))) {

@@ -1,0 +1,32 @@
+#include "kv/verify.h"
+
+#include <rocksdb/sst_file_reader.h>
+
+#include "kv/options.h"
+
+namespace lsmfs::kv {
+
+Result<std::vector<std::string>> damaged_tables(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* family,
+                                                const FailStop& fail_stop,
+                                                const std::function<void(ByteCount)>& progress) {
+  rocksdb::Options options = db.GetOptions(family);
+  options.info_log = nullptr;  // it wonders about tables that are opened without their database
+  const rocksdb::ReadOptions read = cursor_options({.readahead = ByteCount{2 * MiB}, .fill_cache = false});
+  rocksdb::ColumnFamilyMetaData facts;
+  db.GetColumnFamilyMetaData(family, &facts);
+  std::vector<std::string> damaged;
+  for (const auto& level : facts.levels) {
+    for (const auto& table : level.files) {
+      const std::uint64_t read_failures = fail_stop.read_failures();
+      rocksdb::SstFileReader reader(options);
+      rocksdb::Status status = reader.Open(table.db_path + table.name);
+      if (status.ok()) status = reader.VerifyChecksum(read);
+      if (read_failures != fail_stop.read_failures()) return make_error(EIO, "verify: a read of the device failed");
+      if (progress) progress(ByteCount{table.size});
+      if (!status.ok()) damaged.push_back("table " + table.name.substr(1) + ": " + status.ToString());
+    }
+  }
+  return damaged;
+}
+
+}  // namespace lsmfs::kv

@@ -1,0 +1,184 @@
+#include "tree/check.h"
+
+namespace lsmfs {
+namespace {
+
+constexpr ByteCount kReadahead{2 * MiB};
+constexpr std::uint64_t kRowsBetweenWords = 4096;  // of progress
+
+std::string place_of(Family family, std::string_view key) {
+  if (key.empty()) return "the beginning";
+  if (family == Family::names) {
+    const auto parsed = keys::parse_names(key);
+    return "somewhere after " + (parsed ? path_in(parsed->home, parsed->name) : "row " + hex(key));
+  }
+  const auto parsed = keys::parse_block(key);
+  return "somewhere after " +
+         (parsed ? fmt::format("byte {} of {}", parsed->index.v * kBlockSize, path_in(parsed->home)) : "row " + hex(key));
+}
+
+}  // namespace
+
+Result<CheckReport> Checker::run() {
+  LSMFS_TRY(verify(Family::names));
+  LSMFS_TRY(verify(Family::blocks));
+  LSMFS_ASSIGN(const bool names_whole, scan(Family::names, [this](auto key, auto value) { take_name(key, value); }));
+  end_directory();
+  // What was not read would be missing everywhere.
+  if (names_whole) check_agreement();
+  LSMFS_ASSIGN(const bool blocks_whole, scan(Family::blocks, [this, names_whole](auto key, auto value) {
+    ++report_.block_rows;
+    if (names_whole) take_block(key, value);
+  }));
+  if (names_whole && blocks_whole) {
+    end_file();
+    check_all_files_have_their_blocks();
+  }
+  return std::move(report_);
+}
+
+Result<void> Checker::verify(Family family) {
+  LSMFS_ASSIGN(const auto damaged, store_.verify(family, [this](ByteCount table) {
+    bytes_ += table.v;
+    if (progress_) progress_(bytes_);
+  }));
+  for (const auto& line : damaged) problem("{}", line);
+  return {};
+}
+
+template <class Take>
+Result<bool> Checker::scan(Family family, Take take) {
+  auto cursor = store_.cursor(family, {.lower = {}, .upper = {}, .readahead = kReadahead, .fill_cache = false});
+  std::uint64_t rows = 0;
+  std::string last;
+  for (cursor->seek(""); cursor->valid(); cursor->next()) {
+    last = cursor->key();
+    take(cursor->key(), cursor->value());
+    bytes_ += last.size() + cursor->value().size();
+    if (progress_ && ++rows % kRowsBetweenWords == 0) progress_(bytes_);
+  }
+  const auto ended = cursor->status();
+  if (ended) return true;
+  if (ended.error().code != EUCLEAN) return ended.error();
+  problem("{} from {} on cannot be read, and nothing there was checked: {}",
+          family == Family::names ? "names and attributes" : "file data", place_of(family, last), ended.error().context);
+  return false;
+}
+
+// ---- what the rows say together
+
+void Checker::check_agreement() {
+  if (!state_seen_) problem("the row of the tree's state is missing");
+  if (!inodes_.contains(kRootIno)) problem("inode {}: the root directory's record is missing", kRootIno.v);
+  join_directories();
+  join_links();
+  for (const auto& [ino, found] : inodes_) {
+    if (state_ && ino >= state_->next_ino) {
+      problem("inode {}: its number is not below {}, the next to be given", ino.v, state_->next_ino.v);
+    }
+    if (found.is_directory()) check_directory(ino, found);
+  }
+  check_xattrs();
+  for (auto& [ino, found] : inodes_) {
+    if (found.is_directory() && !reached(found)) problem("inode {}: is a directory that cannot be reached from the root", ino.v);
+  }
+  check_counts();
+}
+
+void Checker::join_directories() {
+  for (const Directory& directory : directories_) {
+    const auto at = inodes_.find(directory.ino);
+    if (at == inodes_.end() || !at->second.is_directory() || at->second.home != checksum(directory.home)) {
+      problem("{}: {} entries of a directory that does not exist (inode {})", path_in(directory.home), directory.entries,
+              directory.ino.v);
+      continue;
+    }
+    at->second.entries = directory.entries;
+    at->second.subdirectories = directory.subdirectories;
+  }
+}
+
+void Checker::check_directory(Ino ino, const Found& found) {
+  if (found.entries != found.size) {
+    problem("inode {}: is a directory of {} entries that says it has {}", ino.v, found.entries, found.size);
+  }
+  const std::uint64_t names = found.place == Found::Place::orphan ? 0 : 2 + found.subdirectories;
+  if (found.nlink != names) {
+    problem("inode {}: is a directory with a link count of {} instead of {}", ino.v, found.nlink, names);
+  }
+}
+
+void Checker::join_links() {
+  for (const auto& [ino, names] : links_) {
+    const auto at = inodes_.find(ino);
+    if (at == inodes_.end() || at->second.place != Found::Place::linked) {
+      problem("inode {}: has {} names that link to a record that does not exist", ino.v, names);
+      continue;
+    }
+    at->second.names = names;
+    if ((at->second.mode & S_IFMT) != link_types_[ino]) problem("inode {}: a name says another type than its record", ino.v);
+  }
+  for (const auto& [ino, found] : inodes_) {
+    if (found.place == Found::Place::linked && found.nlink != found.names) {
+      problem("inode {}: has {} names, but a link count of {}", ino.v, found.names, found.nlink);
+    }
+  }
+}
+
+void Checker::check_xattrs() {
+  for (auto& [ino, wanted] : xattrs_) {
+    XattrRows& rows = xattr_rows_[ino];  // in the order of names, as in the record
+    if (rows != wanted || xattr_homes_[ino] != inodes_[ino].home) {
+      problem("inode {}: its extended attributes are not those that its record names", ino.v);
+    }
+    rows.clear();
+  }
+  for (const auto& [ino, rows] : xattr_rows_) {
+    if (!rows.empty()) problem("inode {}: {} extended attributes belong to no record", ino.v, rows.size());
+  }
+}
+
+// Whether a directory's parents lead to the root, and not back to itself. Where one is missing, its entries have been
+// reported.
+bool Checker::reached(Found& found) {
+  using enum Found::Reach;
+  std::vector<Found*> asked_now;
+  Found::Reach answer = yes;
+  for (Found* at = &found; at->place == Found::Place::named;) {
+    if (at->reach != unknown) {
+      answer = at->reach == yes ? yes : no;
+      break;
+    }
+    at->reach = asked;
+    asked_now.push_back(at);
+    const auto parent = inodes_.find(at->parent);
+    if (parent == inodes_.end()) break;
+    at = &parent->second;
+  }
+  for (Found* one : asked_now) one->reach = answer;
+  return answer == yes;
+}
+
+void Checker::check_counts() {
+  if (!state_) return;
+  const TreeCounts &said = state_->counts, &found = report_.counts;
+  const auto compare = [&](std::uint64_t a, std::uint64_t b, const char* what) {
+    if (a != b) problem("the tree's state counts {} {}, and there are {}", a, what, b);
+  };
+  compare(said.regular, found.regular, "files");
+  compare(said.directories, found.directories, "directories");
+  compare(said.symlinks, found.symlinks, "symbolic links");
+  compare(said.others, found.others, "devices, pipes and sockets");
+}
+
+void Checker::check_all_files_have_their_blocks() {
+  for (const auto& [ino, found] : inodes_) {
+    if (found.blocks > 0 && !found.blocks_seen) problem("inode {}: has no rows of data and says it has {}", ino.v, found.blocks);
+  }
+}
+
+Result<CheckReport> check_tree(Store& store, const std::function<void(std::uint64_t)>& progress) {
+  return Checker(store, progress).run();
+}
+
+}  // namespace lsmfs

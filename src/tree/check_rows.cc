@@ -1,0 +1,181 @@
+// What one row says to check_tree(), and what is wrong with it by itself.
+#include <algorithm>
+
+#include "tree/check.h"
+
+namespace lsmfs {
+namespace {
+
+using std::string_view_literals::operator""sv;
+
+// For a terminal and one line, whatever bytes a name has.
+std::string printable(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<std::uint8_t>(c);
+    if (byte < 0x20 || byte == 0x7f || byte == '\\') {
+      out += fmt::format("\\x{:02x}", byte);
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string path_in(std::string_view home, std::string_view name) {
+  std::string path = keys::path_of(home);
+  if (!name.empty()) path.append("/").append(name);
+  return printable(path.starts_with('/') ? path : "/" + path);
+}
+
+std::string hex(std::string_view bytes) {
+  std::string out;
+  for (const char c : bytes.substr(0, 64)) out += fmt::format("{:02x}", static_cast<std::uint8_t>(c));
+  return out + (bytes.size() > 64 ? "..." : "");
+}
+
+// ---- family names
+
+void Checker::take_name(std::string_view key, std::string_view value) {
+  const bool far_home = key.starts_with("/\0"sv);
+  if (key.starts_with('/') && !far_home) return take_numbered(key, value);
+  const auto parsed = keys::parse_names(key);
+  if (!parsed) return problem("a row of names has the malformed key {}", hex(key));
+  switch (parsed->kind) {
+    case keys::NamesKey::Kind::root:
+      return take_root(value);
+    case keys::NamesKey::Kind::xattr:
+      xattr_rows_[parsed->ino].emplace_back(parsed->name, value.size());
+      xattr_homes_[parsed->ino] = checksum(parsed->home);
+      return;
+    case keys::NamesKey::Kind::entry:
+      return take_entry(*parsed, value);
+  }
+}
+
+void Checker::take_numbered(std::string_view key, std::string_view value) {
+  if (key == keys::kState) {
+    state_ = decode_state(value);
+    state_seen_ = true;
+    if (!state_) problem("the row of the tree's state is damaged");
+    return;
+  }
+  const bool linked = key.starts_with(keys::kLinkedPrefix);
+  if (key.size() != keys::kLinkedPrefix.size() + 8 || (!linked && !key.starts_with(keys::kOrphanPrefix))) {
+    return problem("a row of names has the unknown key {}", hex(key));
+  }
+  const Ino ino{Reader(key.substr(keys::kLinkedPrefix.size())).be64()};
+  const auto record = decode_record(value);
+  if (!record || record->ino != ino || record->home.empty()) {
+    return problem("inode {}: its record is damaged", ino.v);
+  }
+  if (linked && record->is_directory()) problem("inode {}: is a directory with the record of a file of several names", ino.v);
+  if (!linked && record->nlink != 0) problem("inode {}: has no name, but a link count of {}", ino.v, record->nlink);
+  add(*record, linked ? Found::Place::linked : Found::Place::orphan, record->home);
+}
+
+void Checker::take_root(std::string_view value) {
+  const auto record = decode_record(value);
+  if (!record || record->ino != kRootIno || !record->is_directory() || !record->home.empty()) {
+    return problem("inode {}: the root directory's record is damaged", kRootIno.v);
+  }
+  add(*record, Found::Place::root, "");
+}
+
+void Checker::take_entry(const keys::NamesKey& key, std::string_view value) {
+  if (!directory_ || directory_->home != key.home) {
+    end_directory();
+    directory_ = Directory{std::string(key.home), key.ino};
+  }
+  ++directory_->entries;
+  const auto row = decode_entry(value);
+  if (!row) return problem("{}: its row is damaged", path_in(key.home, key.name));
+  if (const auto* link = std::get_if<Link>(&*row)) {
+    if (S_ISDIR(link->type)) problem("{}: is a second name of a directory", path_in(key.home, key.name));
+    auto [types, is_new] = link_types_.try_emplace(link->ino, link->type);
+    if (!is_new && types->second != link->type) {
+      problem("{}: says another type than another name of inode {}", path_in(key.home, key.name), link->ino.v);
+    }
+    ++links_[link->ino];
+    return;
+  }
+  const Record& record = std::get<Record>(*row);
+  if (record.is_directory()) ++directory_->subdirectories;
+  const std::string derived = keys::child_home(key.home, key.name, record.ino);
+  Found* found = add(record, Found::Place::named, record.home.empty() ? derived : record.home);
+  if (!found) return;
+  found->parent = key.ino;
+  if (!record.is_directory() && record.nlink != 1) {
+    problem("{} (inode {}): has one name, but a link count of {}", path_in(key.home, key.name), record.ino.v, record.nlink);
+  }
+}
+
+Checker::Found* Checker::add(const Record& record, Found::Place place, std::string_view home) {
+  auto [at, is_new] = inodes_.try_emplace(record.ino);
+  if (!is_new) {
+    problem("inode {}: has two records, one of them for {}", record.ino.v, path_in(home));
+    return nullptr;
+  }
+  Found& found = at->second;
+  found.place = place;
+  found.mode = record.mode;
+  found.nlink = record.nlink;
+  found.size = record.size;
+  found.blocks = record.blocks;
+  found.home = checksum(home);
+  if (place != Found::Place::root) {
+    // Whatever else is in it, a home ends in its inode's number.
+    const auto parsed = keys::parse_block(keys::block(home, BlockIndex{0}));
+    if (!parsed || parsed->ino != record.ino) problem("inode {}: its home is not one of its own", record.ino.v);
+  }
+  for (const Xattr& xattr : record.xattrs) {
+    if (xattr.row_size > 0) xattrs_[record.ino].emplace_back(xattr.name, xattr.row_size);
+  }
+  if (place == Found::Place::orphan) {
+    ++report_.unused;
+  } else {
+    TreeCounts& c = report_.counts;
+    ++(S_ISREG(record.mode) ? c.regular : S_ISDIR(record.mode) ? c.directories : S_ISLNK(record.mode) ? c.symlinks : c.others);
+  }
+  return &found;
+}
+
+void Checker::end_directory() {
+  if (directory_) directories_.push_back(std::move(*directory_));
+  directory_.reset();
+}
+
+// ---- family blocks
+
+void Checker::take_block(std::string_view key, std::string_view value) {
+  if (!file_ || key.size() != file_->home.size() + 8 || !key.starts_with(file_->home)) {
+    const auto parsed = keys::parse_block(key);
+    if (!parsed) return problem("a row of file data has the malformed key {}", hex(key));
+    end_file();
+    file_ = File{std::string(parsed->home), parsed->ino};
+    const auto at = inodes_.find(parsed->ino);
+    if (at != inodes_.end() && S_ISREG(at->second.mode) && at->second.home == checksum(parsed->home)) file_->found = &at->second;
+  }
+  ++file_->rows;
+  if (!file_->found) return;
+  const std::uint64_t index = *keys::block_index(key, file_->home.size()), size = file_->found->size;
+  const std::uint64_t room = index < block_count(size) ? std::min<std::uint64_t>(kBlockSize, size - index * kBlockSize) : 0;
+  if (value.size() > room || room == 0) ++file_->outside;
+}
+
+void Checker::end_file() {
+  if (!file_) return;
+  const File file = *std::exchange(file_, std::nullopt);
+  if (!file.found) return problem("{}: {} rows of data of a file that does not exist (inode {})", path_in(file.home), file.rows, file.ino.v);
+  file.found->blocks_seen = true;
+  if (file.rows != file.found->blocks) {
+    problem("{} (inode {}): has {} rows of data and says it has {}", path_in(file.home), file.ino.v, file.rows, file.found->blocks);
+  }
+  if (file.outside > 0) {
+    problem("{} (inode {}): {} rows of data reach past its end", path_in(file.home), file.ino.v, file.outside);
+  }
+}
+
+}  // namespace lsmfs

@@ -1,0 +1,496 @@
+// check_tree(): every rule is broken once, on purpose, and must be found; sound trees must be clean.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <random>
+
+#include "tree/harness.h"
+#include "tree/keys.h"
+#include "tree/record.h"
+
+namespace lsmfs::test {
+namespace {
+
+class Check : public testing::Test {
+ protected:
+  Check() {
+    file_ = h_.create(kRootIno, "file", std::string(10'000, 'x'));
+    directory_ = h_.mkdir(kRootIno, "directory");
+    inner_ = h_.mkdir(directory_, "inner");
+    deep_ = h_.create(inner_, "deep", "data");
+    sparse_ = h_.create(directory_, "sparse");
+    h_.write(sparse_, 100 * kBlockSize, "far");
+    linked_ = h_.create(kRootIno, "one", "of several names");
+    must(h_.tree().link(linked_, directory_, "two", Wait::yes));
+    h_.make(kRootIno, "symlink", S_IFLNK | 0777, "target");
+    h_.make(kRootIno, "pipe", S_IFIFO | 0644);
+    attributed_ = h_.create(kRootIno, "attributed");
+    must(h_.tree().setxattr(attributed_, "user.large", std::string(5000, 'v'), 0, Wait::yes));
+    must(h_.tree().setxattr(attributed_, "user.small", "v", 0, Wait::yes));
+    must(h_.tree().setxattr(kRootIno, "user.of the root", std::string(300, 'v'), 0, Wait::yes));
+    h_.create(h_.mkdir(kRootIno, "before"), "inside", "data");
+    must(h_.tree().rename(kRootIno, "before", directory_, "after", 0, Wait::yes));
+    must(h_.tree().sync());
+  }
+
+  template <class T>
+  static void must(const Result<T>& result) { ASSERT_TRUE(result.has_value()) << result.error().message(); }
+
+  // ---- rows
+  std::string value(const std::string& key, Family family = Family::names) {
+    const auto found = h_.store().get(family, key, Wait::yes);
+    EXPECT_TRUE(found && *found) << "no such row";
+    return found && *found ? **found : std::string();
+  }
+  void put(const std::string& key, const std::string& row, Family family = Family::names) {
+    Batch batch;
+    batch.put(family, key, row);
+    must(h_.store().commit(batch, Wait::yes));
+  }
+  void erase(const std::string& key, Family family = Family::names) {
+    Batch batch;
+    batch.erase(family, key);
+    must(h_.store().commit(batch, Wait::yes));
+  }
+  void change(const std::string& key, const std::function<void(Record&)>& how) {
+    auto record = decode_record(value(key));
+    ASSERT_TRUE(record);
+    how(*record);
+    put(key, encode(*record));
+  }
+  void change_state(const std::function<void(State&)>& how) {
+    auto state = decode_state(value(std::string(keys::kState)));
+    ASSERT_TRUE(state);
+    how(*state);
+    put(std::string(keys::kState), encode(*state));
+  }
+  Ino next_ino() { return decode_state(value(std::string(keys::kState)))->next_ino; }
+  static Record regular(Ino ino) {
+    Record record;
+    record.ino = ino;
+    record.mode = S_IFREG | 0644;
+    record.nlink = 1;
+    return record;
+  }
+
+  // ---- verdicts
+  CheckReport check() {
+    auto report = check_tree(h_.store());
+    EXPECT_TRUE(report.has_value());
+    return report.has_value() ? std::move(*report) : CheckReport{};
+  }
+  // Exactly these problems, each line with all of its words.
+  void expect(const std::vector<std::vector<std::string>>& expected) {
+    const CheckReport report = check();
+    std::string all;
+    for (const auto& line : report.problems) {
+      EXPECT_EQ(line.find('\n'), std::string::npos);
+      all += line + "\n";
+    }
+    EXPECT_EQ(report.problems.size(), expected.size()) << all;
+    for (const auto& words : expected) {
+      EXPECT_TRUE(std::any_of(report.problems.begin(), report.problems.end(), [&](const std::string& line) {
+        return std::all_of(words.begin(), words.end(), [&](const auto& word) { return line.find(word) != std::string::npos; });
+      })) << testing::PrintToString(words) << " is not in\n" << all;
+    }
+    EXPECT_FALSE(report.clean());
+  }
+  static std::string inode(Ino ino) { return "inode " + std::to_string(ino.v); }
+
+  Harness h_;
+  Ino file_, directory_, inner_, deep_, sparse_, linked_, attributed_;
+  const std::string root_ = "";
+  std::string directory_home() { return keys::child_home(root_, "directory", directory_); }
+  std::string inner_home() { return keys::child_home(directory_home(), "inner", inner_); }
+  std::string file_home() { return keys::child_home(root_, "file", file_); }
+  std::string file_row() { return keys::entry(root_, "file"); }
+};
+
+TEST_F(Check, ASoundTreeIsCleanAndCounted) {
+  std::uint64_t heard = 0;
+  const auto report = check_tree(h_.store(), [&](std::uint64_t bytes) { heard = bytes; });
+  ASSERT_TRUE(report);
+  EXPECT_TRUE(report->clean()) << report->problems.front();
+  EXPECT_EQ(report->counts.regular, 6u);
+  EXPECT_EQ(report->counts.directories, 4u);
+  EXPECT_EQ(report->counts.symlinks, 1u);
+  EXPECT_EQ(report->counts.others, 1u);
+  EXPECT_EQ(report->block_rows, 7u);
+  EXPECT_EQ(report->unused, 0u);
+  h_.remount();
+  EXPECT_TRUE(check().clean());
+  Harness empty;
+  EXPECT_TRUE(check_tree(empty.store())->clean());
+}
+
+TEST_F(Check, ATreeOfAnyDepthIsClean) {
+  Ino deepest = kRootIno;
+  for (std::size_t length = 0; length <= keys::kPathHomeMax + 2000; length += 200) deepest = h_.mkdir(deepest, std::string(200, 'd'));
+  h_.create(deepest, "file", "data");
+  must(h_.tree().setxattr(deepest, "user.large", std::string(5000, 'v'), 0, Wait::yes));
+  must(h_.tree().sync());
+  EXPECT_TRUE(problems().empty());
+}
+
+TEST_F(Check, RemovedFilesThatAreInUseAreNoProblem) {
+  must(h_.tree().unlink(kRootIno, "file", Wait::yes));
+  must(h_.tree().unlink(kRootIno, "attributed", Wait::yes));
+  must(h_.tree().make_unnamed(directory_, {.mode = S_IFREG | 0600}, Wait::yes));
+  const auto unnamed = h_.tree().make_unnamed(directory_, {.mode = S_IFREG | 0600}, Wait::yes);
+  h_.write(unnamed->ino, 0, "data");
+  must(h_.tree().sync());
+  const CheckReport report = check();
+  EXPECT_TRUE(report.clean()) << report.problems.front();
+  EXPECT_EQ(report.unused, 3u);
+}
+
+TEST_F(Check, ProgressIsHeard) {
+  for (int i = 0; i < 5000; ++i) h_.create(directory_, std::to_string(i));
+  must(h_.tree().sync());
+  std::uint64_t calls = 0, last = 0;
+  must(check_tree(h_.store(), [&](std::uint64_t bytes) {
+    EXPECT_GT(bytes, last);
+    last = bytes;
+    ++calls;
+  }));
+  EXPECT_GT(calls, 0u);
+}
+
+// ---- rows by themselves
+
+TEST_F(Check, MalformedKeys) {
+  put("no end", "x");
+  put("name" + std::string("\0\x09", 2) + "123456789" + std::string("\0x", 2), "x");  // a number of nine bytes
+  put(std::string("\0\0", 2), "x");                                                     // an attribute without a name
+  put(keys::entry(root_, "a/b"), encode(regular(Ino{7000})));
+  put("/x", "x");
+  put("short", "x", Family::blocks);
+  put(std::string(8, 'x'), "x", Family::blocks);
+  expect({{"malformed", "6e6f20656e64"}, {"malformed", "6e616d650009"}, {"malformed", "0000"}, {"malformed", "00612f62"},
+          {"unknown", "2f78"}, {"file data", "malformed", "73686f7274"}, {"file data", "malformed", "7878787878787878"}});
+}
+
+TEST_F(Check, DamagedRecords) {
+  put(keys::entry(directory_home(), "sparse"), "\x01 not a record");
+  const auto report = check();
+  EXPECT_EQ(report.problems.front(), "/directory/sparse: its row is damaged");
+}
+
+TEST_F(Check, ADamagedRootOrNone) {
+  change(std::string(keys::kRoot), [](Record& record) { record.mode = S_IFREG; });
+  EXPECT_NE(check().problems.front().find("inode 1: the root directory's record is damaged"), std::string::npos);
+  erase(std::string(keys::kRoot));
+  EXPECT_NE(check().problems.front().find("inode 1: the root directory's record is missing"), std::string::npos);
+}
+
+TEST_F(Check, ADamagedStateOrNone) {
+  put(std::string(keys::kState), "x");
+  expect({{"tree's state is damaged"}});
+  erase(std::string(keys::kState));
+  expect({{"tree's state is missing"}});
+}
+
+TEST_F(Check, DamagedRecordsOfTheirOwn) {
+  const std::string row = value(keys::linked(linked_));
+  put(keys::linked(linked_), "x");
+  const auto report = check();
+  EXPECT_EQ(report.problems.front(), inode(linked_) + ": its record is damaged");
+  put(keys::linked(linked_), row);
+  put(keys::linked(Ino{next_ino().v - 1000}), row);  // of another inode
+  expect({{inode(Ino{next_ino().v - 1000}), "record is damaged"}});
+}
+
+// ---- inodes
+
+TEST_F(Check, AnInodeNumberThatIsUsedTwice) {
+  auto record = decode_record(value(file_row()));
+  put(keys::entry(inner_home(), "copy"), encode(*record));
+  change(keys::entry(directory_home(), "inner"), [](Record& r) { ++r.size; });
+  expect({{inode(file_), "two records"}});
+}
+
+TEST_F(Check, AnInodeNumberThatWasNotGiven) {
+  change_state([&](State& state) { state.next_ino = attributed_; });
+  const auto report = check();
+  EXPECT_FALSE(report.clean());
+  for (const auto& line : report.problems) EXPECT_NE(line.find("is not below " + std::to_string(attributed_.v)), std::string::npos);
+}
+
+TEST_F(Check, AFileOfOneNameWithAnotherLinkCount) {
+  change(file_row(), [](Record& record) { record.nlink = 2; });
+  expect({{"/file (" + inode(file_) + ")", "link count of 2"}});
+}
+
+TEST_F(Check, AHomeThatIsNotItsOwn) {
+  change(keys::entry(root_, "pipe"), [&](Record& record) { record.home = file_home(); });
+  const Ino pipe = h_.walk("pipe");
+  expect({{inode(pipe), "home"}});
+}
+
+// ---- several names
+
+TEST_F(Check, ALinkCountThatIsNotTheNumberOfNames) {
+  change(keys::linked(linked_), [](Record& record) { record.nlink = 3; });
+  expect({{inode(linked_), "has 2 names", "link count of 3"}});
+}
+
+TEST_F(Check, ANameThatLinksToNothing) {
+  erase(keys::linked(linked_));
+  change_state([](State& state) { --state.counts.regular; });
+  expect({{inode(linked_), "2 names that link to a record that does not exist"}, {"/one", "does not exist"}});
+}
+
+TEST_F(Check, ARecordOfSeveralNamesThatHasNone) {
+  erase(keys::entry(root_, "one"));
+  erase(keys::entry(directory_home(), "two"));
+  change(std::string(keys::kRoot), [](Record& record) { --record.size; });
+  change(keys::entry(root_, "directory"), [](Record& record) { --record.size; });
+  expect({{inode(linked_), "has 0 names", "link count of 2"}});
+}
+
+TEST_F(Check, ANameThatSaysAnotherType) {
+  put(keys::entry(root_, "one"), encode(Link{linked_, S_IFIFO}));
+  put(keys::entry(directory_home(), "two"), encode(Link{linked_, S_IFIFO}));
+  expect({{inode(linked_), "another type than its record"}});
+  put(keys::entry(directory_home(), "two"), encode(Link{linked_, S_IFREG}));
+  const auto report = check();
+  EXPECT_FALSE(report.clean());
+  EXPECT_NE(report.problems.front().find("another type than another name"), std::string::npos);
+}
+
+TEST_F(Check, ADirectoryOfSeveralNames) {
+  put(keys::entry(root_, "again"), encode(Link{directory_, S_IFDIR}));
+  change(std::string(keys::kRoot), [](Record& record) { ++record.size; });
+  expect({{"/again", "second name of a directory"}, {inode(directory_), "does not exist"}});
+  erase(keys::entry(root_, "again"));
+  change(std::string(keys::kRoot), [](Record& record) { --record.size; });
+  change(keys::linked(linked_), [](Record& record) {
+    record.mode = S_IFDIR | 0755;
+    record.blocks = 0;
+    record.size = 0;
+  });
+  EXPECT_NE(check().problems.front().find("directory with the record of a file of several names"), std::string::npos);
+}
+
+TEST_F(Check, AnUnusedInodeWithALinkCount) {
+  must(h_.tree().unlink(kRootIno, "file", Wait::yes));
+  must(h_.tree().sync());
+  change(keys::orphan(file_), [](Record& record) { record.nlink = 1; });
+  expect({{inode(file_), "no name", "link count of 1"}});
+}
+
+// ---- directories
+
+TEST_F(Check, ADirectoryWithAnotherNumberOfEntries) {
+  change(keys::entry(root_, "directory"), [](Record& record) { ++record.size; });
+  expect({{inode(directory_), "directory of 4 entries", "says it has 5"}});
+}
+
+TEST_F(Check, ADirectoryWithoutEntriesThatSaysItHasSome) {
+  const Ino empty = h_.mkdir(kRootIno, "empty");
+  must(h_.tree().sync());
+  change(keys::entry(root_, "empty"), [](Record& record) { record.size = 1; });
+  expect({{inode(empty), "directory of 0 entries", "says it has 1"}});
+}
+
+TEST_F(Check, ADirectoryWithAnotherLinkCount) {
+  change(keys::entry(root_, "directory"), [](Record& record) { record.nlink = 3; });
+  expect({{inode(directory_), "link count of 3 instead of 4"}});
+}
+
+TEST_F(Check, EntriesOfADirectoryThatDoesNotExist) {
+  const Ino missing{next_ino().v - 1};
+  const std::string home = keys::child_home(root_, "gone", Ino{missing.v});
+  change_state([](State& state) {
+    ++state.next_ino.v;
+    ++state.counts.regular;
+  });
+  put(keys::entry(home, "lost"), encode(regular(Ino{next_ino().v - 1})));
+  expect({{"/gone", "1 entries of a directory that does not exist"}});
+}
+
+TEST_F(Check, EntriesUnderAnOldHomeOfADirectory) {
+  const std::string other = keys::child_home(root_, "elsewhere", directory_);
+  const std::string row = value(keys::entry(directory_home(), "sparse"));
+  erase(keys::entry(directory_home(), "sparse"));
+  put(keys::entry(other, "sparse"), row);
+  const auto report = check();
+  EXPECT_TRUE(std::any_of(report.problems.begin(), report.problems.end(), [](const std::string& line) {
+    return line.starts_with("/elsewhere: 1 entries of a directory that does not exist");
+  })) << testing::PrintToString(report.problems);
+}
+
+TEST_F(Check, ADirectoryThatCannotBeReached) {
+  // "inner" becomes an entry of itself.
+  auto record = *decode_record(value(keys::entry(directory_home(), "inner")));
+  erase(keys::entry(directory_home(), "inner"));
+  change(keys::entry(root_, "directory"), [](Record& r) {
+    --r.size;
+    --r.nlink;
+  });
+  record.home = inner_home();
+  ++record.size;
+  ++record.nlink;
+  put(keys::entry(inner_home(), "inner"), encode(record));
+  expect({{inode(inner_), "cannot be reached from the root"}});
+  // And so does what lies below it.
+  const Ino below{next_ino()};
+  change_state([](State& state) {
+    ++state.next_ino.v;
+    ++state.counts.directories;
+  });
+  Record directory = regular(below);
+  directory.mode = S_IFDIR | 0755;
+  directory.nlink = 2;
+  put(keys::entry(inner_home(), "below"), encode(directory));
+  change(keys::entry(inner_home(), "inner"), [](Record& r) {
+    ++r.size;
+    ++r.nlink;
+  });
+  expect({{inode(inner_), "cannot be reached"}, {inode(below), "cannot be reached"}});
+}
+
+// ---- the tree's state
+
+TEST_F(Check, CountsThatAreNotThoseOfTheInodes) {
+  change_state([](State& state) {
+    ++state.counts.regular;
+    ++state.counts.directories;
+    ++state.counts.symlinks;
+    ++state.counts.others;
+  });
+  expect({{"counts 7 files, and there are 6"}, {"counts 5 directories, and there are 4"}, {"counts 2 symbolic links, and there are 1"},
+          {"counts 2 devices, pipes and sockets, and there are 1"}});
+}
+
+// ---- extended attributes
+
+TEST_F(Check, AnAttributeOfAnotherSizeOrNone) {
+  const std::string key = keys::xattr(keys::child_home(root_, "attributed", attributed_), "user.large");
+  const std::string row = value(key);
+  put(key, "short");
+  expect({{inode(attributed_), "extended attributes"}});
+  erase(key);
+  expect({{inode(attributed_), "extended attributes"}});
+  put(keys::xattr(keys::child_home(root_, "old name", attributed_), "user.large"), row);
+  expect({{inode(attributed_), "extended attributes"}});
+}
+
+TEST_F(Check, AnAttributeOfNobody) {
+  put(keys::xattr(file_home(), "user.large"), "value");
+  expect({{inode(file_), "1 extended attributes belong to no record"}});
+}
+
+// ---- file data
+
+TEST_F(Check, DataOfAFileThatDoesNotExist) {
+  put(keys::block(keys::child_home(root_, "gone", Ino{7000}), BlockIndex{0}), "x", Family::blocks);
+  put(keys::block(keys::child_home(root_, "gone", Ino{7000}), BlockIndex{1}), "x", Family::blocks);
+  put(keys::block(directory_home(), BlockIndex{0}), "x", Family::blocks);
+  expect({{"/gone: 2 rows of data", "does not exist", "(inode 7000)"}, {"/directory: 1 rows", inode(directory_)}});
+}
+
+TEST_F(Check, DataUnderAnOldHomeOfAFile) {
+  put(keys::block(keys::child_home(root_, "old name", file_), BlockIndex{0}), "x", Family::blocks);
+  expect({{"/old name: 1 rows of data", inode(file_)}});
+}
+
+TEST_F(Check, ANumberOfRowsThatIsNotTheRecords) {
+  erase(keys::block(file_home(), BlockIndex{1}), Family::blocks);
+  expect({{"/file (" + inode(file_) + ")", "has 2 rows", "says it has 3"}});
+  erase(keys::block(file_home(), BlockIndex{0}), Family::blocks);
+  erase(keys::block(file_home(), BlockIndex{2}), Family::blocks);
+  expect({{inode(file_), "no rows", "says it has 3"}});
+}
+
+TEST_F(Check, DataPastTheEndOfItsFile) {
+  put(keys::block(file_home(), BlockIndex{2}), std::string(10'000 - 2 * kBlockSize + 1, 'x'), Family::blocks);
+  expect({{"/file (" + inode(file_) + ")", "1 rows", "past its end"}});
+  put(keys::block(file_home(), BlockIndex{2}), std::string(10'000 - 2 * kBlockSize, 'x'), Family::blocks);
+  put(keys::block(file_home(), BlockIndex{0}), std::string(kBlockSize + 1, 'x'), Family::blocks);
+  expect({{"/file (" + inode(file_) + ")", "1 rows", "past its end"}});
+  put(keys::block(file_home(), BlockIndex{0}), std::string(kBlockSize, 'x'), Family::blocks);
+  EXPECT_TRUE(check().clean());
+  put(keys::block(file_home(), BlockIndex{~std::uint64_t{0}}), "x", Family::blocks);
+  expect({{inode(file_), "has 4 rows"}, {inode(file_), "1 rows", "past its end"}});
+}
+
+// ---- tables
+
+// A tree whose tables lie on a device, with a bit flipped where `bytes` are.
+class DamagedTable : public testing::Test {
+ protected:
+  static std::string random_bytes(std::size_t size) {
+    std::mt19937 random(7);
+    std::string bytes(size, 0);
+    for (char& c : bytes) c = static_cast<char>(random());
+    return bytes;  // which no compression makes smaller
+  }
+  void flip(std::string_view bytes) {
+    h_.unmount();
+    AlignedBuffer whole(MiB);
+    int found = 0;
+    for (std::uint64_t at = 0; at + MiB <= h_.device().size().v; at += MiB) {
+      ASSERT_TRUE(h_.device().read(ByteOffset{at}, whole.bytes()));
+      const auto place = as_text(whole.bytes()).find(bytes);
+      if (place == std::string_view::npos) continue;
+      ++found;
+      whole.data()[place] ^= std::byte{1};
+      ASSERT_TRUE(h_.device().write(ByteOffset{at}, whole.bytes()));
+    }
+    ASSERT_GT(found, 0) << "not on the device";
+  }
+  CheckReport check() {
+    const auto volume = Volume::open(h_.device());
+    const auto store = Store::open(**volume, {.read_only = true});
+    EXPECT_TRUE(store);
+    auto report = check_tree(**store);
+    EXPECT_TRUE(report);
+    return *report;
+  }
+  Harness h_;
+};
+
+TEST_F(DamagedTable, OfDataIsFoundAndNothingElseIsWrong) {
+  const std::string data = random_bytes(40 * kBlockSize);
+  h_.create(kRootIno, "before", "sound");
+  h_.create(kRootIno, "damaged", data);
+  h_.create(kRootIno, "later", data.substr(0, 10));
+  flip(data.substr(39 * kBlockSize + 100, 64));
+  const CheckReport report = check();
+  ASSERT_EQ(report.problems.size(), 2u) << testing::PrintToString(report.problems);
+  EXPECT_TRUE(report.problems[0].starts_with("table ")) << report.problems[0];
+  EXPECT_TRUE(report.problems[1].starts_with("file data from somewhere after byte ")) << report.problems[1];
+  EXPECT_NE(report.problems[1].find("of /damaged on cannot be read"), std::string::npos) << report.problems[1];
+  EXPECT_EQ(report.counts.regular, 3u);
+}
+
+TEST_F(DamagedTable, OfNamesIsFoundAndNoConclusionIsDrawn) {
+  const std::string value = random_bytes(20'000);
+  const Ino damaged = h_.create(kRootIno, "damaged", "data");
+  ASSERT_TRUE(h_.tree().setxattr(damaged, "user.x", value, 0, Wait::yes));
+  for (int i = 0; i < 1000; ++i) h_.create(kRootIno, "z" + std::to_string(i), "data");
+  flip(value.substr(10'000, 64));
+  const CheckReport report = check();
+  ASSERT_EQ(report.problems.size(), 2u) << testing::PrintToString(report.problems);
+  EXPECT_TRUE(report.problems[0].starts_with("table ")) << report.problems[0];
+  EXPECT_TRUE(report.problems[1].starts_with("names and attributes from somewhere after ")) << report.problems[1];
+  EXPECT_EQ(report.block_rows, 1001u);
+}
+
+// ---- the report
+
+TEST_F(Check, LinesAreBoundedAndPrintable) {
+  put(keys::block(keys::child_home(root_, "a\nb\x1b\\c", Ino{7000}), BlockIndex{0}), "x", Family::blocks);
+  expect({{"/a\\x0ab\\x1b\\x5cc: 1 rows of data"}});
+  for (std::uint64_t i = 0; i < CheckReport::kLinesMax + 10; ++i) {
+    put(keys::block(keys::child_home(root_, "gone", Ino{8000 + i}), BlockIndex{0}), "x", Family::blocks);
+  }
+  const CheckReport report = check();
+  EXPECT_EQ(report.problems.size(), CheckReport::kLinesMax);
+  EXPECT_EQ(report.more_problems, 11u);
+}
+
+}  // namespace
+}  // namespace lsmfs::test
