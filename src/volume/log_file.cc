@@ -89,10 +89,10 @@ Result<void> LogFile::begin_append() {
   LSMFS_TRY(load());
   session_ = random_session();
   if (stale_cut_) {
-    // The cut names frames that were lost in a crash, and their numbers are given again now. The size
-    // it left is the size already.
+    // The cut names frames that were lost in a crash, and their numbers are given again now. It goes on
+    // for those before them, which may hold more.
     std::string operations;
-    put_cut(operations, id_, 0, 0);
+    put_cut(operations, id_, sequence_, size_);
     shared_.journal.change_file(shared_from_this(), std::move(operations));
     stale_cut_ = false;
   }

@@ -5,6 +5,7 @@
 #include <random>
 #include <set>
 
+#include "volume/sparse_device.h"
 #include "volume/superblock.h"
 #include "volume/support.h"
 
@@ -130,6 +131,58 @@ TEST_F(VolumeTest, RenameReplacesAndRemoveFrees) {
   reopen();
   EXPECT_TRUE(volume_->list().empty());
   EXPECT_EQ(volume_->usage().table_free, before.table_free);
+}
+
+TEST(VolumeAfterAPowerCut, ALogStaysCutWhoseLastFramesWereLost) {
+  test::SparseDevice formatted{test::SparseImage(128 * MiB)};
+  ASSERT_TRUE(ok(Volume::format(formatted, {})));
+  for (const std::uint64_t keep : {0, 700}) {
+    test::SparseDevice device{formatted.image()};
+    device.record();
+    std::size_t lost = 0;  // the write of the last frame
+    {
+      auto volume = Volume::open(device);
+      ASSERT_TRUE(ok(volume));
+      auto log = (*volume)->create("log", FileKind::log);
+      ASSERT_TRUE(ok(log));
+      ASSERT_TRUE(ok((*log)->append(as_bytes(pattern(1345, 1)))));
+      ASSERT_TRUE(ok((*log)->sync()));
+      ASSERT_TRUE(ok((*log)->append(as_bytes(pattern(2000, 2)))));
+      lost = device.events();
+      contents_of(**volume, "log");  // which writes what is buffered
+      ASSERT_EQ(device.events(), lost + 1);
+      ASSERT_TRUE(ok((*log)->truncate(ByteCount{keep})));
+      ASSERT_TRUE(ok((*volume)->commit()));
+    }
+    test::SparseImage image = formatted.image();
+    const auto trace = device.trace();
+    for (std::size_t i = 0; i < trace.size(); ++i) {
+      if (i != lost && trace[i].data) image.write(trace[i].at, *trace[i].data);
+    }
+    test::SparseDevice cut{image};
+    for (int round = 0; round < 3; ++round) {
+      auto volume = Volume::open(cut);
+      ASSERT_TRUE(ok(volume));
+      EXPECT_TRUE(contents_of(**volume, "log") == pattern(1345, 1).substr(0, keep)) << "round " << round;
+      // Whoever wants to append and then does not has changed nothing.
+      auto log = (*volume)->reopen("log");
+      ASSERT_TRUE(ok(log));
+      ASSERT_TRUE(ok((*volume)->commit()));
+    }
+    auto volume = Volume::open(cut);
+    ASSERT_TRUE(ok(volume));
+    {
+      auto log = (*volume)->reopen("log");
+      ASSERT_TRUE(ok(log));
+      for (int i = 0; i < 4; ++i) {  // frames with the numbers of the lost one and after it
+        ASSERT_TRUE(ok((*log)->append(as_bytes("more"))));
+        ASSERT_TRUE(ok((*log)->sync()));
+      }
+    }
+    volume = Volume::open(cut);
+    ASSERT_TRUE(ok(volume));
+    EXPECT_TRUE(contents_of(**volume, "log") == pattern(1345, 1).substr(0, keep) + "moremoremoremore");
+  }
 }
 
 }  // namespace
