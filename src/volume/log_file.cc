@@ -89,7 +89,7 @@ Result<void> LogFile::begin_append() {
   LSMFS_TRY(load());
   session_ = random_session();
   if (stale_cut_) {
-    // The cut names frames that were lost in a crash, and their numbers are given again now. It goes on
+    // The cut names frames that are not there, and their numbers are given again now. It goes on
     // for those before them, which may hold more.
     std::string operations;
     put_cut(operations, id_, sequence_, size_);
@@ -193,6 +193,13 @@ Result<void> LogFile::truncate(std::uint64_t size) {
     used_ = size - framed;
     size_ = size;
     return {};
+  }
+  // A record that names frames which a crash then takes away would say nothing of those before them, that an
+  // earlier cut was about.
+  if (durable_ < sequence_) {
+    LSMFS_TRY(settle(sequence_));
+    LSMFS_TRY(shared_.journal.reach(shared_.journal.next_round()));
+    durable_ = sequence_;
   }
   used_ = 0;
   size_ = size;

@@ -185,5 +185,45 @@ TEST(VolumeAfterAPowerCut, ALogStaysCutWhoseLastFramesWereLost) {
   }
 }
 
+TEST(VolumeAfterAPowerCut, ALogThatWasCutTwiceStaysCutWhenWhatCameBetweenIsLost) {
+  const std::uint64_t seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937_64 random(seed);
+  test::SparseDevice formatted{test::SparseImage(128 * MiB)};
+  ASSERT_TRUE(ok(Volume::format(formatted, {})));
+  test::SparseDevice device{formatted.image()};
+  device.record();
+  std::size_t synced = 0;
+  {
+    auto volume = Volume::open(device);
+    ASSERT_TRUE(ok(volume));
+    auto log = (*volume)->create("log", FileKind::log);
+    ASSERT_TRUE(ok(log));
+    ASSERT_TRUE(ok((*log)->append(as_bytes(pattern(1345, 1)))));
+    ASSERT_TRUE(ok((*log)->sync()));
+    ASSERT_TRUE(ok((*log)->truncate(ByteCount{700})));
+    ASSERT_TRUE(ok((*log)->sync()));
+    synced = device.events();
+    ASSERT_TRUE(ok((*log)->append(as_bytes(pattern(1000, 2)))));
+    contents_of(**volume, "log");  // which writes what is buffered
+    ASSERT_TRUE(ok((*log)->truncate(ByteCount{1500})));
+    ASSERT_TRUE(ok((*volume)->commit()));
+  }
+  const std::string longest = pattern(1345, 1).substr(0, 700) + pattern(1000, 2);
+  const auto trace = device.trace();
+  test::PowerCut power(formatted.image(), trace);
+  while (power.advance()) {
+    if (power.events() < synced) continue;
+    for (int tries = 0; tries < 40; ++tries) {
+      test::SparseDevice cut{power.image(test::Survivors::random_whole, random)};
+      auto volume = Volume::open(cut);
+      ASSERT_TRUE(ok(volume));
+      const std::string found = contents_of(**volume, "log");
+      EXPECT_GE(found.size(), 700u);
+      EXPECT_TRUE(longest.starts_with(found)) << found.size() << " bytes after event " << power.events();
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lsmfs
