@@ -34,7 +34,7 @@ def counts(root):
 
 
 class SuiteCase(harness.MountCase):
-    """A suite on a fresh file system, in a folder of its own beside a tree that it has to leave alone."""
+    """A suite on a fresh file system, in a folder of its own there."""
 
     def program(self, name):
         path = os.path.join(TOOLS, name)
@@ -43,7 +43,7 @@ class SuiteCase(harness.MountCase):
         return path
 
     def fresh(self, size=4 * harness.GiB, kept=False, point=None):
-        """A mounted file system with an empty folder "suite". `kept`: with a tree of other files too."""
+        """A mounted file system with an empty folder "suite". `kept`: and with a tree that the suite has to leave alone."""
         volume = self.volume(size)
         volume.point = point or volume.point
         volume.mount()
@@ -66,7 +66,7 @@ class SuiteCase(harness.MountCase):
 
     def check_in_order(self, volume):
         """The daemon is the one it was, says that all is well, counts what is there, and after a remount the tree is the
-        same, that of other files included."""
+        same; what was to be kept is as it was at the beginning."""
         if harness.FS == "lsmfs":
             self.assertNotEqual(self.daemons, [])
             self.assertEqual(volume.daemons(), self.daemons, "the daemon is not the one that was mounted")
