@@ -213,12 +213,12 @@ int mount(const MountArguments& arguments) {
   if (!source && source.error().code == ENOENT && options->nofail) return kOk;
   if (!source) return report({kMountFailure, source.error().context});
   const std::string path = *source, directory = absolute_path(arguments.directory);
+  if (options->nofail && access(path.c_str(), F_OK) != 0 && errno == ENOENT) return kOk;
   if (options->remount) return remount(path, directory, *options, arguments.fake);
   if (const auto problem = check_mount_point(directory, path)) return report(*problem);
   struct stat facts {};
   if (stat(path.c_str(), &facts) != 0) {
     const Error error = make_error(errno, path);
-    if (error.code == ENOENT && options->nofail) return kOk;
     return report({exit_code_of(error), explain(path, error)});
   }
   if (const auto user = in_use(path)) {

@@ -89,6 +89,7 @@ TEST_F(MountHelper, NofailMakesLittleOfADeviceThatIsNotThere) {
   make_directory("mnt");
   for (const std::string& source : {path("missing"), std::string("LABEL=no-such-label")}) {
     accepted({source, path("mnt"), "-o", "rw,nofail"}, {.name = "mount.lsmfs"});
+    accepted({source, path("no such directory"), "-o", "rw,nofail"}, {.name = "mount.lsmfs"});
     refused(32, {source, path("mnt"), "-o", "rw"}, {source}, {.name = "mount.lsmfs"});
   }
   make_file("zeros", 150 * MiB);

@@ -147,7 +147,7 @@ class Volume:
 
 
 class MountCase(unittest.TestCase):
-    """A test with a workspace. What the test leaves mounted is unmounted after it, and that must work."""
+    """A test with a workspace. What the test leaves mounted is unmounted after it, and that must work; then it is checked."""
 
     maxDiff = None
 
@@ -190,6 +190,8 @@ class MountCase(unittest.TestCase):
                 deadline = time.monotonic() + 60
                 while volume.daemons() and time.monotonic() < deadline:
                     time.sleep(0.05)
+                if FS == "lsmfs":
+                    self._check(volume)
                 if volume.device != volume.image:
                     loop.detach(volume.device)
                 if failed:
@@ -198,6 +200,12 @@ class MountCase(unittest.TestCase):
             left = [line for line in self.work.close() if line]
             _open.remove(self.work)
         self.assertEqual(left, [], "left behind after the test")
+
+    def _check(self, volume):
+        """Whatever a test does to a file system, it must be sound afterwards."""
+        done = call(LSMFS, "fsck", volume.device)
+        if "is not lsmfs" not in done.stderr:  # a test has put something else there
+            self.assertEqual(done.returncode, 0, done.stdout[-3000:] + done.stderr)
 
     @staticmethod
     def _print_log(volume):

@@ -319,6 +319,84 @@ class Remount(Installed):
         self.must("umount", volume.point)
 
 
+@harness.lsmfs_only
+class Check(Installed):
+    def fsck(self, *words, fstab=""):
+        """fsck(8) itself: (exit status, what it and the helper said)."""
+        done = subprocess.run(["fsck", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+                              env=dict(harness.ENVIRONMENT, FSTAB_FILE=fstab))
+        return done.returncode, done.stdout + done.stderr
+
+    def damage(self, volume):
+        """Flips a bit in every copy of the contents of a file."""
+        volume.mount()
+        contents = os.urandom(100_000)
+        with open(volume.path("file"), "wb") as file:
+            file.write(contents)
+        volume.umount()
+        part = contents[50_000:50_064]
+        with open(volume.device, "r+b") as device:
+            image = device.read()
+            at = image.find(part)
+            while at >= 0:
+                device.seek(at)
+                device.write(bytes([part[0] ^ 1]))
+                at = image.find(part, at + 1)
+
+    def test_a_sound_device_is_clean(self):
+        volume = self.volume(200 * MiB)
+        volume.mount()
+        self.write(volume, "file", "contents")
+        volume.umount()
+        before = self.must("sha256sum", volume.device)
+        for words in ([], ["-a"], ["-p"], ["-C"], ["-V", "-C5", "-y"], ["-M", "-T", "-l"]):
+            code, said = self.fsck("-t", "lsmfs", *words, volume.device)
+            self.assertEqual(code, 0, said)
+            self.assertIn(f"{volume.device}: clean: 1 files, 1 directories", said)
+        self.assertEqual(self.fsck("-t", "lsmfs", volume.device, "--", "-f", "-n", "-C0")[0], 0)
+        self.assertEqual(self.must("sha256sum", volume.device), before)
+
+    def test_a_line_of_fstab(self):
+        volume = self.volume(200 * MiB)
+        fstab = self.fstab(f"{volume.device} {volume.point} lsmfs defaults,nofail 0 2", "/dev/no-such-device /x lsmfs nofail 0 2")
+        for words in (["-A"], ["-A", "-a", "-T", "-C0"], [volume.device], [volume.point]):
+            code, said = self.fsck(*words, fstab=fstab)
+            self.assertEqual(code, 0, said)
+            self.assertIn(f"{volume.device}: clean", said)
+        self.quietly("mount", "-T", fstab, "-a")
+        code, said = self.fsck("-A", "-M", fstab=fstab)
+        self.assertEqual(code, 0, said)  # fsck(8) leaves out what is mounted
+
+    def test_problems_and_failures_have_the_exit_status_of_fsck(self):
+        volume = self.volume(200 * MiB)
+        volume.mount()
+        code, said = self.fsck("-t", "lsmfs", volume.device)
+        self.assertEqual(code, 8, said)
+        self.assertIn(volume.point, said)
+        volume.umount()
+        code, said = self.fsck("-t", "lsmfs", volume.device, "--", "-z")
+        self.assertEqual(code, 16, said)
+        self.damage(volume)
+        for words in ([], ["-a"], ["-y"]):
+            code, said = self.fsck("-t", "lsmfs", *words, volume.device)
+            self.assertEqual(code, 4, said)
+            self.assertIn("file data from", said)
+        self.must(LSMFS, "mkfs", "-f", volume.device)
+
+    def test_progress_is_shown_on_a_terminal_that_asks(self):
+        volume = self.volume(200 * MiB)
+        master, terminal = os.openpty()
+        with subprocess.Popen(["fsck.lsmfs", "-C0", volume.device], stdout=subprocess.PIPE, stderr=terminal) as process:
+            os.close(terminal)
+            said = process.communicate(timeout=60)[0].decode()
+        shown = os.read(master, 4096).decode()
+        os.close(master)
+        self.assertEqual(process.returncode, 0)
+        self.assertIn(": checking, 0 %", shown)
+        self.assertTrue(shown.endswith("\r\x1b[K"), "and taken away")
+        self.assertTrue(said.startswith(volume.device + ": clean"))
+
+
 if __name__ == "__main__":
     enter_namespace()
     harness.main()

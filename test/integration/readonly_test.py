@@ -114,6 +114,7 @@ class ReadOnly(harness.MountCase):
         self.refused(LSMFS, "mount", device, self.crashed.point, says=[device, "read-only", "-o ro"])
         self.check(device, "ro")
         self.must(LSMFS, "info", device)
+        self.assertIn("clean", self.must(LSMFS, "fsck", device))
         self.assertEqual(self.sum(), self.before)
 
     def test_an_image_on_a_read_only_file_system(self):
