@@ -29,6 +29,11 @@ fusermount3 -u mnt
 "$1" mount image mnt || { sleep 5; "$1" mount image mnt; }  # fusermount3 returns before the daemon is done
 test "$(ls mnt)" = file
 "$1" umount mnt
+# What fusermount3 does not know is the daemon's matter, or the default.
+"$1" mount image mnt -o strictatime,nodiratime,lazytime,relatime,nosuid
+if "$1" mount -o remount,ro image mnt; then exit 1; fi
+"$1" umount mnt
+"$1" fsck image
 echo done
 """
 # $1: a folder to mount a tmpfs at, $2: user, $3: group, then a command. In a mount namespace of its own /dev/fuse is
