@@ -34,5 +34,21 @@ def attach(path, seconds=30.0):
     return device
 
 
-def detach(device):
+def detach(device, seconds=10.0):
+    """Returns when the device is free again: whoever has it open for a look (udev, a search for labels) delays that."""
+    backing = f"/sys/block/{os.path.basename(device)}/loop/backing_file"
+    try:
+        with open(backing, encoding="utf-8", errors="surrogateescape") as file:
+            before = file.read()
+    except OSError:
+        before = None
     subprocess.run(["losetup", "-d", device], stdin=subprocess.DEVNULL, check=True)
+    deadline = time.monotonic() + seconds
+    while before is not None and time.monotonic() < deadline:
+        try:
+            with open(backing, encoding="utf-8", errors="surrogateescape") as file:
+                if file.read() != before:
+                    return  # somebody else's by now
+        except OSError:
+            return
+        time.sleep(0.02)
