@@ -269,10 +269,6 @@ def fallocate(side, handle, mode, offset, length):
     calls.fallocate(side.files[handle], mode, offset, length)
 
 
-def posix_fallocate(side, handle, offset, length):
-    os.posix_fallocate(side.files[handle], offset, length)
-
-
 def copy_file_range(side, source, target, size, source_offset, target_offset):
     return os.copy_file_range(side.files[source], side.files[target], size, source_offset, target_offset)
 
