@@ -72,8 +72,11 @@ class FileReader {
   virtual ByteCount size() const = 0;
 };
 
+// EINVAL unless it can be a volume's label: UTF-8 without control characters of at most kLabelMax bytes.
+Result<void> check_label(std::string_view label);
+
 struct FormatOptions {
-  std::string label;  // at most kLabelMax bytes of UTF-8 without control characters
+  std::string label;
   Uuid uuid = Uuid::random();
 };
 

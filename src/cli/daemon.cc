@@ -19,7 +19,7 @@ namespace {
 
 class Direct : public Starter {
  public:
-  void notice(std::string_view line) override { fmt::print(stderr, "lsmfs: {}\n", line); }
+  void notice(std::string_view line) override { tell(line); }
   void failed(const Problem& problem) override { report(problem); }
   void ready() override {}
 };
@@ -71,7 +71,7 @@ int listen_to(int fd) {
     const std::string line = heard.substr(0, end);
     heard.erase(0, end + 1);
     if (line == "r") return kOk;
-    if (line.starts_with("n ")) fmt::print(stderr, "lsmfs: {}\n", line.substr(2));
+    if (line.starts_with("n ")) tell(line.substr(2));
     if (line.starts_with("f ")) {
       const auto blank = std::min(line.find(' ', 2), line.size() - 1);
       const auto code = parse_number(line.substr(2, blank - 2), 255);

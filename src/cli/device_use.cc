@@ -3,13 +3,16 @@
 #include <blkid/blkid.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <thread>
 
 #include "lsmfs/fuse.h"
 #include "lsmfs/volume.h"
@@ -48,10 +51,30 @@ std::optional<std::string> loop_device_of(const std::string& path) {
   return std::nullopt;
 }
 
+constexpr const char* kClaimed = "claimed by another program, or by something on top of it";
+
 bool is_claimed(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_EXCL | O_CLOEXEC | O_NONBLOCK);
   if (fd >= 0) ::close(fd);
   return fd < 0 && errno == EBUSY;
+}
+
+bool is_locked(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return false;
+  const bool locked = ::flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  ::close(fd);
+  return locked;
+}
+
+// What can be told without opening it.
+std::optional<std::string> named_use(const std::string& path, const struct stat& facts) {
+  if (auto where = in_mount_table(path, facts)) return where;
+  if (is_swap(path)) return "used as swap";
+  if (S_ISREG(facts.st_mode)) {
+    if (auto loop = loop_device_of(path)) return "attached to " + *loop;
+  }
+  return std::nullopt;
 }
 
 struct FreeProbe {
@@ -68,14 +91,35 @@ std::string value_of(blkid_probe probe, const char* name) {
 std::optional<std::string> in_use(const std::string& path) {
   struct stat facts {};
   if (stat(path.c_str(), &facts) != 0) return std::nullopt;
-  if (auto where = in_mount_table(path, facts)) return where;
-  if (is_swap(path)) return "used as swap";
-  if (S_ISREG(facts.st_mode)) {
-    if (auto loop = loop_device_of(path)) return "attached to " + *loop;
-  } else if (S_ISBLK(facts.st_mode) && is_claimed(path)) {
-    return "claimed by another program, or by something on top of it";
-  }
+  if (auto use = named_use(path, facts)) return use;
+  if (S_ISBLK(facts.st_mode) && is_claimed(path)) return kClaimed;
   return std::nullopt;
+}
+
+std::optional<std::string> in_use_for_good(const std::string& path, const std::function<void(std::string_view)>& notice) {
+  using std::chrono::steady_clock;
+  struct stat facts {};
+  if (stat(path.c_str(), &facts) != 0) return std::nullopt;
+  // A daemon whose mount is gone first writes what it has, under its lock; then the kernel gives up the
+  // mount's claim on a block device, which is a matter of milliseconds.
+  const auto begin = steady_clock::now();
+  auto last_locked = begin;
+  for (bool said = false;; std::this_thread::sleep_for(std::chrono::milliseconds(10))) {
+    if (auto use = named_use(path, facts)) return use;
+    const auto now = steady_clock::now();
+    if (is_locked(path)) {
+      if (now - begin > std::chrono::seconds(60)) return "another lsmfs is still closing it";
+      if (!said && now - begin > std::chrono::milliseconds(200)) {
+        notice(path + ": another lsmfs is still closing it; waiting");
+        said = true;
+      }
+      last_locked = now;
+    } else if (!S_ISBLK(facts.st_mode) || !is_claimed(path)) {
+      return std::nullopt;
+    } else if (now - last_locked > std::chrono::seconds(1)) {
+      return kClaimed;
+    }
+  }
 }
 
 std::optional<std::string> mounted_where(const std::string& path) {

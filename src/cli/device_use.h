@@ -1,8 +1,10 @@
 // Who has a device or image now, and what is on it.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "lsmfs/base.h"
 #include "lsmfs/device.h"
@@ -12,6 +14,10 @@ namespace lsmfs::cli {
 // "mounted at /mnt", "used as swap", ...; nullopt: nobody that could be found. `path` is absolute
 // and without symbolic links. A daemon that is just finishing is not seen here.
 std::optional<std::string> in_use(const std::string& path);
+
+// The same for whoever is about to mount it: waits for a daemon that finishes, which is some time after its
+// mount has left the mount table. `notice` is told when that takes long enough to wonder.
+std::optional<std::string> in_use_for_good(const std::string& path, const std::function<void(std::string_view)>& notice);
 
 // Where a daemon of ours serves `path`; nullopt: nowhere.
 std::optional<std::string> mounted_where(const std::string& path);

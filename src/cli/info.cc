@@ -30,7 +30,7 @@ int print(const std::string& json, bool as_json) {
 Result<std::string> facts_of_device(const std::string& path) {
   OpenOptions options;
   options.access = Access::read_only;
-  options.notice = [](std::string_view line) { fmt::print(stderr, "lsmfs: {}\n", line); };
+  options.notice = tell;
   LSMFS_ASSIGN(auto opened, Opened::open(path, options));
   return facts_json(opened, nullptr);
 }

@@ -7,10 +7,12 @@
 
 namespace lsmfs::cli {
 
+void tell(std::string_view line) { fmt::print(stderr, "lsmfs: {}\n", line); }
+
 int report(const Problem& problem) {
   std::string line = problem.text;
   std::replace(line.begin(), line.end(), '\n', ' ');
-  fmt::print(stderr, "lsmfs: {}\n", line);
+  tell(line);
   return problem.exit_code;
 }
 

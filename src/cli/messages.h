@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "lsmfs/base.h"
 
@@ -13,7 +14,8 @@ struct Problem {
   std::string text;
 };
 
-// "lsmfs: TEXT" on stderr; gives the exit code.
+void tell(std::string_view line);  // "lsmfs: LINE" on stderr
+// Tells the text, as one line; gives the exit code.
 int report(const Problem& problem);
 
 // What an error of a lower layer, met while working on the device or image at `path`, is called.

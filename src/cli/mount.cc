@@ -5,9 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <chrono>
+#include <atomic>
+#include <mutex>
 #include <optional>
-#include <thread>
 
 #include "cli/commands.h"
 #include "cli/daemon.h"
@@ -25,10 +25,6 @@
 
 namespace lsmfs::cli {
 namespace {
-
-// A daemon whose mount is gone may still be writing what it has. Its lock tells.
-constexpr auto kPredecessorPatience = std::chrono::seconds(60);
-constexpr auto kRetryEvery = std::chrono::milliseconds(50);
 
 int exit_code_of(const Error& error) {
   switch (error.code) {
@@ -135,7 +131,7 @@ class Service {
     open.tree.directory_atime = options_.directory_atime.value_or(open.tree.directory_atime);
     open.tree.sync_interval_ms = options_.sync_interval_ms.value_or(open.tree.sync_interval_ms);
     open.notice = [this](std::string_view line) { notice(line); };
-    auto opened = open_patiently(open);
+    auto opened = Opened::open(path_, open);
     if (!opened) {
       std::string text = explain(path_, opened.error());
       if (opened.error().code == EROFS) text += "; mount it with -o ro";
@@ -163,20 +159,14 @@ class Service {
   Administration administration(const MountFacts& facts) {
     return {.info_json = [this, facts] { return facts_json(*opened_, &facts); },
             .label = [this] { return opened_->volume().info().label; },
-            .set_label = [this](std::string_view label) { return opened_->volume().set_label(label); }};
+            .set_label = [this](std::string_view label) { return set_label(label); }};
   }
 
-  Result<Opened> open_patiently(const OpenOptions& options) {
-    const auto deadline = std::chrono::steady_clock::now() + kPredecessorPatience;
-    for (bool said = false;;) {
-      auto opened = Opened::open(path_, options);
-      if (opened || opened.error().code != EBUSY || in_use(path_) || std::chrono::steady_clock::now() > deadline) {
-        return opened;
-      }
-      if (!said) notice(path_ + ": another lsmfs is still closing it; waiting");
-      said = true;
-      std::this_thread::sleep_for(kRetryEvery);
-    }
+  // After a remount as read-only the volume can be written, and must not.
+  Result<void> set_label(std::string_view label) {
+    LSMFS_TRY(check_label(label));
+    if (opened_->tree().read_only()) return make_error(EROFS, path_);
+    return opened_->volume().set_label(label);
   }
 
   // Called from any thread of the layers below; the starter hears only of what comes before ready().
@@ -221,7 +211,7 @@ int mount(const MountArguments& arguments) {
     const Error error = make_error(errno, path);
     return report({exit_code_of(error), explain(path, error)});
   }
-  if (const auto user = in_use(path)) {
+  if (const auto user = in_use_for_good(path, tell)) {
     return report({kMountFailure, fmt::format("{}: is in use: {}; unmount it or end that first", path, *user)});
   }
   if (access("/dev/fuse", F_OK) != 0) {

@@ -77,7 +77,6 @@ void set_label(fuse_req_t req, Ino, Bytes in) {
   }
   const std::string_view text = as_text(in);
   serve_waiting(req, [&context = context_of(req), label = std::string(text.substr(0, text.find('\0')))]() -> Result<IoctlOutput> {
-    if (context.tree.read_only()) return make_error(EROFS, "");
     LSMFS_TRY(context.administration.set_label(label));
     return IoctlOutput{};
   });

@@ -35,7 +35,4 @@ Result<SuperblockInfo> read_superblock(Device& device, const VolumeOptions& opti
 // Writes both copies, the second one first; does not flush.
 Result<void> write_superblocks(Device& device, const SuperblockInfo& info);
 
-// EINVAL unless UTF-8 without control characters of at most kLabelMax bytes.
-Result<void> check_label(std::string_view label);
-
 }  // namespace lsmfs

@@ -367,9 +367,19 @@ TEST_F(MountCommand, ANewLabelStays) {
   EXPECT_NE(accepted({"info", path("mnt")}).find("new"), std::string::npos);
   accepted({"umount", path("mnt")});
   EXPECT_NE(accepted({"info", path("image")}).find("new"), std::string::npos);
+  const auto refuses = [&] {
+    EXPECT_EQ(set("newer"), EROFS);
+    EXPECT_EQ(set(std::string(kLabelMax + 1, 'x')), EINVAL);  // as ext4: what is asked comes first
+    EXPECT_NE(accepted({"info", path("mnt")}).find("new\n"), std::string::npos);
+  };
   mount("ro");
-  EXPECT_EQ(set("newer"), EROFS);
-  EXPECT_EQ(set(std::string(kLabelMax + 1, 'x')), EINVAL);
+  refuses();
+  accepted({"umount", path("mnt")});
+  mount();
+  accepted({"mount", "-o", "remount,ro", path("image"), path("mnt")});
+  refuses();
+  accepted({"mount", "-o", "remount,rw", path("image"), path("mnt")});
+  EXPECT_EQ(set("newest"), 0);
 }
 
 }  // namespace

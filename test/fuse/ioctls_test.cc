@@ -276,20 +276,6 @@ TEST_F(Ioctls, ALabelThatIsRefusedIsRefused) {
   }
 }
 
-TEST_F(Ioctls, ALabelStaysAfterARemountAsReadOnly) {
-  text_.set("first");
-  mount({.set_label = [this](std::string_view to) {
-    text_.set(std::string(to));
-    return Result<void>();
-  }});
-  ASSERT_TRUE(reconfigure_mount(mounted_->root(), {.read_only = true}));
-  EXPECT_EQ(call(FS_IOC_SETFSLABEL, label_argument("x").data()), EROFS);
-  EXPECT_EQ(text_.get(), "first");
-  ASSERT_TRUE(reconfigure_mount(mounted_->root(), {.read_only = false}));
-  EXPECT_EQ(call(FS_IOC_SETFSLABEL, label_argument("x").data()), 0);
-  EXPECT_EQ(text_.get(), "x");
-}
-
 // ---- who may
 
 TEST_F(Ioctls, OthersThanRootMayReadTheLabelAndNothingElse) {

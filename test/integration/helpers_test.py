@@ -175,6 +175,20 @@ class Mount(Installed):
         self.refused(LSMFS, "mount", "LABEL=" + label, volume.point, says=[volume.device, other.device], codes=[32])
         self.assertIsNone(self.mounted(volume.point))
 
+    def test_a_mount_waits_for_the_umount_that_is_still_going_on(self):
+        volume = self.volume(400 * MiB)
+        for _ in range(5):
+            self.quietly("mount", "-t", "lsmfs", volume.device, volume.point)
+            with open(volume.path("file"), "wb") as file:
+                file.write(os.urandom(40 * MiB))
+            with subprocess.Popen(["umount", volume.point]) as umount:
+                while self.mounted(volume.point) and umount.poll() is None:
+                    pass
+                self.must("mount", "-t", "lsmfs", volume.device, volume.point)
+            self.assertEqual(umount.returncode, 0)
+            self.assertEqual(os.path.getsize(volume.path("file")), 40 * MiB)
+            self.quietly("umount", volume.point)
+
     def test_what_cannot_be_mounted_gets_one_line_and_the_exit_status_of_mount(self):
         volume = self.volume(200 * MiB)
         self.refused("mount", "-t", "lsmfs", "-o", "colour=red", volume.device, volume.point, says=["colour=red"], codes=[1])

@@ -55,8 +55,6 @@ class Facts:
 
     def __init__(self, clock):
         self.clock = clock
-        self.watch_flags = False
-        self.watch_acls = False
 
     def attributes(self, found):
         """Of an os.stat_result."""
@@ -74,8 +72,6 @@ class Facts:
     def xattrs(self, path, follow=False):
         out = {}
         for name in os.listxattr(path, follow_symlinks=follow):
-            if name.startswith("system.") and not self.watch_acls:
-                continue
             try:
                 out[name] = os.getxattr(path, name, follow_symlinks=follow)
             except OSError as error:  # of a capability that is none
@@ -146,7 +142,7 @@ class Facts:
             out["target"] = os.readlink(path)
         if stat.S_ISREG(found.st_mode):
             out["contents"] = self.contents(path, direct)
-        if self.watch_flags and (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
+        if stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode):
             out["flags"] = self.flags(path)
         return out
 
@@ -210,8 +206,6 @@ class Facts:
 
     def clear_flags(self, top):
         """So that all can be removed."""
-        if not self.watch_flags:
-            return
         for folder, folders, names in os.walk(top):
             for path in [folder] + [os.path.join(folder, name) for name in names]:
                 if not stat.S_ISREG(os.lstat(path).st_mode) and not stat.S_ISDIR(os.lstat(path).st_mode):

@@ -53,10 +53,6 @@ import operations  # noqa: E402
 from facts import Clock  # noqa: E402
 from side import Person, Side  # noqa: E402
 
-# What lsmfs does not have; each is compared on file systems that do.
-ACLS = harness.FS != "lsmfs"
-INODE_FLAGS = harness.FS != "lsmfs"
-
 LONG = os.environ.get("LSMFS_LONG") == "1"
 EXAMPLES = 100
 ROUNDS, STEPS = (10, 200) if LONG else (1, 50)  # rounds, since hypothesis keeps all examples of one in memory
@@ -189,8 +185,6 @@ with_folder_handles = precondition(operator.methodcaller("folder_handles"))
 with_room_for_handles = precondition(operator.methodcaller("has_room_for_handles"))
 with_walks = precondition(operator.methodcaller("all_walks"))
 with_room_for_walks = precondition(operator.methodcaller("has_room_for_walks"))
-with_acls = precondition(operator.methodcaller("has_acls"))
-with_inode_flags = precondition(operator.methodcaller("has_inode_flags"))
 now_and_then = precondition(operator.methodcaller("is_a_sixteenth_step"))
 
 
@@ -217,7 +211,6 @@ class Machine(RuleBasedStateMachine):
         Machine.examples += 1
         for side in sides:
             side.begin(Machine.examples, self.clock)
-            side.facts.watch_acls, side.facts.watch_flags = ACLS, INODE_FLAGS
 
     # ---- the comparison
 
@@ -334,12 +327,6 @@ class Machine(RuleBasedStateMachine):
 
     def has_room_for_walks(self):
         return len(self.walks) < WALKS_MAX
-
-    def has_acls(self):
-        return ACLS
-
-    def has_inode_flags(self):
-        return INODE_FLAGS
 
     def is_a_sixteenth_step(self):
         return len(self.log) % 16 == 15
@@ -577,35 +564,30 @@ class Machine(RuleBasedStateMachine):
     def fremovexattr(self, who, handle, name):
         self.both(who, "fremovexattr", handle, name, touched=[handle])
 
-    @with_acls
     @rule(who=WHO, path=LIKELY, name=ACL_NAMES, value=ACL_VALUES)
     def set_acl(self, who, path, name, value):
         self.both(who, "setxattr", path, name, value, 0, True, touched=[path])
 
-    @with_acls
     @rule(who=WHO, path=LIKELY, name=ACL_NAMES)
     def get_acl(self, who, path, name):
         self.both(who, "getxattr", path, name, True)
 
-    @with_acls
     @rule(who=WHO, path=LIKELY, name=ACL_NAMES)
     def remove_acl(self, who, path, name):
         self.both(who, "removexattr", path, name, True, touched=[path])
 
     # ---- inode flags
 
-    @with_inode_flags
     @rule(who=WHO, path=EXISTING, flags=FLAG_SETS)
     def set_flags(self, who, path, flags):
         self.both(who, "set_flags", path, flags, touched=[path])
 
-    @with_inode_flags
     @rule(who=WHO, path=EXISTING)
     def get_flags(self, who, path):
         self.both(who, "get_flags", path)
 
     def is_frozen(self, target):
-        if not INODE_FLAGS or harness.FS != "lsmfs":
+        if harness.FS != "lsmfs":
             return False
         try:
             found = os.stat(target).st_mode
@@ -886,8 +868,6 @@ class StateMachine(Case):
         else:
             volume = self.volume(image=SEED % 2 == 1)
             volume.mount("noatime")
-        left_out = [word for word, there in (("access control lists", ACLS), ("inode flags", INODE_FLAGS)) if not there]
-        print(f"not compared on {harness.FS}: {', '.join(left_out) or 'nothing'}", flush=True)
         sides = [Side(harness.FS, volume), Side("ext4", self.ext4())]
         Machine.reported = False
         for seed in range(SEED, SEED + ROUNDS):
@@ -898,9 +878,7 @@ class StateMachine(Case):
 
     @staticmethod
     def operations():
-        absent = set() if INODE_FLAGS else {"get_flags", "set_flags"}
-        return [name for name, what in vars(operations).items()
-                if inspect.isfunction(what) and not name.startswith("_") and name not in absent]
+        return [name for name, what in vars(operations).items() if inspect.isfunction(what) and not name.startswith("_")]
 
 
 class Wrong(Side):
