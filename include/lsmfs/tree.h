@@ -185,6 +185,7 @@ class Tree {
   // POSIX access control lists are "system.posix_acl_access", which changes the mode, and "system.posix_acl_default",
   // both in the form of linux/posix_acl_xattr.h: EINVAL; EACCES: a default list of what is no directory.
   virtual Result<void> setxattr(Ino ino, std::string_view name, std::string_view value, int flags, Wait wait) = 0;
+  // An access control list that is not there is removed without an error.
   virtual Result<void> removexattr(Ino ino, std::string_view name, Wait wait) = 0;
   virtual Result<std::string> listxattr(Ino ino, Wait wait) = 0;  // the names, sorted, each followed by a 0
 

@@ -17,6 +17,8 @@ namespace lsmfs::acl {
 inline constexpr std::string_view kAccess = "system.posix_acl_access";
 inline constexpr std::string_view kDefault = "system.posix_acl_default";  // directories only
 
+inline bool is_name(std::string_view xattr) { return xattr == kAccess || xattr == kDefault; }
+
 struct Entry {
   std::uint16_t tag = 0;   // ACL_USER_OBJ ... of linux/posix_acl.h
   std::uint16_t perm = 0;  // rwx

@@ -58,7 +58,8 @@ Result<void> LsmTree::setxattr(Ino ino, std::string_view name, std::string_view 
   LSMFS_TRY(need_room(value.size() + kRecordRoom));
 
   bool kept = true;
-  if (name == acl::kAccess || name == acl::kDefault) {
+  const std::uint32_t mode = record.mode;
+  if (acl::is_name(name)) {
     const auto list = acl::decode(value);
     if (!list) return make_error(EINVAL, "");
     if (name == acl::kDefault && !record.is_directory()) return make_error(EACCES, "");
@@ -71,6 +72,8 @@ Result<void> LsmTree::setxattr(Ino ino, std::string_view name, std::string_view 
     put_xattr(*inode, name, value);
   } else if (old) {
     drop_xattr(*inode, name);
+  } else if (record.mode == mode) {
+    return {};
   }
   record.ctime = Time::now();
   changed(*inode);
@@ -107,7 +110,10 @@ Result<void> LsmTree::removexattr(Ino ino, std::string_view name, Wait wait) {
   LSMFS_ASSIGN(const Lock lock, acquire_for_change(wait));
   LSMFS_ASSIGN(Inode * inode, find(ino));
   LSMFS_TRY(may_change(inode->record));
-  if (!inode->record.find_xattr(name)) return make_error(ENODATA, "");
+  if (!inode->record.find_xattr(name)) {
+    if (acl::is_name(name)) return {};
+    return make_error(ENODATA, "");
+  }
   drop_xattr(*inode, name);
   inode->record.ctime = Time::now();
   changed(*inode);

@@ -103,6 +103,24 @@ TEST_F(Acls, ChangeTheModeAndFollowIt) {
   EXPECT_EQ(bits(again), 04640u);
 }
 
+TEST_F(Acls, ThatAreNotThereAreRemovedWithoutAnError) {
+  const Ino f = h.create(kRootIno, "f");
+  const Time before = h.attr(f).ctime;
+  for (const auto name : {acl::kAccess, acl::kDefault}) {
+    EXPECT_EQ(code(both_ways([&](Wait w) { return h.tree().removexattr(f, name, w); })), 0);
+  }
+  EXPECT_EQ(h.attr(f).ctime, before);
+}
+
+TEST_F(Acls, ThatSayWhatTheModeSaysChangeNothing) {
+  const Ino f = h.create(kRootIno, "f");
+  const Time before = h.attr(f).ctime;
+  ASSERT_EQ(set(f, acl::kAccess, minimal(6, 4, 4)), 0);
+  EXPECT_EQ(h.attr(f).ctime, before);
+  ASSERT_EQ(set(f, acl::kAccess, minimal(6, 4, 0)), 0);
+  EXPECT_NE(h.attr(f).ctime, before);
+}
+
 TEST_F(Acls, AreRefusedWhereTheyMeanNothing) {
   const Ino f = h.create(kRootIno, "f");
   EXPECT_EQ(set(f, acl::kDefault, minimal(7, 7, 7)), EACCES);
