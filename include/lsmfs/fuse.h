@@ -25,6 +25,7 @@ struct MountOptions {
   bool block_device = false;  // mount as fuseblk, so that umount(8) waits until all is on disk
   bool read_only = false;
   bool acl = true;         // POSIX access control lists count
+  bool durable_names = false;  // what makes, removes or renames an entry returns when that is durable
   bool writeback = false;  // let the kernel gather writes; what programs wrote reaches the tree later
   // nosuid, nodev, noexec, allow_other, ...: passed on as they are. When root mounts, suid, dev and
   // allow_other are the default, as for other file systems.
@@ -80,9 +81,14 @@ Result<ByteCount> trim_mount(const std::string& path);
 // daemon nothing. Errors: EBUSY (read_only, and files are open to write), EACCES (not read_only, and the device is), EPERM.
 Result<void> remount(const std::string& mount_point, bool read_only, const std::vector<std::string>& kernel_options);
 
-// Tree::reconfigure() of the tree that is mounted at `mount_point`, with its errors, and EPERM (not root), ENOTTY (not
-// an lsmfs).
-Result<void> reconfigure_mount(const std::string& mount_point, const TreeSettings& settings);
+// What can change while it is mounted; nullopt: stays.
+struct MountSettings {
+  TreeSettings tree;
+  std::optional<bool> durable_names;
+};
+
+// Changes what is mounted at `mount_point`. Errors: those of Tree::reconfigure(), EPERM (not root), ENOTTY (not an lsmfs).
+Result<void> reconfigure_mount(const std::string& mount_point, const MountSettings& settings);
 
 // Asks the daemon that serves `path` (any file or directory in a mount) for its facts, as JSON.
 // Errors: ENOTTY (not an lsmfs), errors of open(2).

@@ -145,6 +145,7 @@ class Service {
     mount.block_device = block_device_ = opened_->device().is_block_device() && geteuid() == 0;
     mount.read_only = options_.read_only;
     mount.acl = options_.acl.value_or(mount.acl);
+    mount.durable_names = options_.durable_names();
     mount.writeback = options_.writeback.value_or(mount.writeback);
     mount.kernel_options = options_.kernel;
     mount.latency = options_.latency.value_or(mount.latency);

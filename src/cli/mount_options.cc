@@ -125,6 +125,8 @@ Result<void> apply(ParsedOptions& parsed, std::string_view option, bool sloppy) 
   }
   if (contains(kForTheKernel, option)) {
     parsed.kernel.emplace_back(option);
+    if (option == "sync" || option == "async") parsed.synchronous = option == "sync";
+    if (option == "dirsync") parsed.dirsync = true;
     return {};
   }
   if (option.empty() || contains(kIgnored, option) || begins_with(kIgnoredStarts, option)) return {};

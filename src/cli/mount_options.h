@@ -16,6 +16,8 @@ struct ParsedOptions {
   bool remount = false;
   bool nofail = false;  // a device that is not there is no error
   bool read_only = false;
+  bool synchronous = false, dirsync = false;
+  bool durable_names() const { return synchronous || dirsync; }
   std::optional<AtimePolicy> atime;
   std::optional<bool> directory_atime;
   std::optional<std::uint32_t> sync_interval_ms;

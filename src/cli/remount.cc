@@ -69,15 +69,16 @@ std::string explain_remounting(const std::string& directory, const Error& error)
 Result<void> apply(const std::string& directory, const ParsedOptions& options) {
   struct statvfs before {};
   if (statvfs(directory.c_str(), &before) != 0) return make_error(errno, directory);
-  if (!options.read_only) LSMFS_TRY(reconfigure_mount(directory, {.read_only = false}));
+  if (!options.read_only) LSMFS_TRY(reconfigure_mount(directory, {.tree = {.read_only = false}}));
   if (auto done = lsmfs::remount(directory, options.read_only, options.kernel); !done) {
-    if (!options.read_only && (before.f_flag & ST_RDONLY)) (void)reconfigure_mount(directory, {.read_only = true});
+    if (!options.read_only && (before.f_flag & ST_RDONLY)) (void)reconfigure_mount(directory, {.tree = {.read_only = true}});
     return done;
   }
-  return reconfigure_mount(directory, {.read_only = options.read_only,
-                                       .atime = options.atime,
-                                       .directory_atime = options.directory_atime,
-                                       .sync_interval_ms = options.sync_interval_ms});
+  return reconfigure_mount(directory, {.tree = {.read_only = options.read_only,
+                                                .atime = options.atime,
+                                                .directory_atime = options.directory_atime,
+                                                .sync_interval_ms = options.sync_interval_ms},
+                                       .durable_names = options.durable_names()});
 }
 
 }  // namespace

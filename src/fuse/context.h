@@ -27,6 +27,7 @@ struct Context {
   KernelCache& kernel_cache;
   Administration administration;
   bool writeback = false, acl = true;
+  std::atomic<bool> durable_names{false};
   // Runs `on_destroy` of Mount::serve, once.
   std::function<void()> destroy = [] {};
   ErrorLog errors;
@@ -62,6 +63,19 @@ void serve(fuse_req_t req, Call call, Arguments... arguments) {
   if (answer(req, call(Wait::no, arguments...), Wait::no)) return;
   context_of(req).workers.submit([req, call, copies = std::make_tuple(owned(arguments)...)] {
     std::apply([&](const auto&... copy) { answer(req, call(Wait::yes, copy...), Wait::yes); }, copies);
+  });
+}
+
+// For calls that change names, which may have to be durable before they are answered.
+template <class Call, class... Arguments>
+void serve_names(fuse_req_t req, Call call, Arguments... arguments) {
+  if (!context_of(req).durable_names) return serve(req, call, arguments...);
+  context_of(req).workers.submit([req, call, copies = std::make_tuple(owned(arguments)...)] {
+    auto result = std::apply([&](const auto&... copy) { return call(Wait::yes, copy...); }, copies);
+    if (result) {
+      if (auto synced = context_of(req).tree.sync(); !synced) result = std::move(synced.error());
+    }
+    answer(req, std::move(result), Wait::yes);
   });
 }
 

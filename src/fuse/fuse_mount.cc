@@ -74,7 +74,15 @@ class FuseMount::Watch {
 FuseMount::FuseMount(Tree& tree, const MountOptions& options, Administration administration)
     : options_(options),
       workers_(options.workers),
-      context_{{}, tree, workers_, kernel_cache_, std::move(administration), options.writeback, options.acl, [] {}, ErrorLog(options.notice), false, false} {}
+      context_{.killpriv = {},
+               .tree = tree,
+               .workers = workers_,
+               .kernel_cache = kernel_cache_,
+               .administration = std::move(administration),
+               .writeback = options.writeback,
+               .acl = options.acl,
+               .durable_names = options.durable_names,
+               .errors = ErrorLog(options.notice)} {}
 
 FuseMount::~FuseMount() {
   // The descriptor first: unmounting waits for answers as long as somebody could give them.

@@ -149,7 +149,7 @@ NewInode new_inode(fuse_req_t req, mode_t mode, dev_t rdev = 0) {
 
 void make(fuse_req_t req, fuse_ino_t dir, const char* name, const NewInode& inode) {
   auto& tree = context_of(req).tree;
-  serve(req, [&tree, dir, inode](Wait wait, std::string_view n) {
+  serve_names(req, [&tree, dir, inode](Wait wait, std::string_view n) {
     return entry_of(tree.make(Ino{dir}, n, inode, wait));
   }, std::string_view(name));
 }
@@ -164,7 +164,7 @@ void mkdir(fuse_req_t req, fuse_ino_t dir, const char* name, mode_t mode) {
 
 void symlink(fuse_req_t req, const char* target, fuse_ino_t dir, const char* name) {
   auto& tree = context_of(req).tree;
-  serve(req, [&tree, dir, inode = new_inode(req, S_IFLNK | 0777)](Wait wait, std::string_view n, std::string_view t) {
+  serve_names(req, [&tree, dir, inode = new_inode(req, S_IFLNK | 0777)](Wait wait, std::string_view n, std::string_view t) {
     NewInode link = inode;
     link.symlink = t;
     return entry_of(tree.make(Ino{dir}, n, link, wait));
@@ -173,14 +173,14 @@ void symlink(fuse_req_t req, const char* target, fuse_ino_t dir, const char* nam
 
 void link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t dir, const char* name) {
   auto& tree = context_of(req).tree;
-  serve(req, [&tree, ino, dir](Wait wait, std::string_view n) {
+  serve_names(req, [&tree, ino, dir](Wait wait, std::string_view n) {
     return entry_of(tree.link(Ino{ino}, Ino{dir}, n, wait));
   }, std::string_view(name));
 }
 
 void unlink(fuse_req_t req, fuse_ino_t dir, const char* name) {
   auto& tree = context_of(req).tree;
-  serve(req, [&tree, dir](Wait wait, std::string_view n) -> Result<Done> {
+  serve_names(req, [&tree, dir](Wait wait, std::string_view n) -> Result<Done> {
     LSMFS_TRY(tree.unlink(Ino{dir}, n, wait));
     return Done{};
   }, std::string_view(name));
@@ -188,7 +188,7 @@ void unlink(fuse_req_t req, fuse_ino_t dir, const char* name) {
 
 void rmdir(fuse_req_t req, fuse_ino_t dir, const char* name) {
   auto& tree = context_of(req).tree;
-  serve(req, [&tree, dir](Wait wait, std::string_view n) -> Result<Done> {
+  serve_names(req, [&tree, dir](Wait wait, std::string_view n) -> Result<Done> {
     LSMFS_TRY(tree.rmdir(Ino{dir}, n, wait));
     return Done{};
   }, std::string_view(name));
@@ -197,7 +197,7 @@ void rmdir(fuse_req_t req, fuse_ino_t dir, const char* name) {
 void rename(fuse_req_t req, fuse_ino_t from_dir, const char* from, fuse_ino_t to_dir, const char* to, unsigned flags) {
   auto& tree = context_of(req).tree;
   const Owner caller{fuse_req_ctx(req)->uid, fuse_req_ctx(req)->gid};
-  serve(req, [&tree, from_dir, to_dir, flags, caller](Wait wait, std::string_view f, std::string_view t) -> Result<Done> {
+  serve_names(req, [&tree, from_dir, to_dir, flags, caller](Wait wait, std::string_view f, std::string_view t) -> Result<Done> {
     LSMFS_TRY(tree.rename(Ino{from_dir}, f, Ino{to_dir}, t, flags, wait, caller));
     return Done{};
   }, std::string_view(from), std::string_view(to));

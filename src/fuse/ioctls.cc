@@ -93,8 +93,9 @@ void reconfigure(fuse_req_t req, Ino, Bytes in) {
     fuse_reply_err(req, EINVAL);
     return;
   }
-  serve_waiting(req, [&tree = context_of(req).tree, settings = *settings]() -> Result<IoctlOutput> {
-    LSMFS_TRY(tree.reconfigure(settings));
+  serve_waiting(req, [&context = context_of(req), settings = *settings]() -> Result<IoctlOutput> {
+    LSMFS_TRY(context.tree.reconfigure(settings.tree));
+    if (settings.durable_names) context.durable_names = *settings.durable_names;
     return IoctlOutput{};
   });
 }

@@ -9,31 +9,35 @@
 
 namespace lsmfs {
 
-ReconfigureRequest to_request(const TreeSettings& settings) {
+ReconfigureRequest to_request(const MountSettings& settings) {
+  const TreeSettings& tree = settings.tree;
   ReconfigureRequest request;
-  if (settings.read_only) request.read_only = *settings.read_only;
-  if (settings.atime) request.atime = static_cast<std::int32_t>(*settings.atime);
-  if (settings.directory_atime) request.directory_atime = *settings.directory_atime;
-  if (settings.sync_interval_ms) request.sync_interval_ms = static_cast<std::int32_t>(*settings.sync_interval_ms);
+  if (tree.read_only) request.read_only = *tree.read_only;
+  if (tree.atime) request.atime = static_cast<std::int32_t>(*tree.atime);
+  if (tree.directory_atime) request.directory_atime = *tree.directory_atime;
+  if (tree.sync_interval_ms) request.sync_interval_ms = static_cast<std::int32_t>(*tree.sync_interval_ms);
+  if (settings.durable_names) request.durable_names = *settings.durable_names;
   return request;
 }
 
-std::optional<TreeSettings> to_settings(const ReconfigureRequest& request) {
+std::optional<MountSettings> to_settings(const ReconfigureRequest& request) {
   constexpr std::int32_t kUnchanged = ReconfigureRequest::kUnchanged;
   const auto within = [](std::int32_t value, std::int32_t most) { return value >= kUnchanged && value <= most; };
-  if (!within(request.read_only, 1) || !within(request.directory_atime, 1) || !within(request.sync_interval_ms, INT32_MAX) ||
-      !within(request.atime, static_cast<std::int32_t>(AtimePolicy::strictatime))) {
+  if (!within(request.read_only, 1) || !within(request.directory_atime, 1) || !within(request.durable_names, 1) ||
+      !within(request.sync_interval_ms, INT32_MAX) || !within(request.atime, static_cast<std::int32_t>(AtimePolicy::strictatime))) {
     return std::nullopt;
   }
-  TreeSettings settings;
-  if (request.read_only != kUnchanged) settings.read_only = request.read_only == 1;
-  if (request.atime != kUnchanged) settings.atime = static_cast<AtimePolicy>(request.atime);
-  if (request.directory_atime != kUnchanged) settings.directory_atime = request.directory_atime == 1;
-  if (request.sync_interval_ms != kUnchanged) settings.sync_interval_ms = static_cast<std::uint32_t>(request.sync_interval_ms);
+  MountSettings settings;
+  TreeSettings& tree = settings.tree;
+  if (request.read_only != kUnchanged) tree.read_only = request.read_only == 1;
+  if (request.atime != kUnchanged) tree.atime = static_cast<AtimePolicy>(request.atime);
+  if (request.directory_atime != kUnchanged) tree.directory_atime = request.directory_atime == 1;
+  if (request.sync_interval_ms != kUnchanged) tree.sync_interval_ms = static_cast<std::uint32_t>(request.sync_interval_ms);
+  if (request.durable_names != kUnchanged) settings.durable_names = request.durable_names == 1;
   return settings;
 }
 
-Result<void> reconfigure_mount(const std::string& mount_point, const TreeSettings& settings) {
+Result<void> reconfigure_mount(const std::string& mount_point, const MountSettings& settings) {
   const int fd = open(mount_point.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return make_error(errno, mount_point);
   ReconfigureRequest request = to_request(settings);

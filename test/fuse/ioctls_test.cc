@@ -104,14 +104,44 @@ TEST_F(Ioctls, FactsThatAreTooLongAreRefused) {
 TEST_F(Ioctls, SettingsReachTheTree) {
   mount();
   ASSERT_EQ(write_file(mounted_->path("f"), ""), 0);
-  ASSERT_TRUE(reconfigure_mount(mounted_->root(), {.read_only = true, .atime = AtimePolicy::strictatime}));
+  ASSERT_TRUE(reconfigure_mount(mounted_->root(), {.tree = {.read_only = true, .atime = AtimePolicy::strictatime}}));
   EXPECT_EQ(tree_.settings().read_only, true);
   EXPECT_EQ(tree_.settings().atime, AtimePolicy::strictatime);
   EXPECT_FALSE(tree_.settings().directory_atime || tree_.settings().sync_interval_ms);
-  ASSERT_TRUE(reconfigure_mount(mounted_->root(), {.directory_atime = false, .sync_interval_ms = 3'600'000}));
+  ASSERT_TRUE(reconfigure_mount(mounted_->root(), {.tree = {.directory_atime = false, .sync_interval_ms = 3'600'000}}));
   EXPECT_FALSE(tree_.settings().read_only || tree_.settings().atime);
   EXPECT_EQ(tree_.settings().directory_atime, false);
   EXPECT_EQ(tree_.settings().sync_interval_ms, 3'600'000u);
+}
+
+TEST_F(Ioctls, NamesAreDurableWhileThatIsAskedFor) {
+  mount();
+  const auto syncs = [&](auto change) {
+    const auto before = tree_.calls("sync");
+    EXPECT_EQ(change(), 0);
+    return tree_.calls("sync") - before;
+  };
+  const auto path = [&](const char* name) { return mounted_->path(name); };
+  for (const bool durable : {true, false}) {
+    ASSERT_TRUE(reconfigure_mount(mounted_->root(), {.durable_names = durable}));
+    EXPECT_EQ(syncs([&] { return ::mkdir(path("d").c_str(), 0755); }), durable);
+    EXPECT_EQ(syncs([&] { return ::mknod(path("f").c_str(), S_IFREG | 0644, 0); }), durable);
+    EXPECT_EQ(syncs([&] { return ::symlink("target", path("s").c_str()); }), durable);
+    EXPECT_EQ(syncs([&] { return ::link(path("f").c_str(), path("g").c_str()); }), durable);
+    EXPECT_EQ(syncs([&] { return ::rename(path("g").c_str(), path("h").c_str()); }), durable);
+    EXPECT_EQ(syncs([&] { return ::unlink(path("h").c_str()) | ::unlink(path("s").c_str()); }), durable * 2);
+    EXPECT_EQ(syncs([&] { return ::chmod(path("f").c_str(), 0600) | ::unlink(path("f").c_str()); }), durable);
+    EXPECT_EQ(syncs([&] { return ::rmdir(path("d").c_str()); }), durable);
+    EXPECT_EQ(::rmdir(path("missing").c_str()), -1);
+  }
+  ASSERT_TRUE(reconfigure_mount(mounted_->root(), {.durable_names = true}));
+  ASSERT_TRUE(reconfigure_mount(mounted_->root(), {}));
+  tree_.set_hook([](const std::string& name, Wait) -> Result<void> {
+    return name == "sync" ? make_error(EIO, "") : Result<void>();
+  });
+  EXPECT_EQ(::mkdir(path("d").c_str(), 0755), -1);
+  EXPECT_EQ(errno, EIO);
+  tree_.set_hook({});
 }
 
 TEST_F(Ioctls, SettingsFailAsTheTreeDoes) {
@@ -119,14 +149,15 @@ TEST_F(Ioctls, SettingsFailAsTheTreeDoes) {
   tree_.set_hook([](const std::string& name, Wait) -> Result<void> {
     return name == "reconfigure" ? make_error(EROFS, "") : Result<void>();
   });
-  EXPECT_EQ(reconfigure_mount(mounted_->root(), {.read_only = false}).error().code, EROFS);
+  EXPECT_EQ(reconfigure_mount(mounted_->root(), {.tree = {.read_only = false}}).error().code, EROFS);
   EXPECT_EQ(reconfigure_mount("/tmp", {}).error().code, ENOTTY);
   EXPECT_EQ(reconfigure_mount("/no/such/path", {}).error().code, ENOENT);
 }
 
 TEST_F(Ioctls, SettingsAreForRootAndChecked) {
   mount();
-  for (auto member : {&ReconfigureRequest::read_only, &ReconfigureRequest::atime, &ReconfigureRequest::directory_atime}) {
+  for (auto member : {&ReconfigureRequest::read_only, &ReconfigureRequest::atime, &ReconfigureRequest::directory_atime,
+                      &ReconfigureRequest::durable_names}) {
     for (const std::int32_t bad : {-2, 3, INT32_MAX}) {
       ReconfigureRequest request;
       request.*member = bad;

@@ -163,6 +163,30 @@ class Crash(harness.MountCase):
             self.assertEqual(file.read(), b"contents")
 
     @harness.lsmfs_only
+    def test_names_and_data_are_durable_at_once_where_the_mount_options_say_so(self):
+        volume = self.volume(256 << 20)
+        for options, names, data in (("dirsync", True, False), ("sync", True, True), ("sync,async", False, False)):
+            with self.subTest(options=options):
+                volume.mount("sync_interval=0," + options)
+                os.mkdir(volume.path(options))
+                with open(volume.path(options, "file"), "wb") as file:
+                    os.rename(volume.path(options, "file"), volume.path(options, "renamed"))
+                    file.write(b"data")
+                volume.kill()
+                volume.mount()
+                self.assertEqual(os.path.exists(volume.path(options, "renamed")), names)
+                if names:
+                    self.assertEqual(os.path.getsize(volume.path(options, "renamed")), 4 if data else 0)
+                volume.umount()
+        # And a remount changes it.
+        volume.mount("sync_interval=0")
+        self.must(harness.LSMFS, "mount", "-o", "remount,dirsync,sync_interval=0", volume.device, volume.point)
+        os.mkdir(volume.path("made after it"))
+        volume.kill()
+        volume.mount()
+        self.assertTrue(os.path.exists(volume.path("made after it")))
+
+    @harness.lsmfs_only
     def test_files_deleted_while_open_are_gone_after_a_kill_and_their_space_is_free(self):
         volume = self.volume()
         volume.mount()

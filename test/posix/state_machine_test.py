@@ -690,7 +690,9 @@ class Machine(RuleBasedStateMachine):
         if self.writes_into_what_grows_only(handle):
             return
         if self.handles[handle].direct:
-            self.both(who, "pwrite_direct", handle, data[:len(data) // 4096 * 4096], offset // 4096 * 4096, touched=[handle])
+            fd = self.sides[1].files[handle]
+            if not fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_APPEND or os.fstat(fd).st_size % 4096 == 0:
+                self.both(who, "pwrite_direct", handle, data[:len(data) // 4096 * 4096], offset // 4096 * 4096, touched=[handle])
         else:
             self.both(who, "pwrite", handle, data, offset, touched=[handle])
 
