@@ -501,8 +501,10 @@ TEST_F(Operations, WritingTruncatingAndGivingAwayClearSetUserId) {
   ASSERT_EQ(::chown(path("f").c_str(), 1, 1), 0);
   EXPECT_EQ(bits(), 0u) << "chown";
   set();
+  const timespec changed = facts("f").st_ctim;
   EXPECT_EQ(as_user([&] { return result_of(::chown(path("f").c_str(), -1u, -1u)); }), 0);
   EXPECT_EQ(bits(), 06000u) << "chown of nothing by somebody who does not own it";
+  EXPECT_EQ(facts("f").st_ctim.tv_nsec, changed.tv_nsec) << "which is how a write begins that may yet be refused";
   ASSERT_EQ(::chown(path("f").c_str(), 65534, 65534), 0);
   set();
   EXPECT_EQ(as_user([&] { return result_of(::chown(path("f").c_str(), -1u, -1u)); }), 0);
