@@ -113,17 +113,17 @@ void setattr(fuse_req_t req, fuse_ino_t ino, struct stat* values, int to_set, fu
   serve(req, [&tree, req, ino, change = to_change(*values, to_set), drop = context_of(req).drops_privileges,
               nothing = to_set == 0](Wait wait) -> Result<Attributes> {
     AttrChange all = change;
+    if (drop && !all.mode) {
+      LSMFS_ASSIGN(all.mode, mode_without_privileges(req, Ino{ino}, wait));
+    }
     // A change of nothing is chown(-1, -1), which anybody may call, or comes before a write, which drops by itself
     // unless it is refused.
-    if (drop && nothing) {
+    if (nothing && all.mode) {
       LSMFS_ASSIGN(const bool may, is_root_or_owner(req, Ino{ino}, wait));
       if (!may) {
         LSMFS_ASSIGN(const Attr attr, tree.getattr(Ino{ino}, wait));
         return Attributes{attr};
       }
-    }
-    if (drop && !all.mode) {
-      LSMFS_ASSIGN(all.mode, mode_without_privileges(req, Ino{ino}, wait));
     }
     LSMFS_ASSIGN(auto attr, tree.setattr(Ino{ino}, all, wait));
     return Attributes{attr};

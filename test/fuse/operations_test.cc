@@ -505,6 +505,10 @@ TEST_F(Operations, WritingTruncatingAndGivingAwayClearSetUserId) {
   EXPECT_EQ(as_user([&] { return result_of(::chown(path("f").c_str(), -1u, -1u)); }), 0);
   EXPECT_EQ(bits(), 06000u) << "chown of nothing by somebody who does not own it";
   EXPECT_EQ(facts("f").st_ctim.tv_nsec, changed.tv_nsec) << "which is how a write begins that may yet be refused";
+  ASSERT_EQ(::chmod(path("f").c_str(), 0777), 0);
+  const timespec plain = facts("f").st_ctim;
+  EXPECT_EQ(as_user([&] { return result_of(::chown(path("f").c_str(), -1u, -1u)); }), 0);
+  EXPECT_NE(facts("f").st_ctim.tv_nsec, plain.tv_nsec) << "chown of nothing where there is nothing to lose";
   ASSERT_EQ(::chown(path("f").c_str(), 65534, 65534), 0);
   set();
   EXPECT_EQ(as_user([&] { return result_of(::chown(path("f").c_str(), -1u, -1u)); }), 0);
