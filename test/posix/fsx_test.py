@@ -44,14 +44,14 @@ MAPPINGS = "/proc/sys/vm/max_map_count"
 class Fsx(suite.SuiteCase):
     def setUp(self):
         super().setUp()
-        with open(MAPPINGS, "r+", encoding="ascii") as file:
-            self.mappings = file.read()
-            file.write(str(1 << 24))  # on any file system fsx forgets a mapping now and then: too many for a million operations
-        self.addCleanup(self.restore_mappings)
+        with open(MAPPINGS, encoding="ascii") as file:
+            self.addCleanup(self.permit_mappings, file.read())
+        self.permit_mappings(str(1 << 24))  # on any file system fsx forgets one now and then, too many in a million operations
 
-    def restore_mappings(self):
+    @staticmethod
+    def permit_mappings(count):
         with open(MAPPINGS, "w", encoding="ascii") as file:
-            file.write(self.mappings)
+            file.write(count)
 
     def digest(self, volume):
         with open(volume.path("suite", "file"), "rb") as file:
