@@ -112,12 +112,18 @@ def _run(*command, seconds):
         return False
 
 
-def clean(path, gently=True):
-    """Takes down all below `path` and removes it. Returns one line for each mount, loop device or process
-    that was still there. `gently`: lets file systems write out what they hold."""
+def clean(path, gently=True, kept=None):
+    """Takes down all below `path` and removes it; what is below the folder `kept` is taken down and left there. Returns
+    one line for each mount, loop device or process that was still there. `gently`: lets file systems write out what they
+    hold."""
+    roots = [path] + ([kept] if kept else [])
+
+    def below(find):
+        return [found for root in roots for found in find(root)]
+
     left = []
     for attempt in range(5):
-        mounts = mounts_below(path)
+        mounts = below(mounts_below)
         processes = processes_of(path)
         if attempt == 0:
             left += [f"mount at {point}" for point in mounts]
@@ -129,12 +135,12 @@ def clean(path, gently=True):
             for point in mounts:
                 _run("umount", "-l", point, seconds=10)
         end_processes(processes_of(path), patience=10.0 if gently else 0.5)
-        loops = loops_below(path)
+        loops = below(loops_below)
         if attempt == 0:
             left += [f"loop device {loop}" for loop in loops]
         for loop in loops:
             _run("losetup", "-d", loop, seconds=10)
-        if not mounts_below(path) and not loops_below(path) and not processes_of(path):
+        if not below(mounts_below) and not below(loops_below) and not processes_of(path):
             break
         time.sleep(0.5)
     if not mounts_below(path):  # never walk into something that is still mounted
@@ -157,9 +163,9 @@ def _guard():
     words = b""
     while chunk := os.read(0, 4096):
         words += chunk
-    path, _, last = words.partition(b"\0")
+    path, kept, last = words.split(b"\0")
     if last != b"done":
-        clean(os.fsdecode(path), gently=False)
+        clean(os.fsdecode(path), gently=False, kept=os.fsdecode(kept) or None)
 
 
 class Interrupted(KeyboardInterrupt):
@@ -179,7 +185,9 @@ def stop_on_signals():
 
 
 class Workspace:
-    def __init__(self, name, parent=None):
+    """`kept`: a folder for what is to outlive it, in which nothing stays mounted or attached either."""
+
+    def __init__(self, name, parent=None, kept=None):
         # Not tempfile's default: /tmp may be a tmpfs, and a loop device with direct I/O needs a disk.
         parent = parent or os.environ.get("LSMFS_TMPDIR") or "/var/tmp"
         self.path = os.path.realpath(tempfile.mkdtemp(prefix=f"lsmfs-{name}-", dir=parent))
@@ -189,7 +197,8 @@ class Workspace:
                                        stdin=reader, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         os.close(reader)
         self._guard.wait()
-        os.write(self._to_guard, os.fsencode(self.path) + b"\0")
+        self._kept = os.path.realpath(kept) if kept else None
+        os.write(self._to_guard, os.fsencode(self.path) + b"\0" + os.fsencode(self._kept or "") + b"\0")
 
     def sub(self, name):
         path = os.path.join(self.path, name)
@@ -200,7 +209,7 @@ class Workspace:
         """Cleans up; returns what had been left over (see clean)."""
         if self._to_guard is None:
             return []
-        left = clean(self.path)
+        left = clean(self.path, kept=self._kept)
         os.write(self._to_guard, b"done")
         os.close(self._to_guard)
         self._to_guard = None

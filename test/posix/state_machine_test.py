@@ -449,7 +449,8 @@ class Machine(RuleBasedStateMachine):
     @with_folder_handles
     @rule(who=WHO, handle=FOLDER_HANDLES, name=NAMES, what=st.sampled_from(["mkdir_at", "create_at", "symlink_at"]))
     def make_at(self, who, handle, name, what):
-        self.both(who, what, handle, name)
+        if what != "create_at" or not self.is_frozen(os.path.join(b"/proc/self/fd/%d" % self.sides[1].files[handle], name)):
+            self.both(who, what, handle, name)
 
     @with_folder_handles
     @rule(who=WHO, handle=FOLDER_HANDLES, name=NAMES, directory=st.booleans())
