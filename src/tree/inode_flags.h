@@ -15,6 +15,10 @@ inline Result<void> permit(bool permitted) {
 inline bool is_fixed(const Record& record) { return record.is_immutable() || record.is_append_only(); }
 
 inline Result<void> may_change(const Record& record) { return permit(!is_fixed(record)); }
+// The kernel removes a file's capabilities in this way before a write, and does not say so.
+inline Result<void> may_remove_xattr(const Record& record, std::string_view name) {
+  return name == "security.capability" ? permit(!record.is_immutable()) : may_change(record);
+}
 inline Result<void> may_add_to(const Record& directory) { return permit(!directory.is_immutable()); }
 inline Result<void> may_remove(const Record& directory, const Record& record) {
   return permit(!is_fixed(directory) && !is_fixed(record));
@@ -29,6 +33,7 @@ inline Result<void> may_allocate(const Record& record, bool changes_data) {
 inline Result<void> may_set(const Record& record, const AttrChange& change) {
   if (change.flags) return {};
   if (record.is_immutable()) return permit(false);
+  if (change.before_write) return {};
   const bool explicit_times = (change.atime || change.mtime) && !change.touches;
   return permit(!record.is_append_only() || !(change.mode || change.uid || change.gid || change.size || explicit_times));
 }

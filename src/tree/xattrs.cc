@@ -109,7 +109,7 @@ Result<void> LsmTree::removexattr(Ino ino, std::string_view name, Wait wait) {
   LSMFS_TRY(check_name(name));
   LSMFS_ASSIGN(const Lock lock, acquire_for_change(wait));
   LSMFS_ASSIGN(Inode * inode, find(ino));
-  LSMFS_TRY(may_change(inode->record));
+  LSMFS_TRY(may_remove_xattr(inode->record, name));
   if (!inode->record.find_xattr(name)) {
     if (acl::is_name(name)) return {};
     return make_error(ENODATA, "");

@@ -25,6 +25,7 @@ Not compared, since the difference is documented (docs/limits.md) or cannot be a
 - Which error it is when something is refused because of such a flag and for another reason as well: the kernel finds
   the other reason before it asks the daemon. Nor does it ask when nothing would be done: no bytes written or copied, the
   default access control list of a file, which has none, removed.
+- Removing the capabilities of an append-only file: the kernel does the same before a write.
 - Writing through descriptors opened before a file became append-only, or through mappings from before it became
   immutable: lsmfs does not let bytes into them, ext4 does.
 - Files beyond 8 TiB and times outside of 1901 to 2446: ext4 has no larger ones.
@@ -565,11 +566,15 @@ class Machine(RuleBasedStateMachine):
 
     @rule(who=WHO, path=LIKELY, name=ANY_XATTRS, follow=st.booleans())
     def removexattr(self, who, path, name, follow):
-        self.both(who, "removexattr", path, name, follow, touched=[path])
+        self.removexattr_of(who, path, name, follow)
+
+    def removexattr_of(self, who, path, name, follow):
+        if name != b"security.capability" or not self.is_frozen(self.sides[1].at(path), calls.FLAG_APPEND):
+            self.both(who, "removexattr", path, name, follow, touched=[path])
 
     @rule(who=WHO, tagged=TAGGED)
     def removexattr_there(self, who, tagged):
-        self.both(who, "removexattr", *tagged, True, touched=[tagged[0]])
+        self.removexattr_of(who, *tagged, True)
 
     @with_handles
     @rule(who=WHO, handle=HANDLES, name=st.sampled_from([b"user.a", b"user.a", b"trusted.a", b"user.b"]))

@@ -1,0 +1,63 @@
+"""Running programs: whatever goes wrong is one line that names the program and what it said."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+
+
+class Problem(Exception):
+    """What a person is told, in one line, when a run cannot go on."""
+
+
+ENVIRONMENT = dict(os.environ, LC_ALL="C", HOME="/nonexistent", GIT_CONFIG_NOSYSTEM="1", GIT_CONFIG_GLOBAL=os.devnull,
+                   GIT_AUTHOR_NAME="A U Thor", GIT_AUTHOR_EMAIL="author@example.org", GIT_COMMITTER_NAME="A U Thor",
+                   GIT_COMMITTER_EMAIL="author@example.org", GIT_TERMINAL_PROMPT="0")
+
+
+def described(command):
+    text = " ".join(command)
+    return text if len(text) <= 200 else text[:190] + " ..."
+
+
+def call(*command, cwd=None, seconds=7200, output=subprocess.DEVNULL, environment=None):
+    """Runs a command to its end in a session of its own, so that a ^C meant for this program does not reach it. Returns
+    (exit status, stdout, stderr, seconds it took)."""
+    start = time.perf_counter()
+    try:
+        process = subprocess.Popen(command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.PIPE,
+                                   env={**ENVIRONMENT, **(environment or {})}, start_new_session=True)
+    except FileNotFoundError:
+        raise Problem(f"{command[0]}: not installed; scripts/install-deps --bench installs what the examples need") from None
+    try:
+        out, err = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        raise Problem(f"{described(command)}: not done after {seconds} s") from None
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    taken = time.perf_counter() - start
+    return process.returncode, (out or b"").decode(errors="replace"), err.decode(errors="replace"), taken
+
+
+def run(*command, ok=(0,), **more):
+    """The same for what has to succeed. Returns the seconds it took."""
+    status, _, err, taken = call(*command, **more)
+    if status not in ok:
+        raise Problem(f"{described(command)}: exit status {status}: {one_line(err)}")
+    return taken
+
+
+def read(*command, **more):
+    """Its standard output, without the last line's end."""
+    status, out, err, _ = call(*command, output=subprocess.PIPE, **more)
+    if status != 0:
+        raise Problem(f"{described(command)}: exit status {status}: {one_line(err)}")
+    return out.rstrip("\n")
+
+
+def one_line(text):
+    return "; ".join(line.strip() for line in text.strip().splitlines()[-3:]) or "it said nothing"

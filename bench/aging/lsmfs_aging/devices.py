@@ -1,0 +1,184 @@
+"""What the file systems lie on: a loop device, a loop device over a simulated disk, a real block device.
+
+A cell of a run uses two of a kind, equal in size: one ages, the other is made anew for each unaged twin.
+"""
+
+import contextlib
+import json
+import os
+import re
+import select
+import stat
+import subprocess
+
+import loop
+
+from . import traces
+from .commands import ENVIRONMENT, Problem, call, one_line, read
+
+PROFILES = ("hdd", "ssd-sata", "cloud-volume", "none")
+SECTOR = 512
+
+
+class Tools:
+    """The project's own programs."""
+
+    def __init__(self, lsmfs, simdisk):
+        self.lsmfs = lsmfs
+        self.simdisk = simdisk
+
+    def check(self, devices):
+        for path in [self.lsmfs] + ([self.simdisk] if any(device.startswith("simdisk") for device in devices) else []):
+            if not os.access(path, os.X_OK):
+                raise Problem(f"{path}: not there; build it (cmake --preset release && cmake --build --preset release)")
+
+    def modelled(self, trace):
+        """{profile: seconds that the simulated disk would take for the trace}."""
+        if not os.access(self.simdisk, os.X_OK):
+            return {}
+        return {profile: json.loads(read(self.simdisk, "model", "--profile", profile, "--json", trace))["busy_seconds"]
+                for profile in PROFILES if profile != "none"}
+
+
+class BlockDevice:
+    """A block device under test."""
+
+    def __init__(self, tools, path):
+        self._tools = tools
+        self.path = path
+
+    def close(self):
+        pass
+
+    @contextlib.contextmanager
+    def measured(self):
+        """While it is entered, the device takes the time that it stands for."""
+        yield
+
+    def _counters(self):
+        with open(f"/sys/class/block/{os.path.basename(os.path.realpath(self.path))}/stat", encoding="ascii") as file:
+            return [int(field) for field in file.read().split()]
+
+    def written(self):
+        """Bytes written to it since it came."""
+        return self._counters()[6] * SECTOR
+
+    def traced(self, folder, *command):
+        """Runs a command while the device's requests are traced. Returns (exit status, stderr, seconds, trace file)."""
+        trace, output = os.path.join(folder, "trace"), os.path.join(folder, "layout.json")
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(trace)
+        status, _, err, _ = call(self._tools.lsmfs, "layout", "--device", self.path, "--trace", trace, "--output", output, "--json", "--", *command)
+        if status != 0:
+            raise Problem(f"lsmfs layout: exit status {status}: {one_line(err)}")
+        with open(output, encoding="utf-8") as file:
+            found = json.load(file)
+        return found["exit_status"], err, found["seconds"], trace
+
+
+class Loop(BlockDevice):
+    """Over a sparse file of its own, with direct I/O."""
+
+    def __init__(self, tools, image, size):
+        if not os.path.exists(image):
+            loop.make_sparse(image, size)
+        super().__init__(tools, loop.attach(image))
+
+    def close(self):
+        loop.detach(self.path)
+
+
+class Simdisk(BlockDevice):
+    """A loop device over the one file that lsmfs-simdisk shows."""
+
+    def __init__(self, tools, image, size, place, profile):
+        if not os.path.exists(image):
+            loop.make_sparse(image, size)
+        self._profile = profile
+        self._place = place
+        os.makedirs(place, exist_ok=True)
+        self._process = subprocess.Popen([tools.simdisk, image, place, "--profile", "none"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                         stderr=subprocess.PIPE, env=ENVIRONMENT, start_new_session=True)
+        ready, _, _ = select.select([self._process.stdout], [], [], 30)
+        if not ready or self._process.stdout.readline().strip() != b"ready":
+            self._process.kill()
+            raise Problem(f"lsmfs-simdisk: {one_line(self._process.communicate()[1].decode(errors='replace'))}")
+        super().__init__(tools, loop.attach(os.path.join(place, "disk")))
+
+    def close(self):
+        loop.detach(self.path)
+        call("umount", self._place)
+        self._process.communicate(timeout=60)
+
+    def _write(self, name, text):
+        with open(os.path.join(self._place, name), "w", encoding="ascii") as file:
+            file.write(text + "\n")
+
+    @contextlib.contextmanager
+    def measured(self):
+        self._write("profile", self._profile)
+        try:
+            yield
+        finally:
+            self._write("profile", "none")
+
+    def traced(self, folder, *command):
+        self._write("trace", "on")
+        status, _, err, seconds = call(*command)
+        self._write("trace", "off")
+        trace = os.path.join(folder, "trace")
+        with open(os.path.join(self._place, "trace"), "rb") as source, open(trace, "wb") as copy:
+            while chunk := source.read(1 << 20):
+                copy.write(chunk)
+        return status, err, seconds, trace
+
+
+class Kind:
+    """A word of --device: loop, simdisk:PROFILE, or DEVICE+DEVICE."""
+
+    def __init__(self, text):
+        self.name = text
+        self._real = []
+        if text == "loop":
+            return
+        if text.startswith("simdisk:"):
+            if text.partition(":")[2] not in PROFILES:
+                raise Problem(f"--device {text}: the profiles are {', '.join(PROFILES)}")
+            return
+        self._real = text.split("+")
+        if len(self._real) != 2 or not text.startswith("/"):
+            raise Problem(f"--device {text}: give loop, simdisk:PROFILE, or two equal block devices as /dev/sdb1+/dev/sdb2, of which all is lost")
+        self.name = re.sub(r"[^A-Za-z0-9+-]", "-", text.replace("/dev/", ""))
+
+    @property
+    def profile(self):
+        return self.name.partition(":")[2] or None
+
+    @property
+    def has_images(self):
+        return not self._real
+
+    def check(self, size):
+        """Problem when a real device is none, is in use, or is too small."""
+        for path in self._real:
+            try:
+                if not stat.S_ISBLK(os.stat(path).st_mode):
+                    raise Problem(f"--device {path}: is not a block device")
+                fd = os.open(path, os.O_RDONLY | os.O_EXCL)
+            except FileNotFoundError:
+                raise Problem(f"--device {path}: does not exist") from None
+            except OSError as error:
+                raise Problem(f"--device {path}: is in use ({error.strerror}); unmount it first") from None
+            there = os.lseek(fd, 0, os.SEEK_END)
+            os.close(fd)
+            if there < size:
+                raise Problem(f"--device {path}: has {there >> 20} MiB, and --size asks for {size >> 20} MiB")
+
+    def open(self, tools, role, images, size, work):
+        """The device of a role ("aged", "twin"). `images`: a folder that stays; `work`: one that goes."""
+        image = os.path.join(images, role + ".img")
+        if self.name == "loop":
+            return Loop(tools, image, size)
+        if self.profile:
+            return Simdisk(tools, image, size, os.path.join(work, "simdisk-" + role), self.profile)
+        return BlockDevice(tools, self._real[0 if role == "aged" else 1])

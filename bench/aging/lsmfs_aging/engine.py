@@ -1,0 +1,82 @@
+"""A run: every file system on every kind of device, one cell after the other."""
+
+import os
+import shutil
+import sys
+
+import workspace
+
+from . import devices, file_systems, progress, results, stage, workloads
+from .commands import Problem
+
+
+def run(given, stop):
+    """Returns the exit status."""
+    if os.geteuid() != 0:
+        raise Problem("needs root, to make file systems, mount them and drop caches: run it with sudo")
+    tools = devices.Tools(given.lsmfs, given.simdisk)
+    kinds = [devices.Kind(word) for word in given.device]
+    systems = [file_systems.FileSystem(word, given.lsmfs) for word in given.fs]
+    _check(given, kinds, systems)
+    tools.check([kind.name for kind in kinds])
+    workload = workloads.ALL[given.workload](given)
+
+    folder = given.results or os.path.join("results", given.workload)
+    asked = {"workload": given.workload, "fs": given.fs, "device": given.device, "size": given.size, "seed": given.seed,
+             "repeat": given.repeat, **workload.asked()}
+    facts = {"command": " ".join(sys.argv), "file_systems": [system.facts() for system in systems]}
+    found = results.Results(folder, asked, facts)
+    if found.run["finished"]:
+        print(f"{found.folder}: was finished {found.run['finished']}; lsmfs-aging report {folder} writes it up", file=sys.stderr)
+        return 0
+    with progress.Progress(len(kinds) * len(systems) * workload.steps()) as shown, \
+            workspace.Workspace("aging", given.work, kept=found.state()) as work:
+        context = stage.Context(tools, found, work, given.size, given.seed, given.repeat, stop, shown.tell, shown.advance)
+        try:
+            workload.prepare(context)
+            for kind in kinds:
+                for system in systems:
+                    shown.cell(f"{system.name} on {kind.name}")
+                    _run_cell(context, workload, given.workload, system, kind)
+        except stage.Stopped:
+            print(f"lsmfs-aging: stopped; the same command goes on from here ({found.folder})", file=sys.stderr)
+            return 130
+    found.finish()
+    print(f"{found.folder}: finished; lsmfs-aging report {folder} writes it up", file=sys.stderr)
+    return 0
+
+
+def _run_cell(context, workload, name, system, kind):
+    cell = stage.Stage(context, name, system, kind)
+    if cell.cell.over:
+        context.advance(workload.steps())
+        return
+    try:
+        workload.run(cell)
+    except stage.Stopped:
+        raise
+    except BaseException:
+        cell.abandon()
+        raise
+
+
+def _check(given, kinds, systems):
+    names = [system.name for system in systems]
+    for name in names:
+        if names.count(name) > 1:
+            raise Problem(f"--fs: there are two called {name}; give one another name with :as=NAME")
+    for system in systems:
+        system.check()
+        if given.size < system.smallest:
+            raise Problem(f"--size: {system.name} needs at least {system.smallest >> 20} MiB")
+    for kind in kinds:
+        kind.check(given.size)
+    if not os.path.isdir(given.work):
+        raise Problem(f"--work {given.work}: is not a directory")
+    where = os.path.abspath(given.results or ".")
+    while not os.path.exists(where):
+        where = os.path.dirname(where)
+    free = shutil.disk_usage(where).free
+    if any(kind.has_images for kind in kinds) and free < given.size // 2:
+        raise Problem(f"{where}: {free >> 20} MiB are free there, which will not hold two devices of {given.size >> 20} MiB that fill up; choose another "
+                      "--results folder or a smaller --size")

@@ -1,0 +1,202 @@
+"""A results directory:
+
+    run.json      what was asked for, on what machine, with which versions and commands
+    points.csv    a row for each thing measured, as it was measured, in the order in which that was done
+    state/        the devices' files of a run that is not over, so that it can go on
+"""
+
+import csv
+import dataclasses
+import datetime
+import json
+import os
+import platform
+import shutil
+
+from .commands import Problem, call, one_line
+
+VERSION = 1
+
+
+@dataclasses.dataclass
+class Point:
+    """One measurement. Bytes and seconds throughout; None: not measured."""
+
+    workload: str
+    fs: str
+    device: str
+    x: float                     # how far aging had come: pulls, rounds, percent, days
+    tree: str                    # aged, unaged; or which variant
+    repeat: int                  # 0, 1, ... of the same measurement
+    seconds: float               # of the scan
+    tree_bytes: int | None = None
+    reads: int | None = None     # of the device, in the scan
+    read_bytes: int | None = None
+    discontinuous: int | None = None
+    layout_score: float | None = None
+    modelled_hdd: float | None = None  # seconds that the profile would take for the scan's requests
+    modelled_ssd: float | None = None
+    modelled_cloud: float | None = None
+    aging_seconds: float | None = None        # of the aging since the point before
+    written_bytes: int | None = None          # to the device since the point before
+    used_bytes: int | None = None             # by statvfs
+    more: str = ""                            # JSON, what only this workload has
+    at: str = ""
+
+    @classmethod
+    def of(cls, scan, **more):
+        modelled = {"modelled_hdd": scan.modelled.get("hdd"), "modelled_ssd": scan.modelled.get("ssd-sata"),
+                    "modelled_cloud": scan.modelled.get("cloud-volume")}
+        return cls(seconds=round(scan.seconds, 6), reads=scan.reads.count, read_bytes=scan.reads.bytes,
+                   discontinuous=scan.reads.discontinuous, layout_score=scan.reads.score, **modelled, **more)
+
+
+FIELDS = [field.name for field in dataclasses.fields(Point)]
+NUMBERS = {field.name for field in dataclasses.fields(Point) if "int" in str(field.type) or "float" in str(field.type)}
+
+
+def machine():
+    """What the figures depend on."""
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        cpu = next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), "unknown")
+    with open("/proc/meminfo", encoding="utf-8") as file:
+        memory = int(next(line for line in file if line.startswith("MemTotal")).split()[1]) * 1024
+    versions = {}
+    for tool in (["git", "--version"], ["grep", "--version"]):
+        versions[tool[0]] = one_line(call(*tool, output=-1)[1].splitlines()[0])
+    system = platform.freedesktop_os_release().get("PRETTY_NAME", "unknown")
+    return {"kernel": platform.release(), "system": system, "cpu": cpu, "cpus": os.cpu_count(), "memory_bytes": memory, "versions": versions}
+
+
+def _write_json(path, content):
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        json.dump(content, file, indent=1)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(path + ".new", path)
+
+
+class Results:
+    """`asked`: what decides about the figures; a run goes on only where the same was asked for."""
+
+    def __init__(self, folder, asked, facts):
+        self.folder = os.path.abspath(folder)
+        os.makedirs(self.folder, exist_ok=True)
+        self._csv = os.path.join(self.folder, "points.csv")
+        path = os.path.join(self.folder, "run.json")
+        if os.path.exists(path):
+            there = load(self.folder)[0]
+            if there["asked"] != asked:
+                different = sorted(key for key in asked.keys() | there["asked"].keys() if asked.get(key) != there["asked"].get(key))
+                raise Problem(f"{self.folder}: holds a run with another {', '.join(different)}; choose another --results folder")
+            self.run = there
+        else:
+            if os.path.exists(self._csv):
+                raise Problem(f"{self.folder}: holds points.csv but no run.json; choose another --results folder")
+            self.run = {"format": VERSION, "asked": asked, "started": now(), "finished": None, "machine": machine(), **facts}
+            _write_json(path, self.run)
+            with open(self._csv, "w", encoding="utf-8", newline="") as file:
+                csv.DictWriter(file, FIELDS).writeheader()
+        self._path = path
+
+    def state(self, *names):
+        """A folder for what is needed to go on."""
+        folder = os.path.join(self.folder, "state", *names)
+        os.makedirs(folder, exist_ok=True)
+        return folder
+
+    def add(self, point):
+        point.at = now()
+        with open(self._csv, "a", encoding="utf-8", newline="") as file:
+            csv.DictWriter(file, FIELDS).writerow(dataclasses.asdict(point))
+            file.flush()
+            os.fsync(file.fileno())
+
+    def drop(self, unwanted):
+        """Takes points out again: those of a cell that has to begin anew."""
+        kept = [point for point in load(self.folder)[1] if not unwanted(point)]
+        with open(self._csv + ".new", "w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, FIELDS)
+            writer.writeheader()
+            writer.writerows(dataclasses.asdict(point) for point in kept)
+        os.replace(self._csv + ".new", self._csv)
+
+    def finish(self):
+        self.run["finished"] = now()
+        _write_json(self._path, self.run)
+        shutil.rmtree(os.path.join(self.folder, "state"), ignore_errors=True)
+
+
+class Cell:
+    """What is known of one file system on one device: how far it has come, and whether its devices' files can be used."""
+
+    def __init__(self, results, workload, fs, device):
+        self.folder = results.state(workload, f"{fs}-on-{device.replace(':', '-')}")
+        self._path = os.path.join(self.folder, "cell.json")
+        self._facts = {"done": None, "clean": True, "over": False}
+        if os.path.exists(self._path):
+            with open(self._path, encoding="utf-8") as file:
+                self._facts = json.load(file)
+        if not self._facts["clean"]:  # it was ended in the middle: nothing is known of its devices
+            shutil.rmtree(self.folder)
+            os.makedirs(self.folder)
+            self._facts = {"done": None, "clean": True, "over": False}
+            results.drop(lambda point: (point.workload, point.fs, point.device) == (workload, fs, device))
+
+    @property
+    def over(self):
+        return self._facts["over"]
+
+    @property
+    def done(self):
+        """What save() was told; None: nothing yet."""
+        return self._facts["done"]
+
+    def begin(self):
+        self._facts["clean"] = False
+        _write_json(self._path, self._facts)
+
+    def save(self, done):
+        """All devices are unmounted now."""
+        self._facts.update(done=done, clean=True)
+        _write_json(self._path, self._facts)
+
+    def end(self):
+        for name in os.listdir(self.folder):
+            if name != "cell.json":
+                os.unlink(os.path.join(self.folder, name))
+        self._facts.update(clean=True, over=True)
+        _write_json(self._path, self._facts)
+
+
+def now():
+    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def load(folder):
+    """(run, points) of a results directory."""
+    try:
+        with open(os.path.join(folder, "run.json"), encoding="utf-8") as file:
+            run = json.load(file)
+        with open(os.path.join(folder, "points.csv"), encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+    except FileNotFoundError as error:
+        raise Problem(f"{folder}: is no results directory: {os.path.basename(error.filename)} is not there") from None
+    except (OSError, ValueError) as error:
+        raise Problem(f"{folder}: cannot be read: {error}") from None
+    if run.get("format") != VERSION:
+        raise Problem(f"{folder}: was written by another version (format {run.get('format')}, this is {VERSION})")
+    points = []
+    for row in rows:
+        values = {}
+        for name in FIELDS:
+            text = row.get(name) or ""
+            if name not in NUMBERS:
+                values[name] = text
+            elif text == "":
+                values[name] = None
+            else:
+                values[name] = float(text) if "." in text or "e" in text else int(text)
+        points.append(Point(**values))
+    return run, points

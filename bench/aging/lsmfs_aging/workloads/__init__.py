@@ -1,0 +1,14 @@
+"""The workloads by name. Each is a class:
+
+    name, help            for the command line
+    add_arguments(parser) its own options
+    Workload(given)       `given`: the parsed command line; checks what can be checked
+    asked()               what decides about its figures, as JSON
+    prepare(context)      makes what all cells need
+    steps()               how many times a cell calls checkpoint()
+    run(stage)            ages the tree of one cell and measures it
+"""
+
+from . import files, git, mail
+
+ALL = {workload.name: workload for workload in (git.Git, files.Intrafile, files.Interfile, files.FileSize, mail.Mail)}
