@@ -45,9 +45,9 @@ def call(*command, cwd=None, seconds=7200, output=subprocess.DEVNULL, environmen
 
 def run(*command, ok=(0,), **more):
     """The same for what has to succeed. Returns the seconds it took."""
-    status, _, err, taken = call(*command, **more)
+    status, out, err, taken = call(*command, output=subprocess.PIPE, **more)
     if status not in ok:
-        raise Problem(f"{described(command)}: exit status {status}: {one_line(err)}")
+        raise Problem(f"{described(command)}: exit status {status}: {one_line(err.strip() or out)}")
     return taken
 
 

@@ -85,6 +85,10 @@ class Results:
         os.makedirs(self.folder, exist_ok=True)
         self._csv = os.path.join(self.folder, "points.csv")
         path = os.path.join(self.folder, "run.json")
+        if os.path.exists(path) and not load(self.folder)[1]:  # it came to nothing: nothing is lost by beginning anew
+            shutil.rmtree(os.path.join(self.folder, "state"), ignore_errors=True)
+            os.unlink(path)
+            os.unlink(self._csv)
         if os.path.exists(path):
             there = load(self.folder)[0]
             if there["asked"] != asked:

@@ -78,7 +78,8 @@ class Git:
             if number % 20 == 1:
                 stage.context.tell(f"pull {number}")
             with stage.aging():
-                run("git", "pull", "--no-edit", "-q", "--no-rebase", "-s", "recursive", "-X", "theirs", self._source, commit, cwd=copy)
+                run("git", "pull", "--no-edit", "-q", "--no-rebase", "-s", "recursive", "-X", "theirs", self._source, commit,
+                    cwd=copy, environment=self._dates(number))
             now = self._head(copy)
             if now == head:
                 raise Problem(f"{stage.fs.name}: pull {number} ({commit}) did not move HEAD from {head}")
@@ -87,6 +88,12 @@ class Git:
                 stage.measure(number, last=number == len(self._commits), head=head)
             stage.checkpoint(number)
         stage.close(None)
+
+    @staticmethod
+    def _dates(number):
+        """So that merges are the same commits on every file system."""
+        date = f"{1_600_000_000 + number} +0000"
+        return {"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
 
     @staticmethod
     def _head(copy):

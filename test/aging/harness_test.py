@@ -1,0 +1,287 @@
+"""The aging harness, run as a user runs it, on small cases of every workload: what it writes down has to fit together, it
+goes on after an interruption, and it says in one line what it cannot do."""
+
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path[:0] = [os.path.join(ROOT, "scripts", "support"), os.path.join(ROOT, "bench", "aging")]
+
+import loop  # noqa: E402
+import synthetic_repository  # noqa: E402
+import workspace  # noqa: E402
+from lsmfs_aging import figures, results, traces  # noqa: E402
+
+PROGRAM = os.path.join(ROOT, "bench", "aging", "lsmfs-aging")
+BUILT = os.path.join(ROOT, "build", "release")
+LSMFS = os.environ.get("LSMFS", os.path.join(BUILT, "lsmfs"))
+SIMDISK = os.environ.get("LSMFS_SIMDISK", os.path.join(BUILT, "lsmfs-simdisk"))
+GIT = dict(os.environ, GIT_CONFIG_NOSYSTEM="1", GIT_CONFIG_GLOBAL=os.devnull, GIT_AUTHOR_NAME="a", GIT_AUTHOR_EMAIL="a@example.org",
+           GIT_COMMITTER_NAME="a", GIT_COMMITTER_EMAIL="a@example.org")
+
+
+class Case(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        if os.geteuid() != 0:
+            self.fail("the aging harness mounts, so its tests need root")
+        self.work = workspace.Workspace("aging-test")
+        self.addCleanup(self.finish)
+        self.results = os.path.join(self.work.path, "results")
+
+    def finish(self):
+        self.assertEqual(self.work.close(), [], "left behind")
+
+    def words(self, workload, *more, fs="ext4,lsmfs", device="loop", size="400m"):
+        return [PROGRAM, "run", workload, "--fs", fs, "--device", device, "--size", size, "--results", self.results, "--work", self.work.path,
+                "--lsmfs", LSMFS, "--simdisk", SIMDISK, *map(str, more)]
+
+    def call(self, words, **more):
+        return subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240, check=False, **more)
+
+    def run_to_the_end(self, *words, **more):
+        done = self.call(self.words(*words, **more))
+        self.assertEqual(done.returncode, 0, done.stderr[-3000:])
+        return self.points()
+
+    def points(self):
+        return results.load(self.results)[1]
+
+    def check(self, points, expected):
+        """`expected`: {(tree, x): repetitions}, of each file system on each device. And what holds of any point."""
+        cells = {(point.fs, point.device) for point in points}
+        for cell in cells:
+            counted = {}
+            for point in points:
+                if (point.fs, point.device) == cell:
+                    counted[point.tree, point.x] = counted.get((point.tree, point.x), 0) + 1
+            self.assertEqual(counted, expected, cell)
+        for point in points:
+            self.assertGreater(point.seconds, 0, point)
+            self.assertGreater(point.tree_bytes, 0, point)
+            self.assertGreater(point.reads, 0, point)
+            self.assertGreaterEqual(point.read_bytes, point.reads * 512, point)
+            self.assertLess(point.discontinuous, point.reads, point)
+            self.assertTrue(0 <= point.layout_score <= 1, point)
+            self.assertGreaterEqual(point.modelled_hdd, point.modelled_ssd, point)
+            if point.repeat == 0:
+                self.assertGreater(point.written_bytes, 0, point)
+                self.assertGreater(point.used_bytes, 0, point)
+        return cells
+
+    def refused(self, words, *says, **more):
+        done = self.call(words, **more)
+        self.assertGreater(done.returncode, 0, words)
+        lines = [line for line in done.stderr.strip().splitlines() if not re.match(r" *\d+ % ", line)]
+        self.assertEqual(len(lines), 1, done.stderr)
+        for word in says:
+            self.assertIn(word, lines[0])
+
+
+class Workloads(Case):
+    def test_git_on_a_loop_device_and_a_simulated_disk(self):
+        points = self.run_to_the_end("git", "--pulls", 12, "--every", 6, "--files", 60, "--repeat", 2, device="loop,simdisk:ssd-sata")
+        cells = self.check(points, {("aged", 6): 1, ("unaged", 6): 1, ("aged", 12): 2, ("unaged", 12): 2})
+        self.assertEqual(len(cells), 4)
+        # The same commits at the same point, and trees of the same size, wherever they lie.
+        for x in (6, 12):
+            self.assertEqual(len({json.loads(point.more)["head"] for point in points if point.tree == "aged" and point.x == x}), 1)
+            self.assertEqual(len({point.tree_bytes for point in points if point.x == x}), 1)
+        heads = {json.loads(point.more)["head"] for point in points if point.tree == "aged"}
+        self.assertEqual(len(heads), 2, "HEAD has moved")
+        self.check_report(points)
+        again = self.call(self.words("git", "--pulls", 12, "--every", 6, "--files", 60, "--repeat", 2, device="loop,simdisk:ssd-sata"))
+        self.assertEqual((again.returncode, self.points()), (0, points), "a finished run is left alone")
+        self.refused(self.words("git", "--pulls", 13, "--every", 6, "--files", 60), self.results, "pulls")
+
+    def check_report(self, points):
+        done = self.call([PROGRAM, "report", self.results])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(done.stdout.strip(), encoding="utf-8") as file:
+            page = file.read()
+        folder = os.path.dirname(done.stdout.strip())
+        for name in ("cost.png", "layout-score.png", "written.png"):
+            with open(os.path.join(folder, name), "rb") as file:
+                self.assertEqual(file.read(8), b"\x89PNG\r\n\x1a\n")
+        self.assertNotRegex(page, r'(src|href)="?(http|/)', "the page needs nothing from elsewhere")
+        # A figure of the table, traced to its rows by hand.
+        with open(os.path.join(folder, "points.csv"), encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+        ours = [row for row in rows if (row["fs"], row["device"], row["tree"], row["x"]) == ("lsmfs", "loop", "aged", "12")]
+        self.assertEqual(len(ours), 2)
+        middle = sum(float(row["seconds"]) for row in ours) / 2 / (int(ours[0]["tree_bytes"]) / (1 << 30))
+        self.assertIn(f"{middle:.3g}" if middle < 1000 else f"{middle:,.0f}", page)
+        numbers = [line for line, row in enumerate(rows, 2) if row in ours]
+        self.assertIn(f"{numbers[0]}-{numbers[1]}", page)
+        both = self.call([PROGRAM, "report", self.results, self.results, "--output", os.path.join(self.work.path, "both")])
+        self.assertEqual(both.returncode, 0, both.stderr)
+        with open(both.stdout.strip(), encoding="utf-8") as file:
+            self.assertIn("<td>1.00</td>", file.read())
+        self.assertEqual(len(points), len(rows))
+
+    def test_intrafile(self):
+        self.check(self.run_to_the_end("intrafile", "--every", 100, "--repeat", 1), {("aged", 0): 1, ("aged", 100): 1})
+
+    def test_interfile(self):
+        self.check(self.run_to_the_end("interfile", "--files", 120, "--every", 100, "--repeat", 1), {("aged", 0): 1, ("aged", 100): 1})
+
+    def test_filesize(self):
+        points = self.run_to_the_end("filesize", "--total", 2, "--repeat", 1)
+        self.check(points, {(tree, size): 1 for tree in ("aged", "unaged") for size in (4, 16, 64, 256, 1024)})
+        self.assertEqual({point.tree_bytes for point in points}, {2 << 20})
+
+    def test_mail(self):
+        points = self.run_to_the_end("mail", "--users", 1, "--boxes", 3, "--messages", 10, "--operations", 20, "--days", 2, "--every", 2, "--repeat", 1)
+        self.check(points, {("aged", 0): 1, ("unaged", 0): 1, ("aged", 2): 1, ("unaged", 2): 1})
+
+
+class Interruptions(Case):
+    def begin(self):
+        """A run that has its first points, as a process."""
+        process = subprocess.Popen(self.words("git", "--pulls", 16, "--every", 4, "--files", 40, "--repeat", 1, fs="ext4"),
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        deadline = time.monotonic() + 120
+        while not os.path.exists(os.path.join(self.results, "points.csv")) or len(self.points()) < 2:
+            self.assertIsNone(process.poll(), "it ended by itself")
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
+        return process
+
+    def go_on(self):
+        points = self.run_to_the_end("git", "--pulls", 16, "--every", 4, "--files", 40, "--repeat", 1, fs="ext4")
+        self.check(points, {(tree, x): 1 for tree in ("aged", "unaged") for x in (4, 8, 12, 16)})
+        self.assertFalse(os.path.exists(os.path.join(self.results, "state")))
+        return points
+
+    def nothing_is_left(self):
+        self.assertEqual(workspace.loops_below(self.results), [])
+        self.assertEqual(workspace.mounts_below(self.work.path), [])
+
+    def test_a_signal_stops_after_the_step_and_the_run_goes_on_from_there(self):
+        process = self.begin()
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 130, said)
+        self.nothing_is_left()
+        before = self.points()
+        self.assertEqual(self.go_on()[:len(before)], before, "what was measured is kept")
+
+    def test_after_a_kill_the_cell_begins_anew(self):
+        process = self.begin()
+        process.kill()
+        process.communicate(timeout=60)
+        deadline = time.monotonic() + 60
+        while workspace.loops_below(self.results) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        self.nothing_is_left()
+        self.go_on()
+
+
+class BadInput(Case):
+    def repository(self, name, commits=0):
+        path = os.path.join(self.work.path, name)
+        if commits:
+            synthetic_repository.make(path, commits=commits, files=20, seed=3)
+        else:
+            self.git("init", "-q", path)
+        return path
+
+    def git(self, *words):
+        done = self.call(["git", *words], env=GIT)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout.strip()
+
+    def test_gets_one_line(self):
+        self.refused(self.words("git", "--repo", "/no/such/place"), "/no/such/place", "no git repository")
+        self.refused(self.words("git", "--repo", self.repository("empty")), "empty", "no commit")
+        full = self.repository("full", 10)
+        self.git("clone", "-q", "--depth", "2", "file://" + full, os.path.join(self.work.path, "shallow"))
+        self.refused(self.words("git", "--repo", os.path.join(self.work.path, "shallow")), "shallow", "unshallow")
+        self.refused(self.words("git", "--repo", full, "--pulls", 11), "10 commits", "11")
+        self.refused(self.words("git", "--pulls", 0), "--pulls")
+        self.refused(self.words("git", fs="ext5"), "ext5", "unknown", "ext4")
+        self.refused(self.words("git", fs="ext4,ext4"), "ext4", ":as=")
+        self.refused(self.words("git", fs="ext4:colour=red"), "colour=red")
+        self.refused(self.words("git", fs="ext4:mkfs=--no-such-option"), "mkfs.ext4")
+        self.refused(self.words("git", fs="xfs", size="100m"), "xfs", "300 MiB")
+        self.refused(self.words("git", size="900t"), "free", "--size")
+        self.refused(self.words("git", device="simdisk:floppy"), "floppy", "hdd")
+        self.refused(self.words("git", device="floppy"), "floppy", "loop")
+        self.refused(self.words("git", device="/dev/null+/dev/null"), "/dev/null", "block device")
+        missing = os.path.join(self.work.path, "missing.toml")
+        with open(missing, "w", encoding="utf-8") as file:
+            file.write('needs = ["mkfs.no-such"]\nmkfs = ["mkfs.no-such"]\nmount = ["mount"]\numount = ["umount"]\n')
+        self.refused(self.words("git", fs=missing), "mkfs.no-such", "not there")
+        self.refused([PROGRAM, "report", self.work.path], self.work.path, "no results directory")
+
+    def test_a_device_in_use_is_left_alone(self):
+        image = os.path.join(self.work.path, "image")
+        loop.make_sparse(image, 64 << 20)
+        device = loop.attach(image)
+        self.addCleanup(loop.detach, device)
+        self.assertEqual(self.call(["mkfs.ext4", "-q", device]).returncode, 0)
+        point = self.work.sub("point")
+        self.assertEqual(self.call(["mount", device, point]).returncode, 0)
+        try:
+            self.refused(self.words("git", fs="ext4", device=f"{device}+{device}", size="64m"), device, "in use")
+        finally:
+            self.assertEqual(self.call(["umount", point]).returncode, 0)
+
+    def test_whoever_is_not_root_is_told_so(self):
+        self.refused(["setpriv", "--reuid", "65534", "--clear-groups", *self.words("git")], "root")
+
+    def test_a_failed_pull_ends_the_run_and_leaves_nothing_mounted(self):
+        path = os.path.join(self.work.path, "conflict")
+        self.git("init", "-q", "-b", "main", path)
+
+        def commit(text):
+            self.git("-C", path, "add", "-A")
+            self.git("-C", path, "commit", "-q", "-m", text)
+
+        for name in ("kept", "lost"):
+            with open(os.path.join(path, name), "w", encoding="utf-8") as file:
+                file.write(name * 100)
+        commit("both")
+        self.git("-C", path, "checkout", "-q", "-b", "other")
+        os.unlink(os.path.join(path, "lost"))
+        commit("one is removed")
+        self.git("-C", path, "checkout", "-q", "main")
+        with open(os.path.join(path, "lost"), "a", encoding="utf-8") as file:
+            file.write("changed")
+        commit("the other side changes it")
+        self.call(["git", "-C", path, "merge", "-q", "other"], env=GIT)
+        commit("merged by hand")
+        self.refused(self.words("git", "--repo", path, "--pulls", 4, fs="ext4"), "git pull", "lost")
+
+
+class Score(unittest.TestCase):
+    def test_is_that_of_the_study(self):
+        def score(*reads):
+            return traces.reads(("R", start * 4096, blocks * 4096) for start, blocks in reads)
+
+        self.assertEqual(score((7, 4), (11, 4)).score, 1)
+        self.assertEqual(score((0, 4), (8, 4)).score, 1 - 1 / 8)
+        self.assertEqual(score((9, 1), (3, 1), (6, 1), (0, 1)).score, 1 - 3 / 4)
+        self.assertIsNone(score().score)
+        self.assertEqual(traces.reads([("R", 0, 4096), ("W", 0, 4096), ("F", 0, 0), ("R", 4096, 4096)]).discontinuous, 0)
+
+    def test_published_curves_are_the_studys(self):
+        curves = figures.published("hdd", "off")
+        aged = {fs: dict((row[0], row[1]) for row in curve) for fs, curve in curves.items()}
+        unaged = {fs: dict((row[0], row[2]) for row in curve) for fs, curve in curves.items()}
+        self.assertAlmostEqual(aged["ext4"][10000], 768, delta=1)
+        self.assertAlmostEqual(unaged["ext4"][10000], 87, delta=1)
+        self.assertAlmostEqual(aged["betrfs"][10000], 12.9, delta=0.1)
+
+
+if __name__ == "__main__":
+    unittest.main()
