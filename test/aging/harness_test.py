@@ -112,20 +112,20 @@ class Workloads(Case):
         for name in ("cost.png", "layout-score.png", "written.png"):
             with open(os.path.join(folder, name), "rb") as file:
                 self.assertEqual(file.read(8), b"\x89PNG\r\n\x1a\n")
-        self.assertNotRegex(page, r'(src|href)="?(http|/)', "the page needs nothing from elsewhere")
+        self.assertIsNone(re.search(r'(src|href)="?(http|/)', page), "the page needs nothing from elsewhere")
         # A figure of the table, traced to its rows by hand.
         with open(os.path.join(folder, "points.csv"), encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file))
         ours = [row for row in rows if (row["fs"], row["device"], row["tree"], row["x"]) == ("lsmfs", "loop", "aged", "12")]
         self.assertEqual(len(ours), 2)
         middle = sum(float(row["seconds"]) for row in ours) / 2 / (int(ours[0]["tree_bytes"]) / (1 << 30))
-        self.assertIn(f"{middle:.3g}" if middle < 1000 else f"{middle:,.0f}", page)
-        numbers = [line for line, row in enumerate(rows, 2) if row in ours]
-        self.assertIn(f"{numbers[0]}-{numbers[1]}", page)
+        self.assertTrue(f">{middle:.3g}<" in page if middle < 1000 else f">{middle:,.0f}<" in page, middle)
+        numbers = [line for line, row in enumerate(rows, 2) if (row["fs"], row["device"], row["x"]) == ("lsmfs", "loop", "12")]
+        self.assertTrue(f"<td>{numbers[0]}-{numbers[-1]}</td>" in page, numbers)
         both = self.call([PROGRAM, "report", self.results, self.results, "--output", os.path.join(self.work.path, "both")])
         self.assertEqual(both.returncode, 0, both.stderr)
         with open(both.stdout.strip(), encoding="utf-8") as file:
-            self.assertIn("<td>1.00</td>", file.read())
+            self.assertTrue("<td>1.00</td>" in file.read())
         self.assertEqual(len(points), len(rows))
 
     def test_intrafile(self):
@@ -212,7 +212,7 @@ class BadInput(Case):
         self.refused(self.words("git", fs="ext4,ext4"), "ext4", ":as=")
         self.refused(self.words("git", fs="ext4:colour=red"), "colour=red")
         self.refused(self.words("git", fs="ext4:mkfs=--no-such-option"), "mkfs.ext4")
-        self.refused(self.words("git", fs="xfs", size="100m"), "xfs", "300 MiB")
+        self.refused(self.words("git", fs="lsmfs", size="100m"), "lsmfs", "128 MiB")
         self.refused(self.words("git", size="900t"), "free", "--size")
         self.refused(self.words("git", device="simdisk:floppy"), "floppy", "hdd")
         self.refused(self.words("git", device="floppy"), "floppy", "loop")

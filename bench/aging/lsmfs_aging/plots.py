@@ -67,7 +67,7 @@ def _behind(axis, run, device, column):
     for fs, curve in figures.published(kind, run.run["asked"]["gc"]).items():
         for tree, offset in (("aged", 0), ("unaged", 1)):
             line = [(row[0], row[column + offset]) for row in curve if row[0] <= end and row[column + offset] is not None]
-            if line:
+            if len(line) > 1:
                 axis.plot(*zip(*line), color=COLOURS.get(fs, "black"), lw=3, ls=LINES[tree], alpha=0.18, zorder=1)
                 if tree == "aged":
                     axis.annotate(fs, line[-1], color=COLOURS.get(fs, "black"), alpha=0.45, fontsize=7, xytext=(2, 0), textcoords="offset points")
