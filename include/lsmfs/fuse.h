@@ -90,6 +90,10 @@ struct MountSettings {
 // Changes what is mounted at `mount_point`. Errors: those of Tree::reconfigure(), EPERM (not root), ENOTTY (not an lsmfs).
 Result<void> reconfigure_mount(const std::string& mount_point, const MountSettings& settings);
 
+// Has the daemon that serves `path` (any file or directory in a mount) write what it has and forget what it has cached, as
+// after mounting; the kernel's caches stay. Errors: EPERM (only root may), ENOTTY (not an lsmfs), errors of open(2).
+Result<void> drop_caches_of_mount(const std::string& path);
+
 // Asks the daemon that serves `path` (any file or directory in a mount) for its facts, as JSON.
 // Errors: ENOTTY (not an lsmfs), errors of open(2).
 Result<std::string> query_mount(const std::string& path);
