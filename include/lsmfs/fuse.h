@@ -59,6 +59,7 @@ class Mount {
 
 // One line of the mount table of this process.
 struct MountEntry {
+  std::uint64_t id = 0;  // stx_mnt_id of statx(2)
   std::string device;  // "major:minor" of what stat(2) says in it
   std::string mount_point;
   std::string type;    // "fuse.lsmfs" and "fuseblk.lsmfs" are ours
