@@ -28,7 +28,8 @@ std::optional<std::size_t> number_after(std::string_view line, std::string_view 
 
 // "field:char rwbs[10];	offset:34; ..." is of the name rwbs.
 std::string_view name_in(std::string_view line) {
-  std::string_view declaration = line.substr(0, line.find(';'));
+  std::string_view declaration = line.substr(line.find(':') + 1);
+  declaration = declaration.substr(0, declaration.find(';'));
   declaration = declaration.substr(0, declaration.find('['));
   const auto blank = declaration.find_last_of(" \t");
   return blank == std::string_view::npos ? std::string_view() : declaration.substr(blank + 1);
