@@ -1,5 +1,7 @@
 // Arguments: what the program says of itself, and of what it does not understand.
 
+#include <unistd.h>
+
 #include "cli/program.h"
 
 namespace lsmfs::test {
@@ -41,6 +43,7 @@ TEST_F(Usage, WrongArgumentsAreRefusedWithOneLineAndAHint) {
   refused(1, {"layout", "--buffer", "much", "/"}, {"--buffer much", "16M"});
   refused(1, {"layout", "--buffer", "1K", "/"}, {"--buffer 1K", "16M"});
   refused(1, {"layout", "/x", "-r"}, {"-r", "lsmfs layout --help"});
+  if (geteuid() == 0) refused(1, {"layout", "/"}, {"root", "sudo"}, {.uid = 65534});
 }
 
 TEST_F(Usage, UnknownMountOptionsAreNamed) {
