@@ -145,7 +145,7 @@ Result<void> run(const LayoutArguments& arguments, ByteCount buffer, StopRequest
 
 int layout(const LayoutArguments& arguments) {
   if (arguments.devices.empty() ? arguments.operands.size() != 1 : arguments.operands.empty()) {
-    return report({kUsage, "layout takes either one PATH, or --device DEVICE and a command: -- COMMAND ARGUMENTS; see lsmfs layout --help"});
+    return report({kUsage, "layout takes either one PATH, or --device DEVICE -- COMMAND ARGUMENTS; see lsmfs layout --help"});
   }
   const auto size = arguments.buffer.empty() ? trace_buffer_default() : parse_size(arguments.buffer);
   if (!size || *size < kBufferMin || *size > kBufferMax) {

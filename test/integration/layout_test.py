@@ -309,7 +309,8 @@ class Layout(harness.MountCase):
         self.must("mount", "-t", "tmpfs", "none", point)
         refuse(point, says=[point, "tmpfs", "no block device"])
         self.must("umount", point)
-        if harness.call("mount", "-t", "overlay", "none", point, "-o", "lowerdir={},upperdir={},workdir={}".format(*layers)).returncode == 0:
+        overlay = "lowerdir={},upperdir={},workdir={}".format(*layers)
+        if harness.call("mount", "-t", "overlay", "none", point, "-o", overlay).returncode == 0:
             refuse(point, says=[point, "overlay", "no block device"])
             self.must("umount", point)
         refuse("--device", "/dev/null", "--", "true", says=["/dev/null", "block device"])
