@@ -59,6 +59,7 @@ class Mount {
 
 // One line of the mount table of this process.
 struct MountEntry {
+  std::uint64_t id = 0;  // stx_mnt_id of statx(2)
   std::string device;  // "major:minor" of what stat(2) says in it
   std::string mount_point;
   std::string type;    // "fuse.lsmfs" and "fuseblk.lsmfs" are ours
@@ -89,6 +90,10 @@ struct MountSettings {
 
 // Changes what is mounted at `mount_point`. Errors: those of Tree::reconfigure(), EPERM (not root), ENOTTY (not an lsmfs).
 Result<void> reconfigure_mount(const std::string& mount_point, const MountSettings& settings);
+
+// Has the daemon that serves `path` (any file or directory in a mount) write what it has and forget what it has cached, as
+// after mounting; the kernel's caches stay. Errors: EPERM (only root may), ENOTTY (not an lsmfs), errors of open(2).
+Result<void> drop_caches_of_mount(const std::string& path);
 
 // Asks the daemon that serves `path` (any file or directory in a mount) for its facts, as JSON.
 // Errors: ENOTTY (not an lsmfs), errors of open(2).

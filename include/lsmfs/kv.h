@@ -122,6 +122,8 @@ class Store {
   virtual Result<void> sync() = 0;
   // Writes what is in memory to tables and waits for it (before unmounting: a fast next mount).
   virtual Result<void> flush() = 0;
+  // flush(), and then forgets all cached table blocks that nobody is using: what is read next comes from the device.
+  virtual Result<void> drop_caches() = 0;
   // Reads all of a family's tables, indexes and filters included, and verifies every checksum. One line for each table
   // that is damaged. `progress` hears of the bytes of each. Errors: EIO (a read failed).
   virtual Result<std::vector<std::string>> verify(Family family, const std::function<void(ByteCount)>& progress = {}) = 0;

@@ -193,6 +193,10 @@ class Tree {
   // All operations that returned before are durable. Waits for the device.
   virtual Result<void> sync() = 0;
 
+  // sync(), and then forgets what it keeps of the store in memory and what the store keeps of the device, so that a
+  // walk reads the device as after mounting. Inodes in use stay.
+  virtual Result<void> drop_caches() = 0;
+
   // Discards free space of the device; gives the bytes discarded. What was erased takes space until
   // the tables it lies in have been rewritten, which happens by itself. EROFS, and as Volume::trim().
   virtual Result<ByteCount> trim(const TrimRange& range, const Stop& stop) = 0;

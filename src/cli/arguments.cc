@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cli/messages.h"
 #include "cli/sizes.h"
 
@@ -23,12 +25,20 @@ constexpr const char* kMountFooter =
     "                           as for other file systems\n"
     "\nExit codes: 0 mounted, 1 wrong arguments or no permission, 2 system error, 32 mounting failed.";
 
-// The arguments, the last first, as CLI11 wants them. -C of fsck may come without a number.
+constexpr const char* kLayoutFooter =
+    "  lsmfs layout [OPTIONS] PATH\n"
+    "  lsmfs layout [OPTIONS] --device DEVICE -- COMMAND [ARGUMENTS]\n\n"
+    "Reads all files below PATH with cold caches, as grep -r does, and tells how the reads lay on the device: the dynamic layout\n"
+    "score is 1 minus the share of 4 KiB blocks before which the device had to go elsewhere; 1 is perfect. For any file system.\n"
+    "\nExit codes: 0 measured, whatever the command's exit status; 1 not, or not all files could be read.";
+
+// The arguments, the last first, as CLI11 wants them. -C of fsck may come without a number. What follows "--" is left alone.
 std::vector<std::string> words(int argc, char** argv) {
   std::vector<std::string> words;
+  const int end = static_cast<int>(std::find(argv + 1, argv + std::max(argc, 1), std::string_view("--")) - argv);
   for (int i = argc - 1; i > 0; --i) {
     const bool number_follows = !words.empty() && parse_number(words.back(), 65535);
-    words.emplace_back(std::string_view(argv[i]) == "-C" && !number_follows ? "-C0" : argv[i]);
+    words.emplace_back(i < end && std::string_view(argv[i]) == "-C" && !number_follows ? "-C0" : argv[i]);
   }
   return words;
 }
@@ -66,6 +76,19 @@ void take(CLI::App& app, InfoArguments& arguments) {
   app.add_flag("--json", arguments.json, "as JSON");
   app.add_flag("--udev", arguments.udev, "as properties of udev, from the superblock alone")->excludes("--json");
   app.add_option("path", arguments.path, "device, image, or a directory in a mount")->required();
+}
+
+void take(CLI::App& app, LayoutArguments& arguments) {
+  app.add_option("--device", arguments.devices, "trace this block device while a command runs; may be given several times")
+      ->allow_extra_args(false)
+      ->take_all();
+  app.add_flag("--drop-caches", arguments.drop_caches, "drop all caches before the command; without a command this always happens");
+  app.add_flag("--json", arguments.json, "as JSON");
+  app.add_option("--output", arguments.output, "write the result to this file instead of stdout, or of stderr when a command has that");
+  app.add_option("--trace", arguments.trace, "write every request to this file, one line each");
+  app.add_option("--buffer", arguments.buffer, "memory of the trace for each processor, as in 64M (default 16M, at most 512M in all)");
+  app.add_option("path", arguments.operands, "a directory or file to read, or the command");
+  app.footer(kLayoutFooter);
 }
 
 void ignore(CLI::App& app, const std::string& flags, const std::string& why) { app.add_flag(flags, why); }

@@ -45,4 +45,14 @@ int info(const InfoArguments& arguments);
 
 int trim(const std::string& path);  // any file or directory in a mount
 
+struct LayoutArguments {
+  std::vector<std::string> operands;  // the path; with devices a command and its arguments
+  std::vector<std::string> devices;
+  std::string output, trace;          // files; empty: none
+  std::string buffer;                 // a size; empty: the default
+  bool json = false;
+  bool drop_caches = false;           // before a command; a walk always begins with it
+};
+int layout(const LayoutArguments& arguments);
+
 }  // namespace lsmfs::cli

@@ -34,12 +34,17 @@ int run(int argc, char** argv) {
   CLI::App* trim_command = app.add_subcommand("trim", "Discard free space, as fstrim does; prints how much");
   trim_command->add_option("directory", trim_path, "where it is mounted")->required();
 
+  LayoutArguments layout_arguments;
+  CLI::App* layout_command = app.add_subcommand("layout", "Read a tree with cold caches, and tell how well it lies on its disk");
+  take(*layout_command, layout_arguments);
+
   const bool is_fsck = argc > 1 && std::string_view(argv[1]) == "fsck";
   if (const auto code = parse(app, argc, argv, is_fsck ? kFsckUsage : kUsage)) return *code;
   if (*mkfs_command) return mkfs(mkfs_arguments);
   if (*mount_command) return mount(mount_arguments);
   if (*umount_command) return umount(umount_directory);
   if (*fsck_command) return fsck(fsck_arguments);
+  if (*layout_command) return layout(layout_arguments);
   if (*trim_command) return trim(trim_path);
   return info(info_arguments);
 }

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "fuse/context.h"
+#include "fuse/drop_caches_ioctl.h"
 #include "fuse/facts_ioctl.h"
 #include "fuse/reconfigure_ioctl.h"
 
@@ -100,6 +101,17 @@ void reconfigure(fuse_req_t req, Ino, Bytes in) {
   });
 }
 
+void drop_caches(fuse_req_t req, Ino, Bytes) {
+  if (!may_administer(req)) {
+    fuse_reply_err(req, EPERM);
+    return;
+  }
+  serve_waiting(req, [&context = context_of(req)]() -> Result<IoctlOutput> {
+    LSMFS_TRY(context.tree.drop_caches());
+    return IoctlOutput{};
+  });
+}
+
 // ---- the flags of an inode, in the two forms in which the kernel asks for them. It has checked who may change what.
 
 constexpr std::array<std::pair<std::uint32_t, std::uint32_t>, 4> kFlagNames{{{FS_IMMUTABLE_FL, FS_XFLAG_IMMUTABLE},
@@ -175,6 +187,7 @@ constexpr Command kCommands[] = {
     {FS_IOC_FSGETXATTR, 0, get_file_attributes},
     {FS_IOC_FSSETXATTR, sizeof(fsxattr), set_file_attributes},
     {kReconfigureIoctl, sizeof(ReconfigureRequest), reconfigure},
+    {kDropCachesIoctl, 0, drop_caches},
     {FITRIM, sizeof(fstrim_range), trim},
     {FS_IOC_GETFSLABEL, 0, get_label},
     {FS_IOC_SETFSLABEL, FSLABEL_MAX, set_label},

@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -58,7 +59,8 @@ Result<std::vector<MountEntry>> mount_table() {
     std::string_view line = rest.substr(0, end);
     rest.remove_prefix(std::min(end + 1, rest.size()));
     MountEntry entry;
-    next_word(line);  // id
+    const std::string_view id = next_word(line);
+    std::from_chars(id.data(), id.data() + id.size(), entry.id);
     next_word(line);  // parent id
     entry.device = next_word(line);
     next_word(line);  // root within the file system

@@ -62,6 +62,7 @@ std::shared_ptr<rocksdb::Cache> make_cache(const Sizing& sizing) {
 }
 
 std::uint64_t cache_usage(const rocksdb::Cache& cache) { return cache.GetUsage(); }
+void empty_cache(rocksdb::Cache& cache) { cache.EraseUnRefEntries(); }
 
 rocksdb::DBOptions db_options(const Sizing& sizing, const OptionParts& parts, bool create) {
   rocksdb::DBOptions o;

@@ -230,6 +230,12 @@ Result<void> RocksStore::flush() {
   return kv::to_result(status, "flush");
 }
 
+Result<void> RocksStore::drop_caches() {
+  LSMFS_TRY(flush());
+  kv::empty_cache(*cache_);
+  return {};
+}
+
 Result<std::vector<std::string>> RocksStore::verify(Family family, const std::function<void(ByteCount)>& progress) {
   return kv::damaged_tables(*db_, handle(family), fail_stop_, progress);
 }

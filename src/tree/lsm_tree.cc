@@ -248,6 +248,18 @@ Result<void> LsmTree::sync() {
   return done;
 }
 
+Result<void> LsmTree::drop_caches() {
+  LSMFS_TRY(sync());
+  // Their cursors hold on to blocks of the cache.
+  names_ahead_.let_go();
+  blocks_ahead_.let_go();
+  {
+    std::lock_guard parked(parked_mutex_);
+    parked_ = {};
+  }
+  return store_.drop_caches();
+}
+
 Result<void> LsmTree::reconfigure(const TreeSettings& settings) {
   const std::lock_guard reconfiguring(reconfiguring_);
   if (settings.read_only) LSMFS_TRY(*settings.read_only ? stop_changing() : change_again());

@@ -239,7 +239,8 @@ class BadInput(Case):
     def test_whoever_is_not_root_is_told_so(self):
         self.refused(["setpriv", "--reuid", "65534", "--clear-groups", *self.words("git")], "root")
 
-    def test_a_failed_pull_ends_the_run_and_leaves_nothing_mounted(self):
+    def conflict(self):
+        """A repository in which one side removes what the other changes, merged by hand; four commits."""
         path = os.path.join(self.work.path, "conflict")
         self.git("init", "-q", "-b", "main", path)
 
@@ -260,7 +261,20 @@ class BadInput(Case):
         commit("the other side changes it")
         self.call(["git", "-C", path, "merge", "-q", "other"], env=GIT)
         commit("merged by hand")
-        self.refused(self.words("git", "--repo", path, "--pulls", 4, fs="ext4"), "git pull", "lost")
+        return path
+
+    def test_a_conflict_is_decided_for_what_is_pulled(self):
+        points = self.run_to_the_end("git", "--repo", self.conflict(), "--pulls", 4, "--every", 4, "--repeat", 1, fs="ext4")
+        self.check(points, {("aged", 4): 1, ("unaged", 4): 1})
+
+    def test_a_failed_pull_ends_the_run_and_leaves_nothing_mounted(self):
+        path = os.path.join(self.work.path, "large")
+        self.git("init", "-q", path)
+        with open(os.path.join(path, "large"), "wb") as file:
+            file.write(os.urandom(64 << 20))
+        self.git("-C", path, "add", "large")
+        self.git("-C", path, "commit", "-q", "-m", "more than the device holds")
+        self.refused(self.words("git", "--repo", path, "--pulls", 1, fs="ext4", size="48m"), "git pull", "No space left")
 
 
 class Score(unittest.TestCase):

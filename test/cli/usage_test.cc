@@ -1,5 +1,7 @@
 // Arguments: what the program says of itself, and of what it does not understand.
 
+#include <unistd.h>
+
 #include "cli/program.h"
 
 namespace lsmfs::test {
@@ -9,7 +11,7 @@ class Usage : public Folder {};
 
 TEST_F(Usage, EveryCommandHasHelp) {
   EXPECT_NE(accepted({"--help"}).find("mount"), std::string::npos);
-  for (const char* command : {"mkfs", "mount", "umount", "fsck", "info", "trim"}) {
+  for (const char* command : {"mkfs", "mount", "umount", "fsck", "info", "layout", "trim"}) {
     const std::string text = accepted({command, "--help"});
     EXPECT_NE(text.find("Usage"), std::string::npos) << command;
     EXPECT_NE(text.find("--help"), std::string::npos) << command;
@@ -35,6 +37,13 @@ TEST_F(Usage, WrongArgumentsAreRefusedWithOneLineAndAHint) {
   refused(1, {"umount"}, {"directory"});
   refused(1, {"info"}, {"path"});
   refused(1, {"trim"}, {"directory"});
+  refused(1, {"layout"}, {"PATH", "--device", "lsmfs layout --help"});
+  refused(1, {"layout", "/x", "/y"}, {"PATH", "--device", "lsmfs layout --help"});
+  refused(1, {"layout", "--device", "/x"}, {"COMMAND", "lsmfs layout --help"});
+  refused(1, {"layout", "--buffer", "much", "/"}, {"--buffer much", "16M"});
+  refused(1, {"layout", "--buffer", "1K", "/"}, {"--buffer 1K", "16M"});
+  refused(1, {"layout", "/x", "-r"}, {"-r", "lsmfs layout --help"});
+  if (geteuid() == 0) refused(1, {"layout", "/"}, {"root", "sudo"}, {.uid = 65534});
 }
 
 TEST_F(Usage, UnknownMountOptionsAreNamed) {

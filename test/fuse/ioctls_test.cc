@@ -114,6 +114,20 @@ TEST_F(Ioctls, SettingsReachTheTree) {
   EXPECT_EQ(tree_.settings().sync_interval_ms, 3'600'000u);
 }
 
+TEST_F(Ioctls, TheDaemonForgetsItsCachesWhenAsked) {
+  mount();
+  ASSERT_EQ(write_file(mounted_->path("f"), ""), 0);
+  EXPECT_TRUE(drop_caches_of_mount(mounted_->root()));
+  EXPECT_TRUE(drop_caches_of_mount(mounted_->path("f")));
+  EXPECT_EQ(tree_.calls("drop_caches"), 2u);
+  EXPECT_EQ(drop_caches_of_mount("/etc/passwd").error().code, ENOTTY);
+  EXPECT_EQ(drop_caches_of_mount("/no/such/path").error().code, ENOENT);
+  tree_.set_hook([](const std::string& name, Wait) {
+    return name == "drop_caches" ? Result<void>(make_error(EIO, "a failure")) : Result<void>();
+  });
+  EXPECT_EQ(drop_caches_of_mount(mounted_->root()).error().code, EIO);
+}
+
 TEST_F(Ioctls, NamesAreDurableWhileThatIsAskedFor) {
   mount();
   const auto syncs = [&](auto change) {
@@ -324,6 +338,7 @@ TEST_F(Ioctls, OthersThanRootMayReadTheLabelAndNothingElse) {
     if (call(FITRIM, &range) != EPERM) ::_exit(2);
     range = {UINT64_MAX, 0, UINT64_MAX};
     if (call(FITRIM, &range) != EPERM) ::_exit(3);
+    if (drop_caches_of_mount(mounted_->root()).error().code != EPERM) ::_exit(7);
     if (call(FS_IOC_SETFSLABEL, label_argument("x").data()) != EPERM) ::_exit(4);
     std::string argument(FSLABEL_MAX, 'x');
     if (call(FS_IOC_GETFSLABEL, argument.data()) != 0) ::_exit(5);

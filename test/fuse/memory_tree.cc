@@ -406,6 +406,11 @@ Result<void> MemoryTree::sync() {
   return enter("sync", Wait::yes);
 }
 
+Result<void> MemoryTree::drop_caches() {
+  std::lock_guard lock(mutex_);
+  return enter("drop_caches", Wait::yes);
+}
+
 Result<ByteCount> MemoryTree::trim(const TrimRange& range, const Stop& stop) { return on_trim(range, stop); }
 Result<void> MemoryTree::reconfigure(const TreeSettings& settings) {
   std::lock_guard lock(mutex_);

@@ -50,6 +50,7 @@ class MemoryTree : public Tree {
   Result<void> removexattr(Ino ino, std::string_view name, Wait wait) override;
   Result<std::string> listxattr(Ino ino, Wait wait) override;
   Result<void> sync() override;
+  Result<void> drop_caches() override;
   Result<ByteCount> trim(const TrimRange& range, const Stop& stop) override;
   Result<void> reconfigure(const TreeSettings& settings) override;
   bool read_only() const override;

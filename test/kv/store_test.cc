@@ -53,6 +53,19 @@ TEST(Store, GivesBackWhatWasCommittedAndNothingElse) {
   m.stop();
 }
 
+TEST(Store, WhatWasDroppedFromTheCacheIsReadFromTheDeviceAgain) {
+  auto m = Machine::fresh();
+  put(*m.store, Family::blocks, "a", "1");
+  assert_ok(m.store->drop_caches());
+  EXPECT_EQ(m.store->get(Family::blocks, "a", Wait::no).error().code, EAGAIN);
+  EXPECT_EQ(get(*m.store, Family::blocks, "a"), "1");
+  EXPECT_TRUE(m.store->get(Family::blocks, "a", Wait::no));
+  assert_ok(m.store->drop_caches());
+  EXPECT_EQ(m.store->get(Family::blocks, "a", Wait::no).error().code, EAGAIN);
+  EXPECT_EQ(get(*m.store, Family::blocks, "a"), "1");
+  m.stop();
+}
+
 TEST(Store, ABatchAppliesInOrderAndCanBeUsedAgain) {
   auto m = Machine::fresh();
   Batch batch;

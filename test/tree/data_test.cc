@@ -45,6 +45,22 @@ TEST(Data, SmallWritesNeedNoReadAndSurviveInAnyOrder) {
   EXPECT_EQ(h.read_path("f"), expected);
 }
 
+TEST(Data, IsReadFromTheDeviceAgainWhenTheCachesWereDropped) {
+  Harness h;
+  const Ino f = h.create(kRootIno, "f", std::string(100'000, 'x'));
+  std::string bytes(100'000, '.');
+  const auto read = [&](Wait wait) {
+    return code(h.tree().read(f, ByteOffset{0}, {reinterpret_cast<std::byte*>(bytes.data()), bytes.size()}, wait));
+  };
+  for (int round = 0; round < 2; ++round) {
+    ASSERT_TRUE(h.tree().drop_caches());
+    EXPECT_EQ(read(Wait::no), EAGAIN);
+    EXPECT_EQ(read(Wait::yes), 0);
+    EXPECT_EQ(bytes, std::string(100'000, 'x'));
+    EXPECT_EQ(read(Wait::no), 0);
+  }
+}
+
 TEST(Data, SizesReachAPebibyte) {
   Harness h;
   const Ino f = h.create(kRootIno, "f");

@@ -50,6 +50,7 @@ class HeldStore final : public Store {
     return store_.cursor(family, options);
   }
   Result<void> sync() override { return store_.sync(); }
+  Result<void> drop_caches() override { return {}; }
   Result<void> flush() override { return store_.flush(); }
   Result<std::vector<std::string>> verify(Family family, const std::function<void(ByteCount)>& progress) override {
     return store_.verify(family, progress);

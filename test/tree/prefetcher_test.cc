@@ -52,6 +52,7 @@ class CountingStore final : public Store {
   Result<std::optional<std::string>> get(Family, std::string_view, Wait) override { return std::optional<std::string>(); }
   Result<void> commit(Batch&, Wait) override { return {}; }
   Result<void> sync() override { return {}; }
+  Result<void> drop_caches() override { return {}; }
   Result<void> flush() override { return {}; }
   Result<std::vector<std::string>> verify(Family, const std::function<void(ByteCount)>&) override {
     return std::vector<std::string>();

@@ -5,7 +5,7 @@ import shutil
 
 import synthetic_repository
 
-from ..commands import Problem, call, one_line, read, run
+from ..commands import Problem, call, described, one_line, read, run
 
 
 def _check_repository(path):
@@ -78,8 +78,7 @@ class Git:
             if number % 20 == 1:
                 stage.context.tell(f"pull {number}")
             with stage.aging():
-                run("git", "pull", "--no-edit", "-q", "--no-rebase", "-s", "recursive", "-X", "theirs", self._source, commit,
-                    cwd=copy, environment=self._dates(number))
+                self._pull(copy, commit, number)
             now = self._head(copy)
             if now == head:
                 raise Problem(f"{stage.fs.name}: pull {number} ({commit}) did not move HEAD from {head}")
@@ -88,6 +87,27 @@ class Git:
                 stage.measure(number, last=number == len(self._commits), head=head)
             stage.checkpoint(number)
         stage.close(None)
+
+    def _pull(self, copy, commit, number):
+        """What `-X theirs` does not decide, as when one side has removed what the other changed, is decided for them, too."""
+        pull = ["git", "pull", "--no-edit", "-q", "--no-rebase", "-s", "recursive", "-X", "theirs", self._source, commit]
+        status, out, err, _ = call(*pull, cwd=copy, output=-1, environment=self._dates(number))
+        if status == 0:
+            return
+        undecided = read("git", "-C", copy, "ls-files", "-u", "-z").split("\0")[:-1] if status == 1 else []
+        if not undecided:
+            raise Problem(f"{described(pull)}: exit status {status}: {one_line(err.strip() or out)}")
+        stages = {}
+        for entry in undecided:  # "mode object stage\tpath"
+            facts, _, path = entry.partition("\t")
+            stages.setdefault(path, set()).add(facts.split()[2])
+        for path, there in stages.items():
+            if "3" in there:
+                run("git", "-C", copy, "checkout", "-q", "--theirs", "--", path)
+                run("git", "-C", copy, "add", "--", path)
+            else:
+                run("git", "-C", copy, "rm", "-q", "-f", "--", path)
+        run("git", "-C", copy, "commit", "-q", "--no-edit", environment=self._dates(number))
 
     @staticmethod
     def _dates(number):
