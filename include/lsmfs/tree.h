@@ -68,7 +68,6 @@ struct AttrChange {
   std::optional<std::uint64_t> size;
   std::optional<Time> atime, mtime, ctime;
   bool touches = false;               // atime and mtime are both set, to now
-  bool before_write = false;          // the mode loses bits because data comes, which an append-only file permits
   std::optional<std::uint32_t> flags;  // of kInodeFlags; EOPNOTSUPP
 };
 

@@ -97,7 +97,7 @@ Result<std::optional<std::uint32_t>> mode_without_privileges(fuse_req_t req, Ino
 }
 
 Result<void> drop_privileges(fuse_req_t req, Ino ino, Wait wait) {
-  AttrChange change{.before_write = true};
+  AttrChange change;
   LSMFS_ASSIGN(change.mode, mode_without_privileges(req, ino, wait));
   if (change.mode) LSMFS_TRY(context_of(req).tree.setattr(ino, change, wait));
   return {};
@@ -124,7 +124,6 @@ void setattr(fuse_req_t req, fuse_ino_t ino, struct stat* values, int to_set, fu
         LSMFS_ASSIGN(const Attr attr, tree.getattr(Ino{ino}, wait));
         return Attributes{attr};
       }
-      all.before_write = true;
     }
     LSMFS_ASSIGN(auto attr, tree.setattr(Ino{ino}, all, wait));
     return Attributes{attr};

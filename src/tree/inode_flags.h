@@ -33,7 +33,6 @@ inline Result<void> may_allocate(const Record& record, bool changes_data) {
 inline Result<void> may_set(const Record& record, const AttrChange& change) {
   if (change.flags) return {};
   if (record.is_immutable()) return permit(false);
-  if (change.before_write) return {};
   const bool explicit_times = (change.atime || change.mtime) && !change.touches;
   return permit(!record.is_append_only() || !(change.mode || change.uid || change.gid || change.size || explicit_times));
 }

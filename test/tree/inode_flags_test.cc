@@ -57,17 +57,13 @@ TEST_F(InodeFlags, AnImmutableFileStaysAsItIs) {
   EXPECT_EQ(code(h.tree().unlink(d, "f", Wait::yes)), 0);
 }
 
-TEST_F(InodeFlags, WhatAWriteTakesAwayIsNoChangeOfAnAppendOnlyFile) {
-  ASSERT_EQ(set(f, {.mode = 06755}), 0);
+TEST_F(InodeFlags, AnAppendOnlyFileLosesItsCapabilitiesAndNothingElse) {
   ASSERT_EQ(code(h.tree().setxattr(f, "security.capability", "1", 0, Wait::yes)), 0);
   ASSERT_EQ(code(h.tree().setxattr(f, "user.x", "1", 0, Wait::yes)), 0);
   ASSERT_EQ(flag(f, FS_APPEND_FL), 0);
-  EXPECT_EQ(set(f, {.mode = 0755}), EPERM);
-  EXPECT_EQ(set(f, {.mode = 0755, .before_write = true}), 0);
   EXPECT_EQ(code(h.tree().removexattr(f, "user.x", Wait::yes)), EPERM);
   EXPECT_EQ(code(h.tree().removexattr(f, "security.capability", Wait::yes)), 0);
   ASSERT_EQ(flag(f, FS_IMMUTABLE_FL), 0);
-  EXPECT_EQ(set(f, {.mode = 0700, .before_write = true}), EPERM);
   EXPECT_EQ(code(h.tree().removexattr(f, "security.capability", Wait::yes)), EPERM);
 }
 
