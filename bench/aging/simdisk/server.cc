@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <linux/fuse.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -29,6 +30,17 @@ constexpr std::size_t kWriteHeaders = sizeof(fuse_in_header) + sizeof(fuse_write
 constexpr std::size_t kPage = 4096;
 static_assert(kWriteHeaders < kPage);
 constexpr std::size_t kBufferSize = kPage + kTransferMax;
+
+// A disk does not slow down when the processors are busy, so this thread goes before all others, if it may: on two busy
+// CPUs, answers were 4 ms late without.
+void keep_time() {
+  sched_param priority{};
+  priority.sched_priority = 1;
+  if (sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &priority) != 0) {
+    // Not permitted: the times are as good as the machine is idle.
+  }
+  prctl(PR_SET_TIMERSLACK, 1UL);  // nanoseconds, of this thread
+}
 
 sigset_t stop_signals() {
   sigset_t signals;
@@ -62,7 +74,11 @@ class Server {
     workers_.drain();  // they answer requests of the session
     disk_.give_up();
     session_.reset();  // closes /dev/fuse: nobody waits for answers from here on, not even who unmounts
-    if (unmounter_.joinable()) unmounter_.join();
+    if (unmounter_.joinable()) {
+      unmounter_.join();
+    } else if (fuse_ >= 0 && !gone_) {
+      umount2(options_.mount_point.c_str(), UMOUNT_NOFOLLOW | MNT_DETACH);
+    }
   }
 
   Result<void> start() {
@@ -88,35 +104,36 @@ class Server {
     bool ready = false;
     while (!fuse_session_exited(session_.get())) {
       disk_.finish_due();
-      LSMFS_ASSIGN(const bool mounted, receive());
-      if (!mounted) break;
+      LSMFS_TRY(receive());
+      if (gone_) break;
       if (mounted_.initialised && !std::exchange(ready, true)) options_.on_ready();
       wait(disk_.next());
     }
+    if (!ready && !gone_) return make_error(EPROTO, "the kernel's FUSE and libfuse do not agree");
     return {};
   }
 
  private:
-  // Takes what the kernel has. false: the mount is gone.
-  Result<bool> receive() {
+  // Takes what the kernel has.
+  Result<void> receive() {
     for (int i = 0; i < kRequestsAtOnce; ++i) {
       if (!mounted_.message) mounted_.message = buffers_.take();
       std::byte* begin = mounted_.message->data() + kPage - kWriteHeaders;
       const ssize_t got = read(fuse_, begin, kBufferSize - (kPage - kWriteHeaders));
       if (got < 0) {
-        if (errno == EAGAIN) return true;
-        if (errno == ENODEV) return false;
+        if (errno == EAGAIN) return {};
+        gone_ = errno == ENODEV;
+        if (gone_) return {};
         if (errno == EINTR || errno == ENOENT) continue;  // ENOENT: who asked has given up meanwhile
         return make_error(errno, "reading /dev/fuse");
       }
-      if (got == 0) return false;
       fuse_buf buffer{};
       buffer.size = static_cast<std::size_t>(got);
       buffer.mem = begin;
       fuse_session_process_buf(session_.get(), &buffer);
       disk_.finish_due();
     }
-    return true;
+    return {};
   }
 
   // For requests, signals, or the time at which the disk wants to be called.
@@ -163,6 +180,7 @@ class Server {
   Fd signals_;
   std::unique_ptr<fuse_session, CloseSession> session_;
   int fuse_ = -1;  // the session's
+  bool gone_ = false;  // the mount
   std::thread unmounter_;
 };
 
@@ -180,7 +198,7 @@ void hold_back_signals() {
 }
 
 Result<void> serve(Disk& disk, Workers& workers, const ServerOptions& options) {
-  prctl(PR_SET_TIMERSLACK, 1UL);  // nanoseconds, of this thread
+  keep_time();
   Server server(disk, workers, options);
   LSMFS_TRY(server.start());
   return server.run();
