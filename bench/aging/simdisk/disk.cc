@@ -2,8 +2,16 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace lsmfs::simdisk {
+
+namespace {
+
+// What takes longer must not keep other requests from being seen.
+constexpr std::uint64_t kInlineMax = 64 * KiB;
+
+}  // namespace
 
 Disk::Disk(Backing& backing, Workers& workers, const DiskOptions& options, Clock clock)
     : backing_(backing),
@@ -18,10 +26,13 @@ void Disk::submit(std::shared_ptr<Job> job) {
   if (idle && profile() == Profile::none) {
     finish_ = {};
     begin(*job);
-    workers_.submit([this, job = std::move(job)] {
-      perform(*job);
-      job->answer(*job, job->error);
-    });
+    const bool quick = job->request.length.v <= kInlineMax && !(job->request.kind == Kind::flush && options_.sync);
+    if (fresh_ || !quick) {
+      serve_fresh();
+      serve_elsewhere(std::move(job));
+    } else {
+      fresh_ = std::move(job);
+    }
     return;
   }
   job->arrival -= options_.path;
@@ -43,6 +54,10 @@ void Disk::finish_due() {
 }
 
 std::optional<Nanos> Disk::next() {
+  if (const JobPtr job = std::exchange(fresh_, nullptr)) {
+    perform(*job);
+    job->answer(*job, job->error);
+  }
   if (!current_) {
     if (queue_.empty()) return std::nullopt;
     current_ = queue_.pop(model_.position());
@@ -52,7 +67,19 @@ std::optional<Nanos> Disk::next() {
   return finish_;
 }
 
+void Disk::serve_elsewhere(JobPtr job) {
+  workers_.submit([this, job = std::move(job)] {
+    perform(*job);
+    job->answer(*job, job->error);
+  });
+}
+
+void Disk::serve_fresh() {
+  if (fresh_) serve_elsewhere(std::exchange(fresh_, nullptr));
+}
+
 void Disk::give_up() {
+  if (const JobPtr job = std::exchange(fresh_, nullptr)) job->answer(*job, EIO);
   while (current_ || !queue_.empty()) {
     const JobPtr job = current_ ? std::move(current_) : queue_.pop(model_.position());
     job->answer(*job, EIO);

@@ -11,8 +11,8 @@
 // What it is not: it neither waits nor knows FUSE. Its owner calls submit() when requests come and finish_due() and
 // next() when it is time, with a clock that tests can move by hand.
 //
-// Threads: all functions from one thread, except that text() may be read in any (TraceText). The data is moved by
-// `workers`, and with the profile none they answer, too.
+// Threads: all functions from one thread, the owner's. The data is moved by `workers`, or in next() when a request is
+// alone and nobody else would wait for that; with the profile none, who moved the data answers.
 #pragma once
 
 #include <atomic>
@@ -79,6 +79,8 @@ class Disk {
   using JobPtr = std::shared_ptr<Job>;
   Nanos begin(const Job& job);  // notes it as served next; the moment when it is finished
   void perform(Job& job);       // from any thread
+  void serve_elsewhere(JobPtr job);
+  void serve_fresh();
 
   Backing& backing_;
   Workers& workers_;
@@ -88,9 +90,12 @@ class Disk {
   ServiceQueue<JobPtr> queue_;
   Counters counters_;
   TraceLog trace_;
-  JobPtr current_;    // under way
-  Nanos finish_{};    // when the last request that was begun is or was finished
-  Nanos late_{};      // by how much answers came after that, in all
+  JobPtr current_;  // under way
+  // With the profile none: a small request that came alone so far. Unless another comes before next(), it is served
+  // there, which saves waking a worker.
+  JobPtr fresh_;
+  Nanos finish_{};  // when the last request that was begun is or was finished
+  Nanos late_{};    // by how much answers came after that, in all
 };
 
 }  // namespace lsmfs::simdisk

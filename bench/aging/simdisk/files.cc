@@ -186,9 +186,12 @@ void read(fuse_req_t req, fuse_ino_t node, size_t size, off_t offset, fuse_file_
   Handle* handle = handle_of(info);
   if (handle->trace) {
     mounted(req).workers.submit([=] {
-      const std::lock_guard lock(handle->mutex);
-      const std::string text = handle->trace->read(from, size);
-      fuse_reply_buf(req, text.data(), text.size());
+      std::string text;
+      {
+        const std::lock_guard lock(handle->mutex);
+        text = handle->trace->read(from, size);
+      }
+      fuse_reply_buf(req, text.data(), text.size());  // the last: the file may be closed from here on
     });
     return;
   }
