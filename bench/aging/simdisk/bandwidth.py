@@ -2,7 +2,9 @@
 """Random reads of five sizes from a simulated disk, through a loop device: as published, by the model, by the disk's own
 account of how long it was busy, and by the clock.
 
-    sudo bench/aging/simdisk/bandwidth.py [--program build/release/lsmfs-simdisk] [--path-us N] [--seconds N]
+    sudo bench/aging/simdisk/bandwidth.py [--program build/release/lsmfs-simdisk] [--awake] [--path-us N] [--seconds N]
+
+The clock includes the way through the loop device and FUSE, and how long idle processors take to wake up.
 """
 
 import argparse
@@ -62,12 +64,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default=os.path.join(ROOT, "build", "release", "lsmfs-simdisk"))
     parser.add_argument("--path-us", type=int, default=0, help="as lsmfs-simdisk")
+    parser.add_argument("--awake", action="store_true", help="keep idle processors from sleeping, by /dev/cpu_dma_latency")
     parser.add_argument("--seconds", type=float, default=4, help="for each line of the table (default 4)")
     parser.add_argument("--profile", choices=PUBLISHED, action="append", help="only this one")
     given = parser.parse_args()
     if os.geteuid() != 0:
         sys.exit("bandwidth.py: needs root, to mount and to make loop devices: run it with sudo")
     workspace.stop_on_signals()
+    if given.awake:
+        hold = open("/dev/cpu_dma_latency", "wb", buffering=0)  # for as long as it is open
+        hold.write(bytes(4))
     print(f"{'profile':<10}{'read of':>10}{'published':>11}{'model':>9}{'disk':>9}{'clock':>9}  MB/s (times each; "
           "clock beyond disk, us a read)")
     for profile in given.profile or PUBLISHED:
