@@ -7,14 +7,14 @@ import contextlib
 import json
 import os
 import re
-import select
+import shutil
 import stat
-import subprocess
 
 import loop
+import simdisk
 
 from . import traces
-from .commands import ENVIRONMENT, Problem, call, one_line, read
+from .commands import Problem, call, one_line, read
 
 PROFILES = ("hdd", "ssd-sata", "cloud-volume", "none")
 SECTOR = 512
@@ -91,45 +91,36 @@ class Loop(BlockDevice):
 class Simdisk(BlockDevice):
     """A loop device over the one file that lsmfs-simdisk shows."""
 
-    def __init__(self, tools, image, size, place, profile):
-        if not os.path.exists(image):
-            loop.make_sparse(image, size)
+    def __init__(self, tools, folder, size, profile):
+        try:
+            self._disk = simdisk.Simdisk(tools.simdisk, folder, size, profile)
+        except simdisk.SimdiskError as error:
+            raise Problem(f"lsmfs-simdisk: {one_line(str(error))}") from None
         self._profile = profile
-        self._place = place
-        os.makedirs(place, exist_ok=True)
-        self._process = subprocess.Popen([tools.simdisk, image, place, "--profile", "none"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                         stderr=subprocess.PIPE, env=ENVIRONMENT, start_new_session=True)
-        ready, _, _ = select.select([self._process.stdout], [], [], 30)
-        if not ready or self._process.stdout.readline().strip() != b"ready":
-            self._process.kill()
-            raise Problem(f"lsmfs-simdisk: {one_line(self._process.communicate()[1].decode(errors='replace'))}")
-        super().__init__(tools, loop.attach(os.path.join(place, "disk")))
+        self._disk.set_profile("none")
+        super().__init__(tools, self._disk.device)
 
     def close(self):
-        loop.detach(self.path)
-        call("umount", self._place)
-        self._process.communicate(timeout=60)
-
-    def _write(self, name, text):
-        with open(os.path.join(self._place, name), "w", encoding="ascii") as file:
-            file.write(text + "\n")
+        try:
+            self._disk.close()
+        except simdisk.SimdiskError as error:
+            raise Problem(f"lsmfs-simdisk: {one_line(str(error))}") from None
 
     @contextlib.contextmanager
     def measured(self):
-        self._write("profile", self._profile)
+        self._disk.set_profile(self._profile)
         try:
             yield
         finally:
-            self._write("profile", "none")
+            self._disk.set_profile("none")
 
     def traced(self, folder, *command):
-        self._write("trace", "on")
+        self._disk.write("trace", "on")
         status, _, err, seconds = call(*command)
-        self._write("trace", "off")
+        self._disk.write("trace", "off")
         trace = os.path.join(folder, "trace")
-        with open(os.path.join(self._place, "trace"), "rb") as source, open(trace, "wb") as copy:
-            while chunk := source.read(1 << 20):
-                copy.write(chunk)
+        with open(self._disk.file("trace"), "rb") as source, open(trace, "wb") as copy:
+            shutil.copyfileobj(source, copy, 1 << 20)
         return status, err, seconds, trace
 
 
@@ -174,11 +165,10 @@ class Kind:
             if there < size:
                 raise Problem(f"--device {path}: has {there >> 20} MiB, and --size asks for {size >> 20} MiB")
 
-    def open(self, tools, role, images, size, work):
-        """The device of a role ("aged", "twin"). `images`: a folder that stays; `work`: one that goes."""
-        image = os.path.join(images, role + ".img")
+    def open(self, tools, role, folder, size):
+        """The device of a role ("aged", "twin"), whose file is kept in `folder`."""
         if self.name == "loop":
-            return Loop(tools, image, size)
+            return Loop(tools, os.path.join(folder, role + ".img"), size)
         if self.profile:
-            return Simdisk(tools, image, size, os.path.join(work, "simdisk-" + role), self.profile)
+            return Simdisk(tools, os.path.join(folder, role), size, self.profile)
         return BlockDevice(tools, self._real[0 if role == "aged" else 1])

@@ -166,10 +166,18 @@ class Cell:
         self._facts.update(done=done, clean=True)
         _write_json(self._path, self._facts)
 
-    def end(self):
+    def forget(self, role):
+        """Removes the file of a device, which is not attached."""
         for name in os.listdir(self.folder):
-            if name != "cell.json":
-                os.unlink(os.path.join(self.folder, name))
+            path = os.path.join(self.folder, name)
+            if name == role:
+                shutil.rmtree(path)
+            elif name == role + ".img":
+                os.unlink(path)
+
+    def end(self):
+        for role in ("aged", "twin"):
+            self.forget(role)
         self._facts.update(clean=True, over=True)
         _write_json(self._path, self._facts)
 

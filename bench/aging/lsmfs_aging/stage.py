@@ -50,7 +50,7 @@ class Stage:
         """Mounts the file system that ages. True: it is a new one."""
         fresh = self.cell.done is None
         self.cell.begin()
-        self._aged = self.kind.open(self.context.tools, "aged", self.cell.folder, self.context.size, self.context.work.path)
+        self._aged = self.kind.open(self.context.tools, "aged", self.cell.folder, self.context.size)
         if fresh:
             self.fs.make(self._aged.path)
         self.fs.mount(self._aged.path, self.point)
@@ -129,9 +129,8 @@ class Stage:
     def _measure_twin(self, x, repeats, command, facts):
         context = self.context
         context.tell(f"copying the tree at {x:g} to an unaged twin")
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(os.path.join(self.cell.folder, "twin.img"))
-        self._twin = self.kind.open(context.tools, "twin", self.cell.folder, context.size, context.work.path)
+        self.cell.forget("twin")
+        self._twin = self.kind.open(context.tools, "twin", self.cell.folder, context.size)
         try:
             before = self._twin.written()
             cold.copy_to_twin(self.fs, self._twin, self.point, self._twin_point)
@@ -149,5 +148,4 @@ class Stage:
             if not os.path.ismount(self._twin_point):
                 self._twin.close()
                 self._twin = None
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(os.path.join(self.cell.folder, "twin.img"))
+        self.cell.forget("twin")
