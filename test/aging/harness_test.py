@@ -144,6 +144,52 @@ class Workloads(Case):
         self.check(points, {("aged", 0): 1, ("unaged", 0): 1, ("aged", 2): 1, ("unaged", 2): 1})
 
 
+    def check_variants(self, points, expected):
+        """`expected`: how often each variant was measured, on each file system."""
+        for fs in {point.fs for point in points}:
+            counted = {}
+            for point in points:
+                if point.fs == fs:
+                    counted[point.tree] = counted.get(point.tree, 0) + 1
+            self.assertEqual(counted, expected, fs)
+        done = self.call([PROGRAM, "report", self.results])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(done.stdout.strip(), encoding="utf-8") as file:
+            page = file.read()
+        for tree in expected:
+            self.assertTrue(f"<td class=w>{tree}</td>" in page, tree)
+
+    def test_git_warm(self):
+        points = self.run_to_the_end("git-warm", "--pulls", 6, "--every", 3, "--files", 30, "--memory", "300m", "--repeat", 1)
+        self.assertEqual(sorted((point.fs, point.x, point.tree) for point in points),
+                         sorted((fs, x, tree) for fs in ("ext4", "lsmfs") for x in (3, 6) for tree in ("aged", "unaged")))
+        self.assertEqual([name for name in os.listdir("/sys/fs/cgroup/memory") if name.startswith("lsmfs-aging-")]
+                         if os.path.isdir("/sys/fs/cgroup/memory") else [], [])
+
+    def test_xargs_cat(self):
+        points = self.run_to_the_end("xargs-cat", "--files", 60, "--runs", 2)
+        self.check_variants(points, {"flat-1": 2, "flat-2": 2, "gzip-1": 2, "gzip-2": 2})
+        size = {point.tree: point.tree_bytes for point in points}
+        self.assertEqual((size["flat-1"], size["gzip-1"]), (size["flat-2"], size["gzip-2"]))
+        self.assertLess(size["gzip-1"], size["flat-1"])
+
+    def test_gitignore(self):
+        points = self.run_to_the_end("gitignore", "--files", 60, "--runs", 1)
+        self.check_variants(points, {"list": 1, "list-and-open-missing": 1, "read-tree": 1, "read-tree-with-excludes": 1})
+
+    def test_bigalloc(self):
+        points = self.run_to_the_end("bigalloc", "--files", 2, "--megabytes", 4, "--seconds", 1)
+        self.check_variants(points, {"fallocate": 1, "truncate": 1, "unlink": 1, "direct-read": 1, "direct-write": 1})
+        for point in points:
+            more = json.loads(point.more)
+            self.assertGreaterEqual(more["max_seconds"], point.seconds * 0.999)
+            self.assertTrue(0 <= more.get("share_slow", 0) <= 1)
+
+    def test_svn(self):
+        points = self.run_to_the_end("svn", "--revisions", 12, "--files", 10, "--churn", 40, "--runs", 1)
+        self.check_variants(points, {f"{what}, {tree}": 1 for what in ("null-export", "null-log", "null-log -v") for tree in ("aged", "unaged")})
+
+
 class Interruptions(Case):
     def begin(self):
         """A run that has its first points, as a process."""

@@ -59,6 +59,10 @@ class BlockDevice:
         with open(f"/sys/class/block/{os.path.basename(os.path.realpath(self.path))}/stat", encoding="ascii") as file:
             return [int(field) for field in file.read().split()]
 
+    def reads(self):
+        """Requests to read since it came."""
+        return self._counters()[0]
+
     def written(self):
         """Bytes written to it since it came."""
         return self._counters()[6] * SECTOR

@@ -19,11 +19,21 @@ class Figure:
     lowest: float
     highest: float
     lines: list             # of points.csv, the header being line 1
+    all_seconds: list
 
     @property
     def spread(self):
         """Of the repetitions, as a share of the median; None: there was one only."""
         return (self.highest - self.lowest) / self.seconds if len(self.lines) > 1 else None
+
+    @property
+    def mean(self):
+        return statistics.fmean(self.all_seconds)
+
+    @property
+    def deviation(self):
+        """The standard deviation as a share of the mean; None: there is one measurement only."""
+        return statistics.stdev(self.all_seconds) / self.mean if len(self.all_seconds) > 1 else None
 
     def cost(self, gib):
         return self.seconds / gib if gib else None
@@ -45,14 +55,20 @@ class Run:
         for key, rows in together.items():
             seconds = [point.seconds for _, point in rows]
             first = next((point for _, point in rows if point.repeat == 0), rows[0][1])
-            self._figures[key] = Figure(first, statistics.median(seconds), min(seconds), max(seconds), [line for line, _ in rows])
+            self._figures[key] = Figure(first, statistics.median(seconds), min(seconds), max(seconds), [line for line, _ in rows], seconds)
 
     def figures(self, fs, device, tree):
         """In the order of x."""
         return [self._figures[key] for key in sorted((key for key in self._figures if key[:3] == (fs, device, tree)), key=lambda key: key[3])]
 
     def trees(self):
-        return [tree for tree in ("aged", "unaged") if any(key[2] == tree for key in self._figures)]
+        """aged and unaged, or the variants in the order in which they came first."""
+        return sorted(dict.fromkeys(key[2] for key in self._figures), key=lambda tree: ("aged", "unaged").index(tree) if tree in ("aged", "unaged") else 2)
+
+    @property
+    def is_curve(self):
+        """Something grows along x; else there are variants at one moment."""
+        return set(self.trees()) <= {"aged", "unaged"}
 
     def figure(self, fs, device, tree, x):
         return self._figures.get((fs, device, tree, x))

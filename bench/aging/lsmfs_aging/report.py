@@ -2,6 +2,7 @@
 
 import base64
 import html
+import json
 import os
 import shutil
 
@@ -17,6 +18,13 @@ WORKLOADS = {
     "intrafile": ("4-KiB chunks of 100 appended in turn", "10 files of 400 KiB: their last chunks are appended to one file after the other, with an fsync after each."),
     "interfile": ("% of the files exchanged", "Files of 4 KiB in the directories of a source tree, created in an order that is ever further from the tree's."),
     "filesize": ("KiB of each file", "The same amount of data in files of growing size, created in the order of the tree (unaged) and in a random one (aged)."),
+    "git-warm": ("pulls", "As git, but nothing is unmounted and no cache dropped: page cache, daemons and programs share one limit on memory."),
+    "xargs-cat": ("", "find | xargs cat of trees that were copied in one after the other: twins with flat contents, and twins with the same contents compressed by gzip. The order "
+                      "of the trees is another in each run."),
+    "gitignore": ("", "A cold walk of all directories (list), the same with one open of a name that does not exist in each, and git read-tree -m -u HEAD HEAD without and with "
+                      "--exclude-per-directory=.gitignore."),
+    "bigalloc": ("", "fallocate, truncate and unlink of large files, each after mounting anew; then direct reads and writes of 128 KiB at random."),
+    "svn": ("", "svnbench on a repository of which one half was loaded before, one after many other files had come and gone, and on a copy of it on a new file system."),
     "mail": ("days", "Messages of 1 to 32 KiB come to and go from maildirs, each durable before the next."),
 }
 PROFILE_FIELDS = {"simdisk:hdd": "modelled_hdd", "simdisk:ssd-sata": "modelled_ssd", "simdisk:cloud-volume": "modelled_cloud"}
@@ -84,6 +92,41 @@ def final_ratios(run):
         out.append(table(["file system", "aged s/GiB", "unaged s/GiB", "aged / unaged", "aged / best", "score aged", "score unaged", "read / tree", "space / tree",
                           "spread", "rows of points.csv"], rows))
     return "\n".join(out)
+
+
+def variants(run):
+    """For each device a table of all that was measured."""
+    out = []
+    for device in run.devices:
+        rows = []
+        found = [(tree, fs, run.figure(fs, device, tree, 0)) for tree in run.trees() for fs in run.fs]
+        keys = list(dict.fromkeys(key for _, _, figure in found if figure and figure.point.more for key in json.loads(figure.point.more)))
+        for tree, fs, figure in found:
+            if not figure:
+                continue
+            point, more = figure.point, json.loads(figure.point.more or "{}")
+            rows.append([tree, fs, number(figure.mean), f"{100 * figure.deviation:.1f} %" if figure.deviation is not None else "–", str(len(figure.lines)),
+                         number(point.reads), number(point.read_bytes / MiB if point.read_bytes is not None else None), number(point.layout_score, 4),
+                         *[number(more.get(key)) for key in keys], lines_of(figure)])
+        out.append(f"<h2>{html.escape(device)}</h2>")
+        out.append(table(["what", "file system", "mean s", "deviation", "runs", "reads", "MiB read", "score", *[key.replace("_", " ") for key in keys], "rows of points.csv"],
+                         rows, words=2))
+    if run.workload == "gitignore":
+        out.append(missing_names(run))
+    return "\n".join(out)
+
+
+def missing_names(run):
+    """What asking for a name that does not exist costs the device: the difference of two walks."""
+    rows = []
+    for device in run.devices:
+        for fs in run.fs:
+            plain, asking = run.figure(fs, device, "list", 0), run.figure(fs, device, "list-and-open-missing", 0)
+            if plain and asking:
+                names = json.loads(asking.point.more)["directories"]
+                rows.append([fs, device, str(names), number((asking.point.reads - plain.point.reads) / names), number(1e6 * (asking.mean - plain.mean) / names),
+                             lines_of(plain, asking)])
+    return "<h2>The price of a name that does not exist</h2>" + table(["file system", "device", "names", "device reads per name", "microseconds per name", "rows"], rows, words=2)
 
 
 def modelled(run):
@@ -175,6 +218,12 @@ def write(folders, output):
 
 def single(run, output):
     x_label, about = WORKLOADS[run.workload]
+    head = [f"<h1>Aging: {html.escape(run.workload)}</h1><p class=s>{html.escape(run.run['started'])}, Linux {html.escape(run.run['machine']['kernel'])}</p>",
+            f"<p>{html.escape(about)}</p>"]
+    tail = ["<h2>Limits</h2>", LIMITS, "<h2>This run</h2>", facts(run),
+            "<p>Every figure is of the rows of points.csv that are named beside it, or of all rows with its file system, device, tree and x.</p>"]
+    if not run.is_curve:
+        return page(f"Aging: {run.workload}", head + [variants(run)] + tail)
     pictures = {"cost": plots.cost(run, x_label), "layout-score": plots.score(run, x_label)}
     if any(point.point.written_bytes is not None for fs in run.fs for device in run.devices for point in run.figures(fs, device, "aged")):
         pictures["written"] = plots.written(run, x_label)
@@ -187,12 +236,10 @@ def single(run, output):
     def image(name):
         return f'<p><img alt="{name}" src="data:image/png;base64,{base64.b64encode(pictures[name]).decode()}"></p>'
 
-    parts = [f"<h1>Aging: {html.escape(run.workload)}</h1><p class=s>{html.escape(run.run['started'])}, Linux {html.escape(run.run['machine']['kernel'])}</p>",
-             f"<p>{html.escape(about)}</p>", image("cost"), "<h2>Where it ended</h2>", final_ratios(run), "<h2>Layout</h2>", image("layout-score")]
+    parts = head + [image("cost"), "<h2>Where it ended</h2>", final_ratios(run), "<h2>Layout</h2>", image("layout-score")]
     if "written" in pictures:
         parts += ["<h2>What aging cost</h2>", image("written"), image("aging-time"), image("space")]
-    parts += [modelled(run), "<h2>Method</h2>", METHOD, "<h2>Limits</h2>", LIMITS, "<h2>This run</h2>", facts(run),
-              "<p>Every figure is of the rows of points.csv that are named beside it, or of all rows with its file system, device, tree and x.</p>"]
+    parts += [modelled(run), "<h2>Method</h2>", METHOD] + tail
     return page(f"Aging: {run.workload}", parts)
 
 

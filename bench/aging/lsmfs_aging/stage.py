@@ -10,7 +10,7 @@ import time
 import workspace
 
 from . import cold, results
-from .commands import call
+from .commands import Problem, call
 
 
 class Stopped(Exception):
@@ -121,6 +121,26 @@ class Stage:
             self._measure_twin(x, repeats, command, facts)
         self._written = self._aged.written()
 
+    def measure_warm(self, x, last=False, **more):
+        """Scans the aged tree as it is, then its unaged twin after one scan of it: nothing is unmounted, no cache dropped."""
+        context = self.context
+        repeats = context.repeat if last else 1
+        facts = {"workload": self.workload, "fs": self.fs.name, "device": self.kind.name, "x": x, "tree_bytes": cold.tree_bytes(self.point)}
+        self._scan_warm(self._aged, self.point, "aged", repeats, facts, {"aging_seconds": round(self._worked, 6)}, more)
+        self._worked = 0.0
+        with self._copied(f"copying the tree at {x:g} to an unaged twin"):
+            call(*cold.grep_command(self._twin_point, cold.seeded(x)))
+            self._scan_warm(self._twin, self._twin_point, "unaged", repeats, facts, {}, {})
+
+    def _scan_warm(self, device, point, tree, repeats, facts, first, more):
+        for repeat in range(repeats):
+            self.context.tell(f"scanning the {tree} tree at {facts['x']:g}")
+            words = cold.grep_command(point, cold.seeded(self.context.seed, self.workload, facts["x"], repeat))
+            with device.measured():
+                scan = cold.scan_mounted(self.context.tools, device, self.fs, self.context.work.path, words)
+            self.context.results.add(results.Point.of(scan, **facts, **(first if repeat == 0 else {}), tree=tree, repeat=repeat,
+                                                      more=json.dumps(more) if more else ""))
+
     def _scan(self, device, point, command, x, repeat):
         rng = cold.seeded(self.context.seed, self.workload, x, repeat)
         words = command(point) if command else cold.grep_command(point, rng)
@@ -128,24 +148,67 @@ class Stage:
 
     def _measure_twin(self, x, repeats, command, facts):
         context = self.context
-        context.tell(f"copying the tree at {x:g} to an unaged twin")
-        self.cell.forget("twin")
-        self._twin = self.kind.open(context.tools, "twin", self.cell.folder, context.size)
-        try:
-            before = self._twin.written()
-            cold.copy_to_twin(self.fs, self._twin, self.point, self._twin_point)
-            if cold.tree_bytes(self._twin_point) != facts["tree_bytes"]:
-                raise cold.Problem(f"{self.fs.name}: the twin is not the same tree as the aged one")
-            used = cold.used_bytes(self._twin_point)
+        with self._copied(f"copying the tree at {x:g} to an unaged twin") as (written, used):
             for repeat in range(repeats):
                 context.tell(f"scanning the unaged twin at {x:g}")
                 self.fs.unmount(self._twin_point)
-                first = {"written_bytes": self._twin.written() - before, "used_bytes": used} if repeat == 0 else {}
+                first = {"written_bytes": written, "used_bytes": used} if repeat == 0 else {}
                 scan = self._scan(self._twin, self._twin_point, command, x, repeat)
                 context.results.add(results.Point.of(scan, **facts, **first, tree="unaged", repeat=repeat))
+
+    @contextlib.contextmanager
+    def _copied(self, what):
+        """While it is entered, the tree is on a newly made file system, which is mounted. Gives the bytes written to its
+        device until all was there, and the space used."""
+        self.context.tell(what)
+        self.cell.forget("twin")
+        self._twin = self.kind.open(self.context.tools, "twin", self.cell.folder, self.context.size)
+        try:
+            before = self._twin.written()
+            cold.copy_to_twin(self.fs, self._twin, self.point, self._twin_point)
+            if cold.tree_bytes(self._twin_point) != cold.tree_bytes(self.point):
+                raise Problem(f"{self.fs.name}: the twin is not the same tree as the aged one")
+            used = cold.used_bytes(self._twin_point)
+            self.fs.unmount(self._twin_point)
+            written = self._twin.written() - before
+            self.fs.mount(self._twin.path, self._twin_point)
+            yield written, used
             self.fs.unmount(self._twin_point)
         finally:
             if not os.path.ismount(self._twin_point):
                 self._twin.close()
                 self._twin = None
         self.cell.forget("twin")
+
+    # ---- what is not a curve: variants of a tree or of a call, at one moment
+
+    @property
+    def device(self):
+        return self._aged
+
+    def forget_caches(self):
+        self.fs.unmount(self.point)
+        cold.drop_caches()
+        self.fs.mount(self._aged.path, self.point)
+
+    def note(self, tree, seconds, **more):
+        """A figure that is no scan's."""
+        self.context.results.add(results.Point(workload=self.workload, fs=self.fs.name, device=self.kind.name, x=0, tree=tree, repeat=0,
+                                               seconds=round(seconds, 9), more=json.dumps(more)))
+
+    def scan_cold(self, tree, repeat, command, **more):
+        self._note_scan(self._aged, self.point, tree, repeat, command, more)
+
+    def _note_scan(self, device, point, tree, repeat, command, more):
+        place = os.path.join(point, tree)
+        size = cold.tree_bytes(place if os.path.isdir(place) else point)
+        self.fs.unmount(point)
+        scan = cold.scan(self.context.tools, device, self.fs, point, self.context.work.path, command, found=(0,))
+        self.context.results.add(results.Point.of(scan, workload=self.workload, fs=self.fs.name, device=self.kind.name, x=0, tree=tree, repeat=repeat,
+                                                  tree_bytes=size, more=json.dumps(more) if more else ""))
+
+    def scan_twin_cold(self, scans):
+        """Copies the tree and scans the copy. `scans`: (tree, repeat, command(point))."""
+        with self._copied("copying the tree to an unaged twin"):
+            for tree, repeat, command in scans:
+                self._note_scan(self._twin, self._twin_point, tree, repeat, command(self._twin_point), {})

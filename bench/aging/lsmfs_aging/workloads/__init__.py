@@ -9,6 +9,7 @@
     run(stage)            ages the tree of one cell and measures it
 """
 
-from . import files, git, mail
+from . import files, git, large, mail, reads, svn
 
-ALL = {workload.name: workload for workload in (git.Git, files.Intrafile, files.Interfile, files.FileSize, mail.Mail)}
+ALL = {workload.name: workload for workload in (git.Git, git.GitWarm, files.Intrafile, files.Interfile, files.FileSize, mail.Mail,
+                                                    reads.XargsCat, reads.GitIgnore, large.BigAlloc, svn.Svn)}

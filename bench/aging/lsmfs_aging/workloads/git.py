@@ -5,7 +5,9 @@ import shutil
 
 import synthetic_repository
 
+from .. import memory
 from ..commands import Problem, call, described, one_line, read, run
+from ..file_systems import parse_size
 
 
 def _check_repository(path):
@@ -84,9 +86,12 @@ class Git:
                 raise Problem(f"{stage.fs.name}: pull {number} ({commit}) did not move HEAD from {head}")
             head = now
             if number % self._given.every == 0 or number == len(self._commits):
-                stage.measure(number, last=number == len(self._commits), head=head)
+                self.measure(stage, number, number == len(self._commits), head)
             stage.checkpoint(number)
         stage.close(None)
+
+    def measure(self, stage, number, last, head):
+        stage.measure(number, last=last, head=head)
 
     def _pull(self, copy, commit, number):
         """What `-X theirs` does not decide, as when one side has removed what the other changed, is decided for them, too."""
@@ -128,3 +133,33 @@ class Git:
     def clean(self):
         if self._source:
             shutil.rmtree(self._source, ignore_errors=True)
+
+
+class GitWarm(Git):
+    """The same without dropping caches, in a control group whose memory is limited: daemons and page cache count alike."""
+
+    name = "git-warm"
+    help = "the same with warm caches and little memory"
+
+    @staticmethod
+    def add_arguments(parser):
+        Git.add_arguments(parser)
+        parser.add_argument("--memory", default="768m", metavar="SIZE", help="for caches, daemons and programs together; default: 768m")
+
+    def __init__(self, given):
+        super().__init__(given)
+        try:
+            self._memory = parse_size(given.memory)
+        except ValueError as error:
+            raise Problem(f"--memory {error}") from None
+        memory.check()
+
+    def asked(self):
+        return {**super().asked(), "memory": self._memory}
+
+    def run(self, stage):
+        with memory.limited(self._memory):
+            super().run(stage)
+
+    def measure(self, stage, number, last, head):
+        stage.measure_warm(number, last=last, head=head)

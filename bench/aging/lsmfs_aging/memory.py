@@ -1,0 +1,65 @@
+"""A limit on memory for everything that this program starts: page cache, daemons and programs together.
+
+By a control group of its own, of either version of cgroups.
+"""
+
+import contextlib
+import os
+import time
+
+from .commands import Problem
+
+V1, V2 = "/sys/fs/cgroup/memory", "/sys/fs/cgroup"
+
+
+def _root():
+    """(folder, name of the file with the limit); None: there is no such controller."""
+    if os.path.exists(os.path.join(V1, "memory.limit_in_bytes")):
+        return V1, "memory.limit_in_bytes"
+    try:
+        with open(os.path.join(V2, "cgroup.controllers"), encoding="ascii") as file:
+            if "memory" in file.read().split():
+                return V2, "memory.max"
+    except OSError:
+        pass
+    return None
+
+
+def check():
+    if _root() is None:
+        raise Problem("this kernel's cgroups cannot limit memory: neither /sys/fs/cgroup/memory nor a memory controller in /sys/fs/cgroup")
+
+
+def _write(path, text):
+    with open(path, "w", encoding="ascii") as file:
+        file.write(text)
+
+
+@contextlib.contextmanager
+def limited(size):
+    """This process and what it starts share `size` bytes of memory while it is entered."""
+    root, limit = _root()
+    with open("/proc/self/cgroup", encoding="ascii") as file:
+        groups = dict(line.strip().split(":", 2)[1:] for line in file)
+    back = os.path.join(root, (groups.get("memory" if root == V1 else "") or "/").lstrip("/"), "cgroup.procs")
+    folder = os.path.join(root, f"lsmfs-aging-{os.getpid()}")
+    if root == V2:
+        _write(os.path.join(V2, "cgroup.subtree_control"), "+memory")
+    os.mkdir(folder)
+    try:
+        _write(os.path.join(folder, limit), str(size))
+        _write(os.path.join(folder, "cgroup.procs"), str(os.getpid()))
+        try:
+            yield
+        finally:
+            _write(back, str(os.getpid()))
+    finally:
+        deadline = time.monotonic() + 30  # what it has started ends, too
+        while True:
+            try:
+                os.rmdir(folder)
+                break
+            except OSError as error:
+                if time.monotonic() > deadline:
+                    raise Problem(f"{folder}: cannot be removed: {error.strerror}") from None
+                time.sleep(0.1)
