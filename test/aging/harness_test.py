@@ -103,6 +103,16 @@ class Workloads(Case):
         self.assertEqual((again.returncode, self.points()), (0, points), "a finished run is left alone")
         self.refused(self.words("git", "--pulls", 13, "--every", 6, "--files", 60), self.results, "pulls")
 
+    def test_git_on_two_block_devices(self):
+        pair = []
+        for name in ("one", "other"):
+            image = os.path.join(self.work.path, name)
+            loop.make_sparse(image, 200 << 20)
+            pair.append(loop.attach(image))
+            self.addCleanup(loop.detach, pair[-1])
+        points = self.run_to_the_end("git", "--pulls", 3, "--every", 3, "--files", 20, "--repeat", 1, device="+".join(pair), size="200m")
+        self.check(points, {("aged", 3): 1, ("unaged", 3): 1})
+
     def check_report(self, points):
         done = self.call([PROGRAM, "report", self.results])
         self.assertEqual(done.returncode, 0, done.stderr)

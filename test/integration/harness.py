@@ -112,7 +112,12 @@ class Volume:
 
     def umount(self):
         if self.fs == "lsmfs":
-            self._must(LSMFS, "umount", self.point)
+            # stress-ng, which may run beside this, opens files of every mount for a moment.
+            deadline = time.monotonic() + 10
+            while "is in use" in (done := call(LSMFS, "umount", self.point)).stderr and time.monotonic() < deadline:
+                time.sleep(0.1)
+            if done.returncode != 0:
+                raise AssertionError(f"umount of {self.point}: exit status {done.returncode}: {done.stderr.strip()}")
         else:
             self._must("umount", self.point)
         if os.path.ismount(self.point):
