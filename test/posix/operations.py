@@ -67,7 +67,7 @@ def mkdir_at(side, handle, name):
 
 
 def create_at(side, handle, name):
-    os.close(os.open(name, os.O_CREAT | os.O_WRONLY, 0o644, dir_fd=side.files[handle]))
+    os.close(os.open(name, os.O_CREAT | os.O_WRONLY | os.O_NONBLOCK, 0o644, dir_fd=side.files[handle]))  # a FIFO may be there
 
 
 def unlink_at(side, handle, name, directory):
