@@ -10,6 +10,7 @@ import sys
 import time
 
 import harness
+import workspace
 from harness import LSMFS, MiB
 
 BUILD = os.path.dirname(LSMFS)
@@ -22,6 +23,9 @@ def enter_namespace():
     if PRIVATE not in os.environ:
         os.environ[PRIVATE] = "1"
         os.execvp("unshare", ["unshare", "--mount", "--propagation", "private", sys.executable, "-B", *sys.argv])
+    # Copies of the mounts of tests that run beside this one would keep their devices busy after they have unmounted them.
+    for point in workspace.mounts_below(os.path.dirname(os.environ.get("LSMFS_TMPDIR") or "/var/tmp/")):
+        subprocess.run(["umount", "-l", point], stdin=subprocess.DEVNULL, capture_output=True, check=False)
 
 
 class Installed(harness.MountCase):
