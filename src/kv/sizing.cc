@@ -51,7 +51,10 @@ Sizing Sizing::plan(const VolumeUsage& usage, ByteCount cache) {
 
   // Each family's memtables plus slack; the second half is what may be written while they are flushed.
   s.log = std::max(s.fixed / 2, MiB);
-  s.manifest = std::clamp(s.fixed / 16, 256 * KiB, 32 * MiB);
+  // Each change of the tables is synced, and so takes a block of the log region for some 140 bytes of the manifest. A new
+  // one begins with all tables there are, which must be well within the limit.
+  constexpr std::uint64_t kManifestTable = 250;
+  s.manifest = s.total / table * kManifestTable + s.fixed / 512;
   // All inputs of a compaction at once, up to 20 tables of level 0: within 64 MiB.
   s.readahead = 2 * MiB;
 

@@ -43,7 +43,8 @@ void SpaceGauge::measure(bool exact) {
     waiting = std::max(waiting, property(*db_, handle, rocksdb::DB::Properties::kNumImmutableMemTable));
   }
   const auto now = steady_clock::now();
-  if (tables_stale_.load() && (exact || now - tables_measured_ >= kTablesFresh)) {
+  const bool changed = tables_stale_.load() && (exact || now - tables_measured_ >= kTablesFresh);
+  if (changed) {
     tables_stale_.store(false);
     tables_measured_ = now;
     std::uint64_t bytes = 0, level0_bytes = 0, level0_tables = 0;
@@ -66,7 +67,8 @@ void SpaceGauge::measure(bool exact) {
   waiting_memtables_.store(waiting);
   free_.store(usage.table_free.v);
   fixed_free_.store(usage.fixed_free.v);
-  if (usage.fixed_free.v < usage.fixed_total.v / 2) want_flush_();
+  fixed_free_after_flush_.store(changed ? usage.fixed_free.v : std::max(fixed_free_after_flush_.load(), usage.fixed_free.v));
+  if (usage.fixed_free.v < usage.fixed_total.v / 2 && log_has_grown()) want_flush_();
   room_.store(std::min(minus(sizing_.total, sizing_.reserve + tables_bytes_.load() + unflushed),
                        minus(usage.table_free.v, unflushed)));
   measured_ns_.store(now_ns(), std::memory_order_release);
@@ -95,10 +97,14 @@ ByteCount SpaceGauge::room() const {
   return ByteCount{minus(room_.load(), since_refresh_.load(std::memory_order_relaxed))};
 }
 
+bool SpaceGauge::log_has_grown() const {
+  return minus(fixed_free_after_flush_.load(), fixed_free_.load()) >= sizing_.fixed / 16;
+}
+
 bool SpaceGauge::must_wait() const {
   if (level0_tables_.load() >= static_cast<std::uint64_t>(kLevel0Wait)) return true;
   if (waiting_memtables_.load() >= static_cast<std::uint64_t>(kMemtablesWait)) return true;
-  if (fixed_free_.load() < sizing_.fixed / 8) return true;
+  if (fixed_free_.load() < sizing_.fixed / 8 && log_has_grown()) return true;
   // The next compaction of level 0 must find space for all that lies there now. When the reserve
   // cannot hold it because more has gathered than was planned for, that compaction comes first.
   return level0_bytes_.load() > sizing_.level0_tight &&

@@ -51,6 +51,8 @@ class SpaceGauge {
 
  private:
   bool stale() const;
+  // A flush would free much of the log region. Else it is full of other things (the manifest), and flushes only add to them.
+  bool log_has_grown() const;
   void try_refresh();
   // Holds mutex_. exact: also what the tables take, which otherwise may be that of some ms ago.
   void measure(bool exact);
@@ -77,6 +79,7 @@ class SpaceGauge {
   std::atomic<std::uint64_t> free_ = 0, unflushed_ = 0, level0_bytes_ = 0;
   std::atomic<std::uint64_t> level0_tables_ = 0, waiting_memtables_ = 0;
   std::atomic<std::uint64_t> fixed_free_ = 0;
+  std::atomic<std::uint64_t> fixed_free_after_flush_ = 0;
   std::atomic<std::uint64_t> tables_bytes_ = 0;
 };
 

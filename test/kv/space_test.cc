@@ -27,6 +27,7 @@ TEST(Sizing, EveryVolumeKeepsMostOfItsSpaceForData) {
       EXPECT_LE(s.blocks_memtable, 64 * MiB);
       EXPECT_GE(s.level_base, s.blocks_memtable);
       EXPECT_LE(s.log, usage.fixed_total.v / 2);
+      EXPECT_LE(s.manifest / 140 * kDeviceBlock, usage.fixed_total.v * 3 / 8) << size;
     }
   }
 }
@@ -53,6 +54,20 @@ std::uint64_t fill(Store& store, std::mt19937_64& random, std::uint64_t first) {
     if (!done) break;
   }
   return n;
+}
+
+// Each flush takes a block of the manifest, which lies where the log does: no number of them may fill that region.
+TEST(Space, FlushesForEverLeaveTheLogItsRoom) {
+  auto m = Machine::fresh(kDeviceMin);
+  for (std::uint64_t n = 0; n < 5000; ++n) {
+    Batch batch;
+    batch.put(Family::names, number_key(n % 10), "row");
+    ASSERT_NO_FATAL_FAILURE(assert_ok(m.store->commit(batch, Wait::yes)));
+    ASSERT_NO_FATAL_FAILURE(assert_ok(m.store->flush()));
+    const VolumeUsage usage = m.volume->usage();
+    ASSERT_GT(usage.fixed_free.v, usage.fixed_total.v / 4) << "after " << n << " flushes";
+  }
+  m.stop();
 }
 
 TEST(Space, AFullStoreErasesAndFillsAgainTimeAfterTime) {
