@@ -96,10 +96,13 @@ Result<std::optional<std::uint32_t>> mode_without_privileges(fuse_req_t req, Ino
   return mode == attr.mode ? std::nullopt : std::optional(mode & 07777);
 }
 
+// For requests whose answer tells the kernel no mode: it would go on executing the file with the old one.
 Result<void> drop_privileges(fuse_req_t req, Ino ino, Wait wait) {
   AttrChange change;
   LSMFS_ASSIGN(change.mode, mode_without_privileges(req, ino, wait));
-  if (change.mode) LSMFS_TRY(context_of(req).tree.setattr(ino, change, wait));
+  if (!change.mode) return {};
+  LSMFS_TRY(context_of(req).tree.setattr(ino, change, wait));
+  context_of(req).kernel_cache.drop_attributes(ino);
   return {};
 }
 

@@ -134,7 +134,8 @@ struct Changed {
 };
 
 void send(fuse_req_t req, Tree&, const Changed& reply) {
-  context_of(req).kernel_cache.drop_attributes(reply.ino, [req] { fuse_reply_ioctl(req, 0, nullptr, 0); });
+  context_of(req).kernel_cache.drop_attributes(reply.ino);
+  fuse_reply_ioctl(req, 0, nullptr, 0);
 }
 
 void set_flags(fuse_req_t req, Ino ino, std::uint32_t flags) {

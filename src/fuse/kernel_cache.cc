@@ -4,14 +4,17 @@
 
 namespace lsmfs {
 
-void KernelCache::drop(Ino ino, off_t offset, std::function<void()> then) {
+// Where the kernel gives an error, it does not know the inode any more.
+
+void KernelCache::drop_pages(Ino ino, std::function<void()> then) {
   ++busy_;
-  thread_.submit([this, ino, offset, then = std::move(then)] {
-    // An error says that the kernel does not know the inode any more.
-    if (!ended_) (void)fuse_lowlevel_notify_inval_inode(session_, ino.v, offset, 0);
+  thread_.submit([this, ino, then = std::move(then)] {
+    if (!ended_) (void)fuse_lowlevel_notify_inval_inode(session_, ino.v, 0, 0);
     then();
     --busy_;
   });
 }
+
+void KernelCache::drop_attributes(Ino ino) { (void)fuse_lowlevel_notify_inval_inode(session_, ino.v, -1, 0); }
 
 }  // namespace lsmfs

@@ -1,15 +1,16 @@
 // What the kernel keeps of files and would not notice to be old by itself, taken back in time.
 //
-// Two things need it. Inode flags: the kernel forgets no attributes when an ioctl changes an inode. And pages under
-// asynchronous direct writes (O_DIRECT with io_submit(2) or io_uring): the kernel drops a file's pages before such a
-// write, but not after it, so a buffered read that overtakes the write leaves old bytes in the page cache for good.
+// Attributes: the kernel forgets none when an ioctl changes an inode's flags, nor a file's mode when a write takes
+// set-user-id bits away. And pages under asynchronous direct writes (O_DIRECT with io_submit(2) or io_uring): the kernel
+// drops a file's pages before such a write, but not after it, so a buffered read that overtakes the write leaves old bytes
+// in the page cache for good.
 //
 // Pages are dropped only for a file that has been read through the page cache since the last time: whoever uses direct
 // I/O alone pays nothing. What it is not: it knows no files, only bits that some inode numbers share; a bit too many
 // costs a reader his pages once.
 //
-// Threads: all functions from any. It has a thread of its own, since the kernel lets go of a page only when the READ that
-// fills it is answered: neither the loop nor the workers may wait for that.
+// Threads: all functions from any. It has a thread of its own for pages, since the kernel lets go of a page only when the
+// READ that fills it is answered: neither the loop nor the workers may wait for that.
 #pragma once
 
 #include <array>
@@ -37,8 +38,9 @@ class KernelCache {
   bool take_read(Ino ino) { return (word(ino) & bit(ino)) && (word(ino).fetch_and(~bit(ino)) & bit(ino)); }
 
   // Makes the kernel forget, then runs `then`.
-  void drop_pages(Ino ino, std::function<void()> then) { drop(ino, 0, std::move(then)); }
-  void drop_attributes(Ino ino, std::function<void()> then) { drop(ino, -1, std::move(then)); }
+  void drop_pages(Ino ino, std::function<void()> then);
+  // Makes it ask again, at once. To be called before the answer to a request that holds the inode, and after the change.
+  void drop_attributes(Ino ino);
 
   // The session ends and nothing is dropped any more. Until it says true, requests must be answered: what is under way
   // may wait for them.
@@ -53,7 +55,6 @@ class KernelCache {
 
   std::atomic<std::uint64_t>& word(Ino ino) { return read_[ino.v % kBits / 64]; }
   static std::uint64_t bit(Ino ino) { return std::uint64_t{1} << ino.v % 64; }
-  void drop(Ino ino, off_t offset, std::function<void()> then);
 
   fuse_session* session_ = nullptr;
   std::array<std::atomic<std::uint64_t>, kBits / 64> read_{};

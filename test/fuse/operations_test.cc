@@ -292,6 +292,42 @@ TEST_F(Operations, SetUserIdBitsGoWhenOwnersOrDataChangeAsTheyDoElsewhere) {
   ::rmdir(place);
 }
 
+// Nor does the kernel go on with the attributes that it has: nobody asks for them between these writes and the execution.
+TEST_F(Operations, AProgramIsNotRunWithTheBitsThatAWriteTookAway) {
+  struct Way {
+    const char* name;
+    std::function<ssize_t(int, off_t)> write;
+  };
+  const std::vector<Way> ways = {
+      {"write", [](int fd, off_t end) { return ::pwrite(fd, "x", 1, end); }},
+      {"fallocate", [](int fd, off_t end) -> ssize_t { return ::fallocate(fd, 0, end, 1) == 0 ? 1 : -1; }},
+      {"copy_file_range",
+       [](int fd, off_t end) {
+         off_t from = 0;
+         return ::copy_file_range(fd, &from, fd, &end, 1, 0);
+       }},
+  };
+  const std::string program = read_file("/usr/bin/test");
+  ASSERT_FALSE(program.empty());
+  for (const Way& way : ways) {
+    const std::string file = path(way.name);
+    ASSERT_EQ(write_file(file, program), 0);
+    ASSERT_EQ(::chmod(file.c_str(), 04777), 0);
+    const auto runs_as_root = [&] {
+      return as_user([&] {
+        ::execl(file.c_str(), "test", "-O", "/", nullptr);  // is it the effective user's?
+        return 201;
+      });
+    };
+    EXPECT_EQ(runs_as_root(), 0) << "before a " << way.name;
+    EXPECT_EQ(as_user([&] {
+                const int fd = ::open(file.c_str(), O_RDWR);
+                return fd >= 0 && way.write(fd, static_cast<off_t>(program.size())) == 1 ? 0 : 202;
+              }), 0) << way.name;
+    EXPECT_EQ(runs_as_root(), 1) << "after a " << way.name;
+  }
+}
+
 // The oracle is again a directory outside: what each call gives, and what is then to be seen.
 TEST_F(Operations, ExtendedAttributesAreThoseOfANativeFileSystem) {
   char place[] = "/var/tmp/lsmfs-native-XXXXXX";

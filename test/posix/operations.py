@@ -2,6 +2,7 @@
 the caller of the system call would see, but for what may differ between file systems, or raises its OSError."""
 
 import array
+import contextlib
 import errno
 import fcntl
 import mmap
@@ -29,15 +30,24 @@ def unlink(side, path):
     os.unlink(side.at(path))
 
 
+def _know_mode(ask):
+    """fs.protected_hardlinks goes by the mode that the kernel knows: of FUSE, the one before a write took bits away."""
+    with contextlib.suppress(OSError):
+        ask()
+
+
 def link(side, old, new, follow):
+    _know_mode(lambda: os.stat(side.at(old), follow_symlinks=follow))
     calls.linkat(calls.AT_FDCWD, side.at(old), side.at(new), calls.AT_SYMLINK_FOLLOW if follow else 0)
 
 
 def link_open_file(side, handle, new):
+    _know_mode(lambda: os.fstat(side.files[handle]))
     calls.linkat(calls.AT_FDCWD, PROC % side.files[handle], side.at(new), calls.AT_SYMLINK_FOLLOW)
 
 
 def link_by_descriptor(side, handle, new):
+    _know_mode(lambda: os.fstat(side.files[handle]))
     calls.linkat(side.files[handle], b"", side.at(new), calls.AT_EMPTY_PATH)
 
 

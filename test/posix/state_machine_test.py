@@ -19,6 +19,7 @@ Not compared, since the difference is documented (docs/limits.md) or cannot be a
 - chown(-1, -1) of a file with set-user-id or set-group-id bits by somebody who does not own it, or that also has a
   capability: the daemon sees what it would see before a write, and leaves the bits as they are. ext4 says EPERM to the
   former and takes the bits away in the latter case.
+- Hard links to a file that a write has just taken set-user-id bits from: its mode is asked for before each link.
 - RENAME_WHITEOUT onto a directory that is not empty: ext4 fails, but changes the times of the source's directory.
 - open(2), access(2), fcntl(2) and mmap(2) of what is immutable or may only be appended to: the kernel looks at the flags of a native file
   system's inode; a daemon is not asked. What is then done with it is compared.
