@@ -1,8 +1,10 @@
-// base: errors as values, strong integer types, byte codecs, checksums.
+// base: errors as values, strong integer types, byte codecs, checksums, descriptors.
 //
 // What it is not: it knows no file system, no device and no RocksDB. Everything here is a value
 // type without hidden state, safe to use from any thread.
 #pragma once
+
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -168,6 +170,31 @@ class Reader {
  private:
   std::string_view rest_;
   bool ok_ = true;
+};
+
+// ---- descriptors --------------------------------------------------------------------------
+
+// A file descriptor that closes itself.
+class Fd {
+ public:
+  Fd() = default;
+  explicit Fd(int fd) : fd_(fd) {}
+  Fd(Fd&& other) noexcept : fd_(other.release()) {}
+  Fd& operator=(Fd&& other) noexcept {
+    reset(other.release());
+    return *this;
+  }
+  ~Fd() { reset(); }
+  int get() const { return fd_; }
+  int release() { return std::exchange(fd_, -1); }  // somebody else closes it
+  void reset(int fd = -1) {
+    const int old = std::exchange(fd_, fd);
+    if (old >= 0) ::close(old);
+  }
+  explicit operator bool() const { return fd_ >= 0; }
+
+ private:
+  int fd_ = -1;
 };
 
 // ---- checksums and ids --------------------------------------------------------------------

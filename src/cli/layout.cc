@@ -11,7 +11,6 @@
 #include <memory>
 
 #include "cli/commands.h"
-#include "cli/descriptor.h"
 #include "cli/exit_codes.h"
 #include "cli/layout/block_trace.h"
 #include "cli/layout/caches.h"
@@ -22,6 +21,7 @@
 #include "cli/messages.h"
 #include "cli/paths.h"
 #include "cli/sizes.h"
+#include "lsmfs/base.h"
 
 namespace lsmfs::cli {
 namespace {
@@ -34,7 +34,7 @@ class Output {
   static Result<Output> open(const std::string& path) {
     Output output;
     output.path_ = path;
-    output.file_ = Descriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    output.file_ = Fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
     if (!output.file_) return output.error();
     return output;
   }
@@ -53,7 +53,7 @@ class Output {
   Error error() const { return make_error(errno, make_error(errno, path_ + ": cannot be written").message()); }
 
   std::string path_;
-  Descriptor file_;
+  Fd file_;
 };
 
 Result<std::optional<Output>> open_output(const std::string& path) {
@@ -115,7 +115,7 @@ Result<void> run(const LayoutArguments& arguments, ByteCount buffer, StopRequest
     report.command = arguments.operands;
   }
   LSMFS_ASSIGN(const TracedDevices devices, find_devices(arguments, report.path));
-  LSMFS_ASSIGN(const Descriptor tracefs, open_tracefs());
+  LSMFS_ASSIGN(const Fd tracefs, open_tracefs());
   LSMFS_ASSIGN(auto output, open_output(arguments.output));
   LSMFS_ASSIGN(auto trace_file, open_output(arguments.trace));
 

@@ -8,7 +8,6 @@
 #include <chrono>
 #include <thread>
 
-#include "device/fd.h"
 #include "device/requests.h"
 #include "lsmfs/device.h"
 
@@ -100,13 +99,13 @@ Error read_only_device(const std::string& path) {
 
 Result<Fd> open_file(const std::string& path, int flags, bool block) {
   Fd fd(::open(path.c_str(), flags | O_DIRECT));
-  if (!fd.valid() && errno == EINVAL) fd = Fd(::open(path.c_str(), flags));
-  if (fd.valid()) return fd;
+  if (!fd && errno == EINVAL) fd = Fd(::open(path.c_str(), flags));
+  if (fd) return fd;
   const int reason = errno;
   if (block && (flags & O_ACCMODE) == O_RDWR && (reason == EACCES || reason == EPERM || reason == EROFS)) {
     // The kernel says EACCES for a device that is set read-only; people should hear the true reason.
     const Fd probe(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-    if (probe.valid() && is_read_only_block_device(probe.get())) return read_only_device(path);
+    if (probe && is_read_only_block_device(probe.get())) return read_only_device(path);
   }
   if (reason == EBUSY)
     return make_error(EBUSY, fmt::format("{} is in use (mounted, or claimed by another program)", path));

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
-#include "device/fd.h"
 #include "lsmfs/device.h"
 
 namespace lsmfs {
@@ -10,7 +9,7 @@ namespace lsmfs {
 Result<void> create_image(const std::string& path, ByteCount size) {
   // Only for its owner: an image holds the files of everybody who uses the mount.
   const Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0600));
-  if (!fd.valid()) return make_error(errno, fmt::format("cannot create image {}", path));
+  if (!fd) return make_error(errno, fmt::format("cannot create image {}", path));
   struct stat st;
   if (::fstat(fd.get(), &st) != 0) return make_error(errno, fmt::format("cannot examine {}", path));
   if (!S_ISREG(st.st_mode)) return make_error(EINVAL, fmt::format("{} is not a regular file", path));

@@ -15,22 +15,6 @@ extern char** environ;
 namespace lsmfs {
 namespace {
 
-class Fd {
- public:
-  explicit Fd(int fd = -1) : fd_(fd) {}
-  ~Fd() { reset(); }
-  Fd(const Fd&) = delete;
-  Fd& operator=(const Fd&) = delete;
-  int get() const { return fd_; }
-  void reset(int fd = -1) {
-    if (fd_ >= 0) close(fd_);
-    fd_ = fd;
-  }
-
- private:
-  int fd_;
-};
-
 // Starts fusermount3 with stderr on `errors` and, unless it is -1, `channel` as the socket on which
 // it passes the descriptor.
 Result<pid_t> spawn(std::vector<std::string> arguments, int errors, int channel) {

@@ -1,9 +1,8 @@
 // Changes of a mount that is there: what the kernel keeps of it, and what its daemon does.
-#include <fcntl.h>
 #include <sys/mount.h>
-#include <unistd.h>
 
 #include "fuse/kernel_mount.h"
+#include "fuse/mount_ioctl.h"
 #include "fuse/reconfigure_ioctl.h"
 #include "lsmfs/fuse.h"
 
@@ -38,13 +37,8 @@ std::optional<MountSettings> to_settings(const ReconfigureRequest& request) {
 }
 
 Result<void> reconfigure_mount(const std::string& mount_point, const MountSettings& settings) {
-  const int fd = open(mount_point.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return make_error(errno, mount_point);
   ReconfigureRequest request = to_request(settings);
-  const int code = ioctl(fd, kReconfigureIoctl, &request) == 0 ? 0 : errno;
-  close(fd);
-  if (code != 0) return make_error(code, mount_point);
-  return {};
+  return mount_ioctl(mount_point, kReconfigureIoctl, &request);
 }
 
 Result<void> remount(const std::string& mount_point, bool read_only, const std::vector<std::string>& kernel_options) {

@@ -274,10 +274,10 @@ class Pipes {
     const std::string bytes = page.bytes();
     while (::write(writers_[static_cast<std::size_t>(pipe)].get(), bytes.data(), bytes.size()) < 0 && errno == EAGAIN) ::usleep(100);
   }
-  std::vector<Descriptor> readers;
+  std::vector<Fd> readers;
 
  private:
-  std::vector<Descriptor> writers_;
+  std::vector<Fd> writers_;
 };
 
 TEST(TraceReader, GivesAllThatWasTracedWhileItRead) {
@@ -324,7 +324,7 @@ TEST_F(LayoutFolder, AKernelWithoutTheEventIsNamedAndNothingIsLeft) {
   std::filesystem::create_directories(path("tracing/instances/lsmfs-layout-999999999.0"));
   std::filesystem::create_directories(path("tracing/instances/lsmfs-layout-1.0"));
   std::filesystem::create_directories(path("tracing/instances/other"));
-  const Descriptor root(open(path("tracing").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const Fd root(open(path("tracing").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const auto trace = BlockTrace::start(root, {kDisk}, ByteCount{MiB});
   ASSERT_FALSE(trace);
   EXPECT_EQ(trace.error().code, ENOENT);

@@ -15,7 +15,7 @@
 #include <ctime>
 #include <thread>
 
-#include "device/fd.h"
+#include "lsmfs/base.h"
 #include "simdisk/files.h"
 
 namespace lsmfs::simdisk {
@@ -84,7 +84,7 @@ class Server {
   Result<void> start() {
     const sigset_t signals = stop_signals();
     signals_ = Fd(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
-    if (!signals_.valid()) return make_error(errno, "signalfd");
+    if (!signals_) return make_error(errno, "signalfd");
     char name[] = "simdisk";
     char* argv[] = {name, nullptr};
     fuse_args args = FUSE_ARGS_INIT(1, argv);

@@ -31,14 +31,14 @@ Error failed(int code, const std::string& file, std::string_view what) {
 }
 
 Result<void> write_file(int folder, const std::string& file, const std::string& text) {
-  const Descriptor opened(openat(folder, file.c_str(), O_WRONLY | O_CLOEXEC));
+  const Fd opened(openat(folder, file.c_str(), O_WRONLY | O_CLOEXEC));
   if (!opened) return failed(errno, file, "opening");
   if (write(opened.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) return failed(errno, file, "writing");
   return {};
 }
 
 Result<std::string> read_file(int folder, const std::string& file) {
-  const Descriptor opened(openat(folder, file.c_str(), O_RDONLY | O_CLOEXEC));
+  const Fd opened(openat(folder, file.c_str(), O_RDONLY | O_CLOEXEC));
   if (!opened) return failed(errno, file, "opening");
   std::string text;
   char chunk[4096];
@@ -54,7 +54,7 @@ Result<TraceFormat> read_format(int folder, const std::string& file) {
 }
 
 Result<std::vector<std::string>> names_in(int folder, const std::string& name, std::string_view prefix) {
-  Descriptor opened(openat(folder, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  Fd opened(openat(folder, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   DIR* const listing = opened ? fdopendir(opened.get()) : nullptr;
   if (listing == nullptr) return failed(errno, name, "opening");
   (void)opened.release();
@@ -98,13 +98,13 @@ Error mount_error(int code) {
 
 }  // namespace
 
-Result<Descriptor> open_tracefs() {
-  Descriptor place(open(kPlace, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+Result<Fd> open_tracefs() {
+  Fd place(open(kPlace, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   struct statfs facts {};
   if (place && fstatfs(place.get(), &facts) == 0 && facts.f_type == TRACEFS_MAGIC) return place;
-  const Descriptor context(fsopen("tracefs", FSOPEN_CLOEXEC));
+  const Fd context(fsopen("tracefs", FSOPEN_CLOEXEC));
   if (!context || fsconfig(context.get(), FSCONFIG_CMD_CREATE, nullptr, nullptr, 0) != 0) return mount_error(errno);
-  Descriptor root(fsmount(context.get(), FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC));
+  Fd root(fsmount(context.get(), FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC));
   if (!root) return mount_error(errno);
   return root;
 }
@@ -114,7 +114,7 @@ ByteCount trace_buffer_default() {
   return std::min(kBufferPerCpu, ByteCount{kBuffersMax / processors});
 }
 
-Result<std::unique_ptr<BlockTrace>> BlockTrace::start(const Descriptor& tracefs, const std::vector<DiskNumber>& disks,
+Result<std::unique_ptr<BlockTrace>> BlockTrace::start(const Fd& tracefs, const std::vector<DiskNumber>& disks,
                                                       ByteCount buffer_per_cpu) {
   std::unique_ptr<BlockTrace> trace(new BlockTrace(tracefs));
   LSMFS_TRY(trace->begin(disks, buffer_per_cpu));
@@ -152,9 +152,9 @@ Result<void> BlockTrace::remove_instance() {
   return {};
 }
 
-Result<std::vector<Descriptor>> BlockTrace::open_streams() const {
+Result<std::vector<Fd>> BlockTrace::open_streams() const {
   LSMFS_ASSIGN(const auto cpus, names_in(tracefs_.get(), at("per_cpu"), "cpu"));
-  std::vector<Descriptor> streams;
+  std::vector<Fd> streams;
   for (const std::string& cpu : cpus) {
     const std::string file = at("per_cpu/" + cpu + "/trace_pipe_raw");
     streams.emplace_back(openat(tracefs_.get(), file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));

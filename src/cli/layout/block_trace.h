@@ -11,14 +11,14 @@
 #include <string>
 #include <vector>
 
-#include "cli/descriptor.h"
 #include "cli/layout/trace_reader.h"
+#include "lsmfs/base.h"
 
 namespace lsmfs::cli {
 
 // The root of tracefs: where it is mounted, or else a mount of our own that is at no place in the tree of files, and gone
 // with its descriptor. Errors: EPERM, ENODEV (the kernel has none).
-Result<Descriptor> open_tracefs();
+Result<Fd> open_tracefs();
 
 // What the kernel keeps for each processor until it is read.
 ByteCount trace_buffer_default();
@@ -26,7 +26,7 @@ ByteCount trace_buffer_default();
 class BlockTrace {
  public:
   // `tracefs` must outlive it. Errors: EPERM, ENOENT (the kernel does not have the events), ENOMEM (buffers).
-  static Result<std::unique_ptr<BlockTrace>> start(const Descriptor& tracefs, const std::vector<DiskNumber>& disks,
+  static Result<std::unique_ptr<BlockTrace>> start(const Fd& tracefs, const std::vector<DiskNumber>& disks,
                                                    ByteCount buffer_per_cpu);
   ~BlockTrace();
 
@@ -38,15 +38,15 @@ class BlockTrace {
   Result<Recording> stop();
 
  private:
-  explicit BlockTrace(const Descriptor& tracefs) : tracefs_(tracefs) {}
+  explicit BlockTrace(const Fd& tracefs) : tracefs_(tracefs) {}
   Result<void> begin(const std::vector<DiskNumber>& disks, ByteCount buffer_per_cpu);
   Result<void> make_instance();
   Result<void> remove_instance();
-  Result<std::vector<Descriptor>> open_streams() const;
+  Result<std::vector<Fd>> open_streams() const;
   Result<std::uint64_t> lost() const;
   std::string at(const std::string& file) const { return instance_ + "/" + file; }
 
-  const Descriptor& tracefs_;
+  const Fd& tracefs_;
   std::string instance_;  // below tracefs; empty: not there
   std::uint64_t begin_ns_ = 0;
   std::unique_ptr<TraceReader> reader_;

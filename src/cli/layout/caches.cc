@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "cli/descriptor.h"
+#include "lsmfs/base.h"
 #include "lsmfs/fuse.h"
 
 namespace lsmfs::cli {
@@ -15,7 +15,7 @@ namespace {
 
 Result<void> drop_kernel_caches() {
   constexpr const char* kFile = "/proc/sys/vm/drop_caches";
-  const Descriptor file(open(kFile, O_WRONLY | O_CLOEXEC));
+  const Fd file(open(kFile, O_WRONLY | O_CLOEXEC));
   if (file && write(file.get(), "3", 1) == 1) return {};
   const Error error = make_error(errno, kFile);
   return make_error(error.code, fmt::format("the kernel's caches cannot be dropped: {}", error.message()));

@@ -11,9 +11,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "cli/descriptor.h"
 #include "cli/messages.h"
 #include "cli/sizes.h"
+#include "lsmfs/base.h"
 #include "lsmfs/fuse.h"
 
 namespace lsmfs::cli {
@@ -80,7 +80,7 @@ Result<TracedDevices> devices_of_btrfs(const std::string& path) {
   const auto failed = [&](std::string_view what) {
     return make_error(errno, fmt::format("{}: {}: {}", path, what, make_error(errno, "btrfs").message()));
   };
-  const Descriptor opened(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  const Fd opened(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   if (!opened) return failed("cannot be opened");
   btrfs_ioctl_fs_info_args facts{};
   if (ioctl(opened.get(), BTRFS_IOC_FS_INFO, &facts) != 0) return failed("its devices cannot be asked for");

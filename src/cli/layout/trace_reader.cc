@@ -11,7 +11,7 @@ constexpr auto kPause = std::chrono::milliseconds(20);
 
 }  // namespace
 
-TraceReader::TraceReader(std::vector<Descriptor> streams, const TracePages& pages, const BlockEvents& events)
+TraceReader::TraceReader(std::vector<Fd> streams, const TracePages& pages, const BlockEvents& events)
     : streams_(std::move(streams)), pages_(pages), events_(events), page_(pages.size()), thread_([this] { run(); }) {}
 
 TraceReader::~TraceReader() {
@@ -49,7 +49,7 @@ void TraceReader::run() {
 }
 
 Result<void> TraceReader::drain() {
-  for (const Descriptor& stream : streams_) LSMFS_TRY(drain(stream.get()));
+  for (const Fd& stream : streams_) LSMFS_TRY(drain(stream.get()));
   return {};
 }
 

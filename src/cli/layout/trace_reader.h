@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
-#include "cli/descriptor.h"
 #include "cli/layout/trace_events.h"
+#include "lsmfs/base.h"
 
 namespace lsmfs::cli {
 
@@ -17,7 +17,7 @@ class TraceReader {
  public:
   // `streams`: one for each processor, trace_pipe_raw of tracefs or what behaves like it: a page for each read(2), and
   // EAGAIN or an end when there is nothing now.
-  TraceReader(std::vector<Descriptor> streams, const TracePages& pages, const BlockEvents& events);
+  TraceReader(std::vector<Fd> streams, const TracePages& pages, const BlockEvents& events);
   ~TraceReader();
 
   // Reads what is left and ends. Must hold: nothing is traced any more, and it was not called before.
@@ -30,7 +30,7 @@ class TraceReader {
   Result<void> drain(int stream);
   void stop();
 
-  const std::vector<Descriptor> streams_;
+  const std::vector<Fd> streams_;
   const TracePages pages_;
   const BlockEvents events_;
   std::vector<std::byte> page_;

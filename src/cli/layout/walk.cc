@@ -11,8 +11,8 @@
 #include <memory>
 #include <vector>
 
-#include "cli/descriptor.h"
 #include "cli/messages.h"
+#include "lsmfs/base.h"
 
 namespace lsmfs::cli {
 namespace {
@@ -33,7 +33,7 @@ class Walk {
   explicit Walk(const std::function<bool()>& stop) : stop_(stop), buffer_(kReadSize) {}
 
   Result<WalkCounts> run(const std::string& path) {
-    Descriptor root(open_here(AT_FDCWD, path.c_str(), 0));
+    Fd root(open_here(AT_FDCWD, path.c_str(), 0));
     struct stat facts {};
     if (!root || fstat(root.get(), &facts) != 0) return make_error(errno, explain(path, make_error(errno, path)));
     if (S_ISREG(facts.st_mode)) {
@@ -67,7 +67,7 @@ class Walk {
     if (counts_.failures++ == 0) counts_.first_failure = make_error(code, path).message();
   }
 
-  Result<void> read_directory(Descriptor folder, const std::string& path) {
+  Result<void> read_directory(Fd folder, const std::string& path) {
     ++counts_.directories;
     const int fd = folder.get();
     const std::unique_ptr<DIR, CloseListing> listing(fdopendir(fd));
@@ -99,7 +99,7 @@ class Walk {
       type = IFTODT(facts.st_mode);
     }
     if (type != DT_REG && type != DT_DIR) return {};
-    Descriptor opened(open_here(folder, entry.name.c_str(), RESOLVE_NO_XDEV));
+    Fd opened(open_here(folder, entry.name.c_str(), RESOLVE_NO_XDEV));
     if (!opened) {
       failed(path, errno);
       return {};
