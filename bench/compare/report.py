@@ -2,8 +2,10 @@
 
 import statistics
 
-from file_systems import PEERS
 from work import MiB, WORK
+
+PEERS = ("ext4", "xfs", "btrfs")
+ALL = PEERS + ("lsmfs",)
 
 
 def summarize(rounds):

@@ -6,11 +6,10 @@ the page cache before, so that only the file system under test is measured.
 
 import os
 import random
-import string
 
-import file_systems
 import loop
-from file_systems import run
+from shared.cold import drop_caches, grep_command, used_bytes
+from shared.commands import run
 
 MiB = 1 << 20
 
@@ -69,7 +68,7 @@ class Session:
         try:
             self._fs.make(self._device)
             self._fs.mount(self._device, self._point)
-            self._note("space empty", self._used())
+            self._note("space empty", used_bytes(self._point))
             if self._wants("untar", "untar+umount", "grep cold", "grep warm", "find cold", "du cold", "rm", "rm+umount", "space"):
                 self._tree_work()
             if self._wants("clone", "status cold", "status warm"):
@@ -95,17 +94,11 @@ class Session:
                 for key, now in zip(("memory peak", "memory anon"), memory):
                     self.figures[key] = max(self.figures.get(key, 0), now)
 
-    def _used(self):
-        facts = os.statvfs(self._point)
-        return (facts.f_blocks - facts.f_bfree) * facts.f_frsize
-
     def _unmount(self):
         return self._fs.unmount(self._point)
 
     def _cold_mount(self):
-        os.sync()
-        with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as file:
-            file.write("3")
+        drop_caches()
         self._fs.mount(self._device, self._point)
 
     def _cold(self):
@@ -121,13 +114,11 @@ class Session:
         self._note("untar", taken)
         self._note("untar+umount", taken + self._unmount())
         self._cold_mount()
-        self._note("space", self._used())
+        self._note("space", used_bytes(self._point))
         if self._wants("grep cold", "grep warm"):
             self._cold()
             for name in ("grep cold", "grep warm"):
-                pattern = "".join(self._rng.choices(string.ascii_letters + string.digits, k=16))
-                # Exit status 1: not found.
-                self._note(name, run("grep", "-r", "--binary-files=text", pattern, tree, ok=(1,)))
+                self._note(name, run(*grep_command(tree, self._rng), ok=(0, 1)))
         if self._wants("find cold"):
             self._cold()
             self._note("find cold", run("find", tree))
@@ -155,6 +146,3 @@ class Session:
 
 def describe():
     return "\n".join(f"  {name:14} {what}" for name, (_, what) in WORK.items())
-
-
-__all__ = ["WORK", "Session", "describe", "file_systems"]

@@ -13,7 +13,7 @@ import unittest
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path[:0] = [os.path.join(ROOT, "scripts", "support"), os.path.join(ROOT, "bench", "aging")]
+sys.path[:0] = [os.path.join(ROOT, "scripts", "support"), os.path.join(ROOT, "bench"), os.path.join(ROOT, "bench", "aging")]
 
 import loop  # noqa: E402
 import synthetic_repository  # noqa: E402

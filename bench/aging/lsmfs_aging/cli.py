@@ -8,8 +8,10 @@ import sys
 import loop
 import workspace
 
-from . import devices, engine, file_systems, workloads
-from .commands import Problem
+from shared import file_systems
+from shared.commands import Problem
+
+from . import devices, engine, workloads
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__)))))
 BUILT = os.path.join(ROOT, "build", "release")

@@ -13,8 +13,9 @@ import stat
 import loop
 import simdisk
 
+from shared.commands import Problem, call, one_line, read
+
 from . import traces
-from .commands import Problem, call, one_line, read
 
 PROFILES = ("hdd", "ssd-sata", "cloud-volume", "none")
 SECTOR = 512

@@ -6,8 +6,10 @@ import sys
 
 import workspace
 
-from . import devices, file_systems, progress, results, stage, workloads
-from .commands import Problem
+from shared import file_systems
+from shared.commands import Problem
+
+from . import devices, progress, results, stage, workloads
 
 
 def run(given, stop):

@@ -7,7 +7,7 @@ import contextlib
 import os
 import time
 
-from .commands import Problem
+from shared.commands import Problem
 
 V1, V2 = "/sys/fs/cgroup/memory", "/sys/fs/cgroup"
 

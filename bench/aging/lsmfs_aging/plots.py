@@ -1,6 +1,7 @@
 """The plots of a report, as PNG."""
 
 import io
+import itertools
 
 import matplotlib
 
@@ -13,15 +14,15 @@ from . import figures  # noqa: E402
 
 COLOURS = {"lsmfs": "#d62728", "ext4": "#1f77b4", "xfs": "#2ca02c", "btrfs": "#9467bd", "f2fs": "#8c564b", "zfs": "#7f7f7f", "betrfs": "#e377c2"}
 OTHERS = ["#17becf", "#bcbd22", "#ff7f0e", "#393b79", "#637939"]
+MiB = 1 << 20
 LINES = {"aged": "-", "unaged": "--"}
 plt.rcParams.update({"font.size": 9, "axes.grid": True, "grid.alpha": 0.25, "axes.spines.top": False, "axes.spines.right": False,
                      "figure.dpi": 130, "legend.frameon": False, "axes.titlesize": 10})
 
 
 def colour(fs, names):
-    for name, value in COLOURS.items():
-        if fs == name:
-            return value
+    if fs in COLOURS:
+        return COLOURS[fs]
     unknown = [name for name in names if name not in COLOURS]
     return OTHERS[unknown.index(fs) % len(OTHERS)]
 
@@ -31,22 +32,6 @@ def _png(figure):
     figure.savefig(buffer, format="png", bbox_inches="tight")
     plt.close(figure)
     return buffer.getvalue()
-
-
-def _panels(run, title):
-    figure, axes = plt.subplots(1, len(run.devices), figsize=(1 + 5.4 * len(run.devices), 4.2), squeeze=False)
-    for axis, device in zip(axes[0], run.devices):
-        axis.set_title(device)
-    figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
-    return figure, list(zip(axes[0], run.devices))
-
-
-def _legend(axis, run, behind):
-    names = [Line2D([], [], color=colour(fs, run.fs), lw=2, label=fs) for fs in run.fs]
-    kinds = [Line2D([], [], color="black", lw=1.3, ls=LINES[tree], label=tree) for tree in run.trees() if len(run.trees()) > 1]
-    if behind:
-        kinds.append(Line2D([], [], color="black", lw=3, alpha=0.18, label="published (FAST'17),\nother hardware"))
-    axis.legend(handles=names + kinds, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
 def _plain(value, _):
@@ -74,83 +59,76 @@ def _behind(axis, run, device, column):
     return True
 
 
+def _legend(axis, run, trees, behind):
+    names = [Line2D([], [], color=colour(fs, run.fs), lw=2, label=fs) for fs in run.fs]
+    kinds = [Line2D([], [], color="black", lw=1.3, ls=LINES[tree], label=tree) for tree in trees if len(trees) > 1]
+    if behind:
+        kinds.append(Line2D([], [], color="black", lw=3, alpha=0.18, label="published (FAST'17),\nother hardware"))
+    axis.legend(handles=names + kinds, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+
+
+def _plot(run, title, x_label, trees, curve, published=None, finish=lambda axis: axis.set_ylim(bottom=0)):
+    """A panel for each device, with a line for each file system and tree. `curve(device, figures)`: rows of (x, y) or (x, y, below,
+    above) of one line; `published`: which column of the study's curves lies behind."""
+    figure, axes = plt.subplots(1, len(run.devices), figsize=(1 + 5.4 * len(run.devices), 4.2), squeeze=False)
+    behind = False
+    for axis, device in zip(axes[0], run.devices):
+        behind |= published is not None and _behind(axis, run, device, published)
+        for fs in run.fs:
+            for tree in trees:
+                columns = list(zip(*curve(device, run.figures(fs, device, tree))))
+                if columns:
+                    axis.errorbar(*columns[:2], yerr=columns[2:] or None, color=colour(fs, run.fs), ls=LINES[tree], lw=1.7 if tree == "aged" else 1.1,
+                                  marker="o" if tree == "aged" else "", ms=3, capsize=2, zorder=3)
+        axis.set_title(device)
+        axis.set_xlabel(x_label)
+        finish(axis)
+    figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
+    _legend(axes[0][-1], run, trees, behind)
+    return _png(figure)
+
+
 def cost(run, x_label):
     """Seconds of a cold scan for each GiB."""
-    figure, panels = _panels(run, "Cold scan, seconds per GiB of the tree")
-    behind = False
-    for axis, device in panels:
-        behind |= _behind(axis, run, device, 1)
-        for fs in run.fs:
-            for tree in run.trees():
-                rows = [(found.point.x, found, run.gib(device, found.point.x)) for found in run.figures(fs, device, tree)]
-                rows = [(x, found, gib) for x, found, gib in rows if gib]
-                if not rows:
-                    continue
-                middle = [found.cost(gib) for _, found, gib in rows]
-                errors = [[(found.seconds - found.lowest) / gib for _, found, gib in rows], [(found.highest - found.seconds) / gib for _, found, gib in rows]]
-                axis.errorbar([x for x, _, _ in rows], middle, yerr=errors, color=colour(fs, run.fs), ls=LINES[tree], lw=1.7 if tree == "aged" else 1.1,
-                              marker="o" if tree == "aged" else "", ms=3, capsize=2, zorder=3)
+    def curve(device, found):
+        rows = [(figure, run.gib(device, figure.point.x)) for figure in found]
+        return [(figure.point.x, figure.cost(gib), (figure.seconds - figure.lowest) / gib, (figure.highest - figure.seconds) / gib) for figure, gib in rows if gib]
+
+    def finish(axis):
         axis.set_yscale("log")
         axis.yaxis.set_major_formatter(FuncFormatter(_plain))
-        axis.set_xlabel(x_label)
         axis.set_ylabel("s/GiB (log)")
-    _legend(panels[-1][0], run, behind)
-    return _png(figure)
+
+    return _plot(run, "Cold scan, seconds per GiB of the tree", x_label, run.trees(), curve, published=1, finish=finish)
 
 
 def score(run, x_label):
-    figure, panels = _panels(run, "Dynamic layout score of the scan (1: the device reads without a jump)")
-    behind = False
-    for axis, device in panels:
-        behind |= _behind(axis, run, device, 3)
-        for fs in run.fs:
-            for tree in run.trees():
-                rows = [(found.point.x, found.point.layout_score) for found in run.figures(fs, device, tree) if found.point.layout_score is not None]
-                if rows:
-                    axis.plot(*zip(*rows), color=colour(fs, run.fs), ls=LINES[tree], lw=1.7 if tree == "aged" else 1.1, marker="o" if tree == "aged" else "", ms=3)
-        axis.set_ylim(-0.02, 1.02)
-        axis.set_xlabel(x_label)
-    _legend(panels[-1][0], run, behind)
-    return _png(figure)
+    def curve(_, found):
+        return [(figure.point.x, figure.point.layout_score) for figure in found if figure.point.layout_score is not None]
+
+    return _plot(run, "Dynamic layout score of the scan (1: the device reads without a jump)", x_label, run.trees(), curve, published=3,
+                 finish=lambda axis: axis.set_ylim(-0.02, 1.02))
 
 
-def _sums(run, x_label, title, unit, value):
-    figure, panels = _panels(run, title)
-    for axis, device in panels:
-        for fs in run.fs:
-            rows = [(found.point.x, value(found.point)) for found in run.figures(fs, device, "aged") if value(found.point) is not None]
-            total, line = 0.0, []
-            for x, step in rows:
-                total += step
-                line.append((x, total))
-            if line:
-                axis.plot(*zip(*line), color=colour(fs, run.fs), lw=1.7, marker="o", ms=3)
-        axis.set_xlabel(x_label)
-        axis.set_ylabel(unit)
-        axis.set_ylim(bottom=0)
-    names = [Line2D([], [], color=colour(fs, run.fs), lw=2, label=fs) for fs in run.fs]
-    panels[-1][0].legend(handles=names, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    return _png(figure)
+def _sums(run, x_label, title, value):
+    def curve(_, found):
+        rows = [(figure.point.x, value(figure.point)) for figure in found if value(figure.point) is not None]
+        return list(zip((x for x, _ in rows), itertools.accumulate(step for _, step in rows)))
+
+    return _plot(run, title, x_label, ["aged"], curve)
 
 
 def written(run, x_label):
-    return _sums(run, x_label, "Written to the device by aging, all in all", "MiB", lambda point: None if point.written_bytes is None else point.written_bytes / (1 << 20))
+    return _sums(run, x_label, "Written to the device by aging, all in all, MiB", lambda point: None if point.written_bytes is None else point.written_bytes / MiB)
 
 
 def aging_time(run, x_label):
-    return _sums(run, x_label, "Time that the aging itself took, all in all (at full speed)", "s", lambda point: point.aging_seconds)
+    return _sums(run, x_label, "Time that the aging itself took, all in all (at full speed), seconds", lambda point: point.aging_seconds)
 
 
 def space(run, x_label):
-    figure, panels = _panels(run, "Space used for each byte of the tree")
-    for axis, device in panels:
-        for fs in run.fs:
-            rows = [(found.point.x, found.point.used_bytes / found.point.tree_bytes) for found in run.figures(fs, device, "aged")
-                    if found.point.used_bytes is not None and found.point.tree_bytes]
-            if rows:
-                axis.plot(*zip(*rows), color=colour(fs, run.fs), lw=1.7, marker="o", ms=3)
-        axis.set_ylim(bottom=0)
-        axis.set_xlabel(x_label)
-    names = [Line2D([], [], color=colour(fs, run.fs), lw=2, label=fs) for fs in run.fs]
-    panels[-1][0].legend(handles=names, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    return _png(figure)
+    def curve(_, found):
+        return [(figure.point.x, figure.point.used_bytes / figure.point.tree_bytes) for figure in found
+                if figure.point.used_bytes is not None and figure.point.tree_bytes]
+
+    return _plot(run, "Space used for each byte of the tree", x_label, ["aged"], curve)

@@ -6,8 +6,9 @@ import json
 import os
 import shutil
 
+from shared.commands import Problem
+
 from . import figures, plots, results
-from .commands import Problem
 
 MiB, GiB = 1 << 20, 1 << 30
 

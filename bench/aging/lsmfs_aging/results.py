@@ -13,7 +13,7 @@ import os
 import platform
 import shutil
 
-from .commands import Problem, call, one_line
+from shared.commands import Problem, call, one_line
 
 VERSION = 1
 
@@ -63,7 +63,7 @@ def machine():
         memory = int(next(line for line in file if line.startswith("MemTotal")).split()[1]) * 1024
     versions = {}
     for tool in (["git", "--version"], ["grep", "--version"]):
-        versions[tool[0]] = one_line(call(*tool, output=-1)[1].splitlines()[0])
+        versions[tool[0]] = one_line(call(*tool)[1].splitlines()[0])
     system = platform.freedesktop_os_release().get("PRETTY_NAME", "unknown")
     return {"kernel": platform.release(), "system": system, "cpu": cpu, "cpus": os.cpu_count(), "memory_bytes": memory, "versions": versions}
 

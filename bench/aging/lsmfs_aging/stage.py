@@ -9,8 +9,10 @@ import time
 
 import workspace
 
-from . import cold, results
-from .commands import Problem, call
+from shared.cold import drop_caches, grep_command, seeded, used_bytes
+from shared.commands import Problem, call
+
+from . import results, scan
 
 
 class Stopped(Exception):
@@ -47,15 +49,16 @@ class Stage:
         self._worked = 0.0
 
     def open(self):
-        """Mounts the file system that ages. True: it is a new one."""
-        fresh = self.cell.done is None
+        """Mounts the file system that ages. Returns how many of the workload's steps it has behind it; 0: it is a new one."""
+        done = self.cell.done or 0
         self.cell.begin()
         self._aged = self.kind.open(self.context.tools, "aged", self.cell.folder, self.context.size)
-        if fresh:
+        if done == 0:
             self.fs.make(self._aged.path)
         self.fs.mount(self._aged.path, self.point)
         self._written = self._aged.written()
-        return fresh
+        self.context.advance(done)
+        return done
 
     def remake(self):
         """An empty file system again, for workloads that age each point from the beginning."""
@@ -100,79 +103,67 @@ class Stage:
             self.close(done)
             raise Stopped
 
-    def measure(self, x, last=False, command=None, tree="aged", twin=True, **more):
-        """Scans the aged tree cold, then its unaged twin, and writes both down. `command(point)`: the scan, by default the
-        study's grep. `tree`: what the tree is called where there is no twin."""
-        context = self.context
-        repeats = context.repeat if last else 1
-        tree_bytes, used = cold.tree_bytes(self.point), cold.used_bytes(self.point)
+    def measure(self, x, last=False, tree="aged", twin=True, **more):
+        """Scans the aged tree cold, by the study's grep, then its unaged twin, and writes both down. `tree`: what the tree is
+        called where there is no twin."""
+        size, used = scan.tree_bytes(self.point), used_bytes(self.point)
         self.fs.unmount(self.point)
-        written = self._aged.written()
-        facts = {"workload": self.workload, "fs": self.fs.name, "device": self.kind.name, "x": x, "tree_bytes": tree_bytes}
-        for repeat in range(repeats):
-            context.tell(f"scanning the aged tree at {x:g}")
-            scan = self._scan(self._aged, self.point, command, x, repeat)
-            first = {"aging_seconds": round(self._worked, 6), "written_bytes": written - self._written, "used_bytes": used} if repeat == 0 else {}
-            context.results.add(results.Point.of(scan, **facts, **first, tree=tree, repeat=repeat, more=json.dumps(more) if more else ""))
-            if repeat + 1 < repeats:
-                self.fs.unmount(self.point)
-        self._worked = 0.0
+        facts = {"aging_seconds": round(self._worked, 6), "written_bytes": self._aged.written() - self._written, "used_bytes": used}
+        self._grep(self._cold, self._aged, self.point, tree, x, size, last, facts, more)
         if twin:
-            self._measure_twin(x, repeats, command, facts)
+            with self._copied(x, size) as facts:
+                self._grep(self._cold, self._twin, self._twin_point, "unaged", x, size, last, facts)
+        self._worked = 0.0
         self._written = self._aged.written()
 
     def measure_warm(self, x, last=False, **more):
         """Scans the aged tree as it is, then its unaged twin after one scan of it: nothing is unmounted, no cache dropped."""
-        context = self.context
-        repeats = context.repeat if last else 1
-        facts = {"workload": self.workload, "fs": self.fs.name, "device": self.kind.name, "x": x, "tree_bytes": cold.tree_bytes(self.point)}
-        self._scan_warm(self._aged, self.point, "aged", repeats, facts, {"aging_seconds": round(self._worked, 6)}, more)
+        size = scan.tree_bytes(self.point)
+        self._grep(self._warm, self._aged, self.point, "aged", x, size, last, {"aging_seconds": round(self._worked, 6)}, more)
+        with self._copied(x, size):
+            call(*grep_command(self._twin_point, seeded(x)))
+            self._grep(self._warm, self._twin, self._twin_point, "unaged", x, size, last, {})
         self._worked = 0.0
-        with self._copied(f"copying the tree at {x:g} to an unaged twin"):
-            call(*cold.grep_command(self._twin_point, cold.seeded(x)))
-            self._scan_warm(self._twin, self._twin_point, "unaged", repeats, facts, {}, {})
 
-    def _scan_warm(self, device, point, tree, repeats, facts, first, more):
-        for repeat in range(repeats):
-            self.context.tell(f"scanning the {tree} tree at {facts['x']:g}")
-            words = cold.grep_command(point, cold.seeded(self.context.seed, self.workload, facts["x"], repeat))
-            with device.measured():
-                scan = cold.scan_mounted(self.context.tools, device, self.fs, self.context.work.path, words)
-            self.context.results.add(results.Point.of(scan, **facts, **(first if repeat == 0 else {}), tree=tree, repeat=repeat,
-                                                      more=json.dumps(more) if more else ""))
+    def _grep(self, scanned, device, point, tree, x, size, last, facts, more=None):
+        """`scanned`: _cold or _warm. `facts` are known once for all repetitions, `more` is of each."""
+        for repeat in range(self.context.repeat if last else 1):
+            self.context.tell(f"scanning the {tree} tree at {x:g}")
+            words = grep_command(point, seeded(self.context.seed, self.workload, x, repeat))
+            self._add(scanned(device, point, words), tree, repeat, more, x=x, tree_bytes=size, **(facts if repeat == 0 else {}))
 
-    def _scan(self, device, point, command, x, repeat):
-        rng = cold.seeded(self.context.seed, self.workload, x, repeat)
-        words = command(point) if command else cold.grep_command(point, rng)
-        return cold.scan(self.context.tools, device, self.fs, point, self.context.work.path, words)
+    def _cold(self, device, point, words, **more):
+        if os.path.ismount(point):
+            self.fs.unmount(point)
+        return scan.cold(self.context.tools, device, self.fs, point, self.context.work.path, words, **more)
 
-    def _measure_twin(self, x, repeats, command, facts):
-        context = self.context
-        with self._copied(f"copying the tree at {x:g} to an unaged twin") as (written, used):
-            for repeat in range(repeats):
-                context.tell(f"scanning the unaged twin at {x:g}")
-                self.fs.unmount(self._twin_point)
-                first = {"written_bytes": written, "used_bytes": used} if repeat == 0 else {}
-                scan = self._scan(self._twin, self._twin_point, command, x, repeat)
-                context.results.add(results.Point.of(scan, **facts, **first, tree="unaged", repeat=repeat))
+    def _warm(self, device, point, words):
+        del point
+        with device.measured():
+            return scan.mounted(self.context.tools, device, self.fs, self.context.work.path, words)
+
+    def _add(self, scanned, tree, repeat, more, x=0, **facts):
+        """Writes a scan down."""
+        self.context.results.add(results.Point.of(scanned, workload=self.workload, fs=self.fs.name, device=self.kind.name, x=x, tree=tree,
+                                                  repeat=repeat, more=json.dumps(more) if more else "", **facts))
 
     @contextlib.contextmanager
-    def _copied(self, what):
-        """While it is entered, the tree is on a newly made file system, which is mounted. Gives the bytes written to its
-        device until all was there, and the space used."""
-        self.context.tell(what)
+    def _copied(self, x, size):
+        """While it is entered, the tree of `size` bytes is on a newly made file system, which is mounted. Gives what that
+        came to: the bytes written to its device until all was there, and the space used."""
+        self.context.tell(f"copying the tree at {x:g} to an unaged twin")
         self.cell.forget("twin")
         self._twin = self.kind.open(self.context.tools, "twin", self.cell.folder, self.context.size)
         try:
             before = self._twin.written()
-            cold.copy_to_twin(self.fs, self._twin, self.point, self._twin_point)
-            if cold.tree_bytes(self._twin_point) != cold.tree_bytes(self.point):
+            scan.copy_to_twin(self.fs, self._twin, self.point, self._twin_point)
+            if scan.tree_bytes(self._twin_point) != size:
                 raise Problem(f"{self.fs.name}: the twin is not the same tree as the aged one")
-            used = cold.used_bytes(self._twin_point)
+            used = used_bytes(self._twin_point)
             self.fs.unmount(self._twin_point)
             written = self._twin.written() - before
             self.fs.mount(self._twin.path, self._twin_point)
-            yield written, used
+            yield {"written_bytes": written, "used_bytes": used}
             self.fs.unmount(self._twin_point)
         finally:
             if not os.path.ismount(self._twin_point):
@@ -188,7 +179,7 @@ class Stage:
 
     def forget_caches(self):
         self.fs.unmount(self.point)
-        cold.drop_caches()
+        drop_caches()
         self.fs.mount(self._aged.path, self.point)
 
     def note(self, tree, seconds, **more):
@@ -197,18 +188,13 @@ class Stage:
                                                seconds=round(seconds, 9), more=json.dumps(more)))
 
     def scan_cold(self, tree, repeat, command, **more):
-        self._note_scan(self._aged, self.point, tree, repeat, command, more)
-
-    def _note_scan(self, device, point, tree, repeat, command, more):
-        place = os.path.join(point, tree)
-        size = cold.tree_bytes(place if os.path.isdir(place) else point)
-        self.fs.unmount(point)
-        scan = cold.scan(self.context.tools, device, self.fs, point, self.context.work.path, command, found=(0,))
-        self.context.results.add(results.Point.of(scan, workload=self.workload, fs=self.fs.name, device=self.kind.name, x=0, tree=tree, repeat=repeat,
-                                                  tree_bytes=size, more=json.dumps(more) if more else ""))
+        place = os.path.join(self.point, tree)
+        size = scan.tree_bytes(place if os.path.isdir(place) else self.point)
+        self._add(self._cold(self._aged, self.point, command, found=(0,)), tree, repeat, more, tree_bytes=size)
 
     def scan_twin_cold(self, scans):
         """Copies the tree and scans the copy. `scans`: (tree, repeat, command(point))."""
-        with self._copied("copying the tree to an unaged twin"):
+        size = scan.tree_bytes(self.point)
+        with self._copied(0, size):
             for tree, repeat, command in scans:
-                self._note_scan(self._twin, self._twin_point, tree, repeat, command(self._twin_point), {})
+                self._add(self._cold(self._twin, self._twin_point, command(self._twin_point), found=(0,)), tree, repeat, None, tree_bytes=size)

@@ -9,7 +9,7 @@ R reads, W writes, F flushes, D discards; lines that begin with # are comments. 
 
 import dataclasses
 
-from .commands import Problem
+from shared.commands import Problem
 
 BLOCK = 4096
 

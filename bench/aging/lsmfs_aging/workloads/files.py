@@ -2,8 +2,10 @@
 
 import os
 
-from .. import cold
-from ..commands import Problem
+from shared.cold import seeded
+from shared.commands import Problem
+
+from .workload import Workload
 
 KiB, MiB = 1 << 10, 1 << 20
 CHUNK = 4 * KiB
@@ -14,27 +16,16 @@ def _write(path, data):
         file.write(data)
 
 
-class _Rounds:
+class _Rounds(Workload):
     """A file system anew for each point."""
 
     points = ()
-
-    def asked(self):
-        raise NotImplementedError
-
-    def prepare(self, context):
-        pass
-
-    def clean(self):
-        pass
 
     def steps(self):
         return len(self.points)
 
     def run(self, stage):
-        fresh = stage.open()
-        done = 0 if fresh else stage.cell.done
-        stage.context.advance(done)
+        done = stage.open()
         for number, point in enumerate(self.points[done:], done + 1):
             if number > 1:
                 stage.remake()
@@ -67,7 +58,7 @@ class Intrafile(_Rounds):
         return {"points": self.points}
 
     def age(self, stage, point, last):
-        rng = cold.seeded(stage.context.seed, self.name, point)
+        rng = seeded(stage.context.seed, self.name, point)
         names = [os.path.join(stage.point, f"file{number}") for number in range(self.FILES)]
         with stage.aging():
             for name in names:
@@ -135,7 +126,7 @@ class Interfile(_Tree):
         return {"files": self._files, "points": self.points}
 
     def age(self, stage, point, last):
-        rng = cold.seeded(stage.context.seed, self.name, point)
+        rng = seeded(stage.context.seed, self.name, point)
         self.create(stage, self.exchanged(self.names(self._files), point, rng), CHUNK, rng)
         stage.measure(point, last=last, twin=False)
 
@@ -160,7 +151,7 @@ class FileSize(_Tree):
 
     def age(self, stage, point, last):
         size, tree = point
-        rng = cold.seeded(stage.context.seed, self.name, size)
+        rng = seeded(stage.context.seed, self.name, size)
         names = self.names(self._total // (size * KiB))
         self.create(stage, self.exchanged(names, 100, rng) if tree == "aged" else names, size * KiB, rng)
         stage.measure(size, last=last, tree=tree, twin=False)

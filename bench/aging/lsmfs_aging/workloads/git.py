@@ -1,13 +1,14 @@
 """Pulls of a repository, one commit each, oldest first: the study's main workload."""
 
 import os
-import shutil
 
 import synthetic_repository
 
+from shared.commands import Problem, call, described, one_line, read, run
+from shared.file_systems import parse_size
+
 from .. import memory
-from ..commands import Problem, call, described, one_line, read, run
-from ..file_systems import parse_size
+from .workload import Workload
 
 
 def _check_repository(path):
@@ -20,7 +21,7 @@ def _check_repository(path):
         raise Problem(f"--repo {path}: has no commit")
 
 
-class Git:
+class Git(Workload):
     name = "git"
     help = "pulls of a git repository, one commit each"
 
@@ -41,7 +42,6 @@ class Git:
             _check_repository(given.repo)
         self._source = None
         self._commits = []
-        self._steps = given.pulls
 
     def asked(self):
         given = self._given
@@ -65,16 +65,15 @@ class Git:
         self._commits = self._commits[:given.pulls]
 
     def steps(self):
-        return self._steps
+        return self._given.pulls
 
     def run(self, stage):
-        done = 0 if stage.open() else stage.cell.done
+        done = stage.open()
         copy = os.path.join(stage.point, "repo")
         if done == 0:
             run("git", "init", "-q", "-b", "main", copy)
             for key, value in (("gc.autodetach", "false"), ("maintenance.autoDetach", "false"), *([("gc.auto", "0")] if self._given.gc == "off" else [])):
                 run("git", "-C", copy, "config", key, value)
-        stage.context.advance(done)
         head = self._head(copy)
         for number, commit in enumerate(self._commits[done:], done + 1):
             if number % 20 == 1:
@@ -96,7 +95,7 @@ class Git:
     def _pull(self, copy, commit, number):
         """What `-X theirs` does not decide, as when one side has removed what the other changed, is decided for them, too."""
         pull = ["git", "pull", "--no-edit", "-q", "--no-rebase", "-s", "recursive", "-X", "theirs", self._source, commit]
-        status, out, err, _ = call(*pull, cwd=copy, output=-1, environment=self._dates(number))
+        status, out, err, _ = call(*pull, cwd=copy, environment=self._dates(number))
         if status == 0:
             return
         undecided = read("git", "-C", copy, "ls-files", "-u", "-z").split("\0")[:-1] if status == 1 else []
@@ -127,12 +126,8 @@ class Git:
             with open(os.path.join(copy, ".git", "refs", "heads", "main"), encoding="ascii") as file:
                 return file.read().strip()
         except FileNotFoundError:  # packed, or nothing yet
-            status, out, _, _ = call("git", "-C", copy, "rev-parse", "-q", "--verify", "HEAD", output=-1)
+            status, out, _, _ = call("git", "-C", copy, "rev-parse", "-q", "--verify", "HEAD")
             return out.strip() if status == 0 else ""
-
-    def clean(self):
-        if self._source:
-            shutil.rmtree(self._source, ignore_errors=True)
 
 
 class GitWarm(Git):

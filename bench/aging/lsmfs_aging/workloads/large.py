@@ -5,8 +5,10 @@ import mmap
 import os
 import time
 
-from .. import cold
-from ..commands import Problem
+from shared.cold import seeded
+from shared.commands import Problem
+
+from .workload import Workload
 
 KiB, MiB = 1 << 10, 1 << 20
 SLOW = 0.1  # seconds: the study of ext4's clusters counted I/O that took longer
@@ -20,7 +22,7 @@ def _fallocate(fd, size):
         raise OSError(code, os.strerror(code))
 
 
-class BigAlloc:
+class BigAlloc(Workload):
     name = "bigalloc"
     help = "fallocate, truncate and unlink of large files, then direct reads and writes in a steady state"
 
@@ -38,18 +40,12 @@ class BigAlloc:
     def asked(self):
         return {"files": self._files, "bytes": self._size, "seconds": self._seconds}
 
-    def prepare(self, context):
-        pass
-
-    def clean(self):
-        pass
-
     def steps(self):
         return 1
 
     def run(self, stage):
         stage.open()
-        rng = cold.seeded(stage.context.seed, self.name)
+        rng = seeded(stage.context.seed, self.name)
         stage.context.tell("writing the files")
         for number in range(self._files):
             with open(os.path.join(stage.point, f"file{number}"), "wb", buffering=0) as file:

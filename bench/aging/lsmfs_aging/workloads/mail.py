@@ -2,13 +2,15 @@
 
 import os
 
-from .. import cold
-from ..commands import Problem
+from shared.cold import seeded
+from shared.commands import Problem
+
+from .workload import Workload
 
 KiB = 1 << 10
 
 
-class Mail:
+class Mail(Workload):
     name = "mail"
     help = "messages that come to and go from maildirs"
 
@@ -29,20 +31,12 @@ class Mail:
     def asked(self):
         return {name: getattr(self._given, name) for name in ("users", "boxes", "messages", "operations", "days", "every")}
 
-    def prepare(self, context):
-        pass
-
-    def clean(self):
-        pass
-
     def steps(self):
         return self._given.days
 
     def run(self, stage):
-        fresh = stage.open()
+        done = stage.open()
         boxes = [os.path.join(stage.point, f"user{user}", f"box{box:03}", "cur") for user in range(self._given.users) for box in range(self._given.boxes)]
-        done = 0 if fresh else stage.cell.done
-        stage.context.advance(done)
         if done == 0:
             stage.context.tell("filling the mailboxes")
             self._fill(stage, boxes)
@@ -66,7 +60,7 @@ class Mail:
         os.rename(new, os.path.join(box, name))
 
     def _fill(self, stage, boxes):
-        rng = cold.seeded(stage.context.seed, self.name)
+        rng = seeded(stage.context.seed, self.name)
         with stage.aging():
             for box in boxes:
                 os.makedirs(box)
@@ -76,7 +70,7 @@ class Mail:
             os.sync()
 
     def _day(self, stage, boxes, day):
-        rng = cold.seeded(stage.context.seed, self.name, day)
+        rng = seeded(stage.context.seed, self.name, day)
         with stage.aging():
             for number in range(self._given.operations):
                 box = rng.choice(boxes)

@@ -7,36 +7,26 @@ import time
 
 import synthetic_repository
 
-from .. import cold
-from ..commands import Problem, call, run
+from shared.cold import seeded
+from shared.commands import Problem, call, run
+
+from .workload import Workload
 
 
-class _Variants:
+class _Variants(Workload):
     """A tree in some variants on one file system, each read several times, cold, in an order permuted from run to run."""
-
-    def asked(self):
-        raise NotImplementedError
-
-    def prepare(self, context):
-        pass
-
-    def clean(self):
-        pass
 
     def steps(self):
         return self._runs
 
     def run(self, stage):
-        done = 0
-        if stage.open():
+        done = stage.open()
+        if done == 0:
             stage.context.tell("making the trees")
             self.make(stage)
-        else:
-            done = stage.cell.done
-        stage.context.advance(done)
         for number in range(done, self._runs):
             variants = self.variants()
-            cold.seeded(stage.context.seed, self.name, number).shuffle(variants)
+            seeded(stage.context.seed, self.name, number).shuffle(variants)
             for variant in variants:
                 stage.context.tell(f"run {number + 1}: {variant}")
                 stage.scan_cold(variant, number, self.command(stage, variant), **self.facts(stage, variant))

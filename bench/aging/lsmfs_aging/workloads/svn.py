@@ -3,8 +3,10 @@ layout gives is left for a tree that was copied in and then used for months."""
 
 import os
 
-from .. import cold
-from ..commands import Problem, call, run
+from shared.cold import seeded
+from shared.commands import Problem, call, run
+
+from .workload import Workload
 
 KiB = 1 << 10
 
@@ -41,7 +43,7 @@ def write_dump(path, revisions, files, rng):
                 _record(out, {"Node-path": name, "Node-kind": "file", "Node-action": "change"}, {}, text())
 
 
-class Svn:
+class Svn(Workload):
     name = "svn"
     help = "svnbench on a repository half loaded before and half after aging"
     COMMANDS = {"null-export": ["null-export", "-q"], "null-log": ["null-log", "-q"], "null-log -v": ["null-log", "-q", "-v"]}
@@ -66,21 +68,17 @@ class Svn:
 
     def prepare(self, context):
         self._dump = os.path.join(context.work.path, "dump")
-        write_dump(self._dump, self._given.revisions, self._given.files, cold.seeded(context.seed, self.name))
+        write_dump(self._dump, self._given.revisions, self._given.files, seeded(context.seed, self.name))
         self._halves = os.path.join(context.work.path, "half")
         run("sh", "-c", 'svnadmin create "$1" && svnadmin load -q "$1" < "$2" && svnadmin dump -q -r "0:$3" "$1" > "$4.1" && '
                         'svnadmin dump -q --incremental -r "$(($3 + 1)):HEAD" "$1" > "$4.2" && rm -r "$1"', "sh",
             os.path.join(context.work.path, "whole"), self._dump, str(self._given.revisions // 2), self._halves)
 
-    def clean(self):
-        pass
-
     def steps(self):
         return self._given.runs
 
     def run(self, stage):
-        if not stage.open():
-            stage.remake()
+        stage.open()
         repository = os.path.join(stage.point, "repository")
         with stage.aging():
             run("svnadmin", "create", repository)
@@ -105,7 +103,7 @@ class Svn:
 
     def _churn(self, stage):
         stage.context.tell("filling and emptying the device between the halves")
-        rng = cold.seeded(stage.context.seed, "churn")
+        rng = seeded(stage.context.seed, "churn")
         folder = os.path.join(stage.point, "churn")
         os.makedirs(folder)
         for number in range(self._given.churn):

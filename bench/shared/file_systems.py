@@ -71,7 +71,7 @@ class FileSystem:
 
     def facts(self):
         """For the results: the commands as they are run, and the version of the tools."""
-        _, out, err, _ = call(*self._command("version"), output=-1) if "version" in self._description else (0, "", "", 0)
+        _, out, err, _ = call(*self._command("version")) if "version" in self._description else (0, "", "", 0)
         return {"name": self.name, "kind": self.kind, "version": one_line(out or err),
                 **{command: " ".join(self._command(command, device="DEVICE", point="POINT")) for command in COMMANDS}}
 
@@ -102,7 +102,22 @@ class FileSystem:
             program = os.path.basename(os.readlink(f"/proc/{pid}/exe"))
         except OSError:
             return False
-        return program in (self.kind, self._description.get("daemon"))
+        return program in (self.kind, self._description.get("daemon"), os.path.basename(os.path.realpath(self._words["lsmfs"][0])))
+
+    def memory(self):
+        """(largest resident, anonymous now) bytes of its daemons while it is mounted; None: it has no daemon."""
+        if not self._daemons:
+            return None
+        peak = anonymous = 0
+        for pid, _ in self._daemons:
+            try:
+                with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
+                    fields = dict(line.split(":", 1) for line in file)
+                peak += int(fields["VmHWM"].split()[0]) * 1024
+                anonymous += int(fields["RssAnon"].split()[0]) * 1024
+            except (OSError, KeyError):
+                raise Problem(f"{self.name}: its daemon (process {pid}) has gone while it was mounted") from None
+        return peak, anonymous
 
     def unmount(self, point):
         """Returns when all is on the device. Gives the seconds that took."""

@@ -1,12 +1,12 @@
-"""A cold scan of a file system: unmounted, mounted again, without the kernel's caches, traced and timed."""
+"""A scan of a file system, traced and timed; trees and their copies."""
 
 import dataclasses
 import os
-import random
-import string
+
+from shared.cold import drop_caches
+from shared.commands import Problem, call, one_line
 
 from . import traces
-from .commands import Problem, call, one_line
 
 
 @dataclasses.dataclass
@@ -16,27 +16,15 @@ class Scan:
     modelled: dict  # seconds by profile
 
 
-def drop_caches():
-    os.sync()
-    with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as file:
-        file.write("3")
-
-
-def grep_command(point, rng):
-    """What the study runs: a search for 16 characters that are nowhere."""
-    pattern = "".join(rng.choices(string.ascii_letters, k=16))
-    return ["grep", "-r", "--binary-files=text", pattern, point]
-
-
-def scan(tools, device, fs, point, work, command, found=(0, 1)):
-    """`command` on a file system that is not mounted yet, and is afterwards."""
+def cold(tools, device, fs, point, work, command, found=(0, 1)):
+    """`command` on a file system that is not mounted yet, and is afterwards: without the kernel's caches."""
     with device.measured():
         drop_caches()
         fs.mount(device.path, point)
-        return scan_mounted(tools, device, fs, work, command, found)
+        return mounted(tools, device, fs, work, command, found)
 
 
-def scan_mounted(tools, device, fs, work, command, found=(0, 1)):
+def mounted(tools, device, fs, work, command, found=(0, 1)):
     """The same with whatever is in memory."""
     status, err, seconds, trace = device.traced(work, *command)
     if status not in found:
@@ -56,11 +44,6 @@ def tree_bytes(point):
     return total
 
 
-def used_bytes(point):
-    info = os.statvfs(point)
-    return (info.f_blocks - info.f_bfree) * info.f_frsize
-
-
 def copy_to_twin(fs, device, source, point):
     """Makes the twin's file system anew, mounts it, and copies all there is."""
     fs.make(device.path)
@@ -71,7 +54,3 @@ def copy_to_twin(fs, device, source, point):
         status, _, err, _ = call("cp", "-a", os.path.join(source, entry), point)
         if status != 0:
             raise Problem(f"cp to the twin on {fs.name}: {one_line(err)}")
-
-
-def seeded(*words):
-    return random.Random(" ".join(map(str, words)))

@@ -21,12 +21,12 @@ def described(command):
     return text if len(text) <= 200 else text[:190] + " ..."
 
 
-def call(*command, cwd=None, seconds=7200, output=subprocess.DEVNULL, environment=None):
+def call(*command, cwd=None, seconds=7200, environment=None):
     """Runs a command to its end in a session of its own, so that a ^C meant for this program does not reach it. Returns
     (exit status, stdout, stderr, seconds it took)."""
     start = time.perf_counter()
     try:
-        process = subprocess.Popen(command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.PIPE,
+        process = subprocess.Popen(command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    env={**ENVIRONMENT, **(environment or {})}, start_new_session=True)
     except FileNotFoundError:
         raise Problem(f"{command[0]}: not installed; scripts/install-deps --bench installs what the examples need") from None
@@ -40,12 +40,12 @@ def call(*command, cwd=None, seconds=7200, output=subprocess.DEVNULL, environmen
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
     taken = time.perf_counter() - start
-    return process.returncode, (out or b"").decode(errors="replace"), err.decode(errors="replace"), taken
+    return process.returncode, out.decode(errors="replace"), err.decode(errors="replace"), taken
 
 
 def run(*command, ok=(0,), **more):
     """The same for what has to succeed. Returns the seconds it took."""
-    status, out, err, taken = call(*command, output=subprocess.PIPE, **more)
+    status, out, err, taken = call(*command, **more)
     if status not in ok:
         raise Problem(f"{described(command)}: exit status {status}: {one_line(err.strip() or out)}")
     return taken
@@ -53,7 +53,7 @@ def run(*command, ok=(0,), **more):
 
 def read(*command, **more):
     """Its standard output, without the last line's end."""
-    status, out, err, _ = call(*command, output=subprocess.PIPE, **more)
+    status, out, err, _ = call(*command, **more)
     if status != 0:
         raise Problem(f"{described(command)}: exit status {status}: {one_line(err)}")
     return out.rstrip("\n")

@@ -1,0 +1,26 @@
+"""What makes a scan cold, and what is scanned with."""
+
+import os
+import random
+import string
+
+
+def drop_caches():
+    os.sync()
+    with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as file:
+        file.write("3")
+
+
+def grep_command(point, rng):
+    """What the study of aging runs: a search for 16 characters that are nowhere. Its exit status is 1, or by chance 0."""
+    pattern = "".join(rng.choices(string.ascii_letters, k=16))
+    return ["grep", "-r", "--binary-files=text", pattern, point]
+
+
+def used_bytes(point):
+    info = os.statvfs(point)
+    return (info.f_blocks - info.f_bfree) * info.f_frsize
+
+
+def seeded(*words):
+    return random.Random(" ".join(map(str, words)))
