@@ -7,7 +7,8 @@
 //   1. commit() is atomic, and commits become visible in the order in which they return.
 //   2. After a crash the store holds exactly the commits up to some point, none of them in part,
 //      and all of those before the last successful sync().
-//   3. After a failed device write or flush every commit and sync fails; gets and cursors go on.
+//   3. After a failed device write or flush every commit and sync fails; gets and cursors go on, also with what
+//      keep_in_memory() is given.
 //   4. RocksDB never sees a full device as long as callers stop writing when room() says so.
 //
 // Threads: everything of Store may be called from any thread. A Batch or a Cursor belongs to one
@@ -117,6 +118,9 @@ class Store {
   virtual std::unique_ptr<Cursor> cursor(Family family, const CursorOptions& options) = 0;
   // EAGAIN only with Wait::no. The batch may be cleared and used again.
   virtual Result<void> commit(Batch& batch, Wait wait) = 0;
+  // Must hold: a commit has failed, and not with EAGAIN. Nothing is written any more, but reads give the batch's rows, too,
+  // as long as the store is open: the caller had promised them. In the order of calls.
+  virtual void keep_in_memory(const Batch& batch) = 0;
   // All commits that returned before the call are durable when this returns. Callers at the same
   // time share one device flush.
   virtual Result<void> sync() = 0;

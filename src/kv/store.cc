@@ -161,13 +161,12 @@ Result<std::optional<std::string>> RocksStore::get(Family family, std::string_vi
   const Status status = db_->Get(kv::read_options(), handle(family), Slice(key.data(), key.size()), &value);
   if (scope.refused()) return make_error(EAGAIN, "get");
   if (read_failures != fail_stop_.read_failures()) return make_error(EIO, "get: a read of the device failed");
-  if (status.IsNotFound()) return std::optional<std::string>();
-  if (!status.ok()) return to_error(status, "get");
-  return std::optional<std::string>(std::move(value));
+  if (!status.ok() && !status.IsNotFound()) return to_error(status, "get");
+  return overlay_.over(family, key, status.ok() ? std::optional<std::string>(std::move(value)) : std::nullopt);
 }
 
 std::unique_ptr<Cursor> RocksStore::cursor(Family family, const CursorOptions& options) {
-  return kv::make_cursor(*db_, handle(family), options, fail_stop_);
+  return overlay_.over(family, kv::make_cursor(*db_, handle(family), options, fail_stop_), options);
 }
 
 Result<void> RocksStore::commit(Batch& batch, Wait wait) {
@@ -192,6 +191,8 @@ Result<void> RocksStore::commit(Batch& batch, Wait wait) {
   }
   return {};
 }
+
+void RocksStore::keep_in_memory(const Batch& batch) { overlay_.add(batch.rep_->out); }
 
 Result<void> RocksStore::sync() {
   if (read_only_) return {};

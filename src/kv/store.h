@@ -14,6 +14,7 @@
 
 #include "kv/fail_stop.h"
 #include "kv/keeper.h"
+#include "kv/overlay.h"
 #include "kv/sizing.h"
 #include "kv/space.h"
 #include "lsmfs/kv.h"
@@ -30,6 +31,7 @@ class RocksStore final : public Store {
   Result<std::optional<std::string>> get(Family family, std::string_view key, Wait wait) override;
   std::unique_ptr<Cursor> cursor(Family family, const CursorOptions& options) override;
   Result<void> commit(Batch& batch, Wait wait) override;
+  void keep_in_memory(const Batch& batch) override;
   Result<void> sync() override;
   Result<void> flush() override;
   Result<void> drop_caches() override;
@@ -59,6 +61,7 @@ class RocksStore final : public Store {
   kv::FailStop fail_stop_;
   kv::Keeper keeper_;
   kv::SpaceGauge space_;
+  kv::Overlay overlay_;
   std::shared_ptr<rocksdb::Cache> cache_;
   std::unique_ptr<rocksdb::Env> env_;
   std::unique_ptr<rocksdb::DB> db_;

@@ -195,15 +195,11 @@ Result<void> LsmTree::finish_sealed(const Lock&) {
 }
 
 Result<void> LsmTree::finish(Group& group, const Result<void>& outcome) {
+  if (!outcome) store_.keep_in_memory(group.batch);
+  settled(group);
   if (!outcome) {
     fail("a commit", outcome.error());
     return make_error(EIO, outcome.error().context);
-  }
-  committed_ = group.number;
-  if (group.blocks) {
-    ++blocks_epoch_;
-    std::lock_guard parked(parked_mutex_);
-    parked_ = {};  // shows what was before
   }
   // Cursors keep the tables they read, also when those have been rewritten since.
   const Store::Space space = store_.space();
@@ -218,9 +214,30 @@ Result<void> LsmTree::finish(Group& group, const Result<void>& outcome) {
   return {};
 }
 
+// Its rows are seen by readers of the store.
+void LsmTree::settled(const Group& group) {
+  committed_ = group.number;
+  if (!group.blocks) return;
+  ++blocks_epoch_;
+  std::lock_guard parked(parked_mutex_);
+  parked_ = {};  // shows what was before
+}
+
 void LsmTree::fail(std::string_view what, const Error& error) {
-  if (!failure_) options_.notice(fmt::format("read-only from now on, since {} failed: {}", what, error.message()));
+  if (failure_) return;
+  options_.notice(fmt::format("read-only from now on, since {} failed: {}", what, error.message()));
   failure_ = error;
+  // What was acknowledged can still be read.
+  if (sealed_) {
+    Group& group = *std::exchange(sealed_, nullptr);
+    if (!committer_.finish()) store_.keep_in_memory(group.batch);
+    settled(group);
+  }
+  if (open_->empty()) return;
+  seal();
+  const Group& group = next_group();
+  store_.keep_in_memory(group.batch);
+  settled(group);
 }
 
 Result<void> LsmTree::settle(const Lock& lock, std::uint64_t group, Wait wait) {

@@ -115,6 +115,7 @@ class LsmTree final : public Tree {
   // the store shows them. After a failure nothing is committed any more: the store shows what it has.
   Result<void> settle(const Lock& lock, std::uint64_t group, Wait wait);
   Result<void> need_room(std::size_t bytes) const;  // ENOSPC
+  void settled(const Group& group);
   void fail(std::string_view what, const Error& error);  // read-only from now on, and says so once
   Result<void> stop_changing();
   Result<void> change_again();

@@ -49,6 +49,7 @@ class HeldStore final : public Store {
   std::unique_ptr<Cursor> cursor(Family family, const CursorOptions& options) override {
     return store_.cursor(family, options);
   }
+  void keep_in_memory(const Batch& batch) override { store_.keep_in_memory(batch); }
   Result<void> sync() override { return store_.sync(); }
   Result<void> drop_caches() override { return {}; }
   Result<void> flush() override { return store_.flush(); }

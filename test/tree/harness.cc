@@ -21,43 +21,58 @@ void must(const Result<void>& result, const char* what) {
 
 }  // namespace
 
+Result<void> Stack::format(Device& device) {
+  LSMFS_TRY(Volume::format(device, {.label = "test"}));
+  LSMFS_ASSIGN(const auto volume, Volume::open(device));
+  LSMFS_ASSIGN(const auto store, Store::open(*volume, {.cache = ByteCount{32 * MiB}}));
+  LSMFS_TRY(Tree::format(*store));
+  return store->close();
+}
+
+Result<Stack> Stack::mount(Device& device, const TreeOptions& options) {
+  Stack stack;
+  LSMFS_ASSIGN(stack.volume, Volume::open(device));
+  LSMFS_ASSIGN(stack.store, Store::open(*stack.volume, {.cache = ByteCount{32 * MiB}}));
+  LSMFS_ASSIGN(stack.tree, Tree::open(*stack.store, options));
+  return stack;
+}
+
+Result<void> Stack::close() {
+  LSMFS_TRY(tree->close());
+  tree.reset();
+  LSMFS_TRY(store->close());
+  crash();
+  return {};
+}
+
+void Stack::crash() {
+  tree.reset();
+  store.reset();
+  volume.reset();
+}
+
 Harness::Harness(ByteCount size, TreeOptions tree_options) : options(std::move(tree_options)), device_(memory_device(size)) {
-  must(Volume::format(*device_, {.label = "test"}), "format");
-  volume_ = must(Volume::open(*device_), "volume");
-  store_ = must(Store::open(*volume_, {.cache = ByteCount{32 * MiB}}), "store");
-  must(Tree::format(*store_), "tree format");
-  tree_ = must(Tree::open(*store_, options), "tree");
+  must(Stack::format(*device_), "format");
+  mount();
 }
 
-Harness::~Harness() {
-  tree_.reset();
-  store_.reset();
-  volume_.reset();
+Harness::Harness(std::unique_ptr<Device> device, TreeOptions tree_options) : options(std::move(tree_options)), device_(std::move(device)) {
+  mount();
 }
 
-void Harness::unmount() {
-  must(tree_->close(), "close of the tree");
-  tree_.reset();
-  must(store_->close(), "close of the store");
-  store_.reset();
-  volume_.reset();
-}
+Harness::~Harness() = default;
 
-void Harness::mount() {
-  volume_ = must(Volume::open(*device_), "volume");
-  store_ = must(Store::open(*volume_, {.cache = ByteCount{32 * MiB}}), "store");
-  tree_ = must(Tree::open(*store_, options), "tree");
-}
+void Harness::unmount() { must(stack_.close(), "close"); }
+
+void Harness::mount() { stack_ = must(Stack::mount(*device_, options), "mount"); }
 
 void Harness::crash() {
-  tree_.reset();
-  store_.reset();
-  volume_.reset();
+  stack_.crash();
   mount();
 }
 
 Ino Harness::make(Ino dir, std::string_view name, std::uint32_t mode, std::string_view symlink) {
-  return must(both_ways([&](Wait w) { return tree_->make(dir, name, {.mode = mode, .symlink = symlink}, w); }), "make").ino;
+  return must(both_ways([&](Wait w) { return tree().make(dir, name, {.mode = mode, .symlink = symlink}, w); }), "make").ino;
 }
 
 Ino Harness::create(Ino dir, std::string_view name, std::string_view data) {
@@ -67,13 +82,13 @@ Ino Harness::create(Ino dir, std::string_view name, std::string_view data) {
 }
 
 void Harness::write(Ino ino, std::uint64_t offset, std::string_view data) {
-  must(both_ways([&](Wait w) { return tree_->write(ino, ByteOffset{offset}, as_bytes(data), w); }), "write");
+  must(both_ways([&](Wait w) { return tree().write(ino, ByteOffset{offset}, as_bytes(data), w); }), "write");
 }
 
 std::string Harness::read(Ino ino, std::uint64_t offset, std::size_t length) {
   std::string out(std::min<std::uint64_t>(length, attr(ino).size), '?');
   MutableBytes to{reinterpret_cast<std::byte*>(out.data()), out.size()};
-  out.resize(must(both_ways([&](Wait w) { return tree_->read(ino, ByteOffset{offset}, to, w); }), "read"));
+  out.resize(must(both_ways([&](Wait w) { return tree().read(ino, ByteOffset{offset}, to, w); }), "read"));
   return out;
 }
 
@@ -84,7 +99,7 @@ Ino Harness::walk(std::string_view path) {
     const auto name = path.substr(0, slash);
     path = slash == path.npos ? std::string_view() : path.substr(slash + 1);
     if (name.empty()) continue;
-    const auto found = must(both_ways([&](Wait w) { return tree_->lookup(at, name, w); }), "lookup");
+    const auto found = must(both_ways([&](Wait w) { return tree().lookup(at, name, w); }), "lookup");
     if (!found) return Ino{};
     at = found->ino;
   }
@@ -97,7 +112,7 @@ std::string Harness::read_path(std::string_view path) {
 }
 
 Attr Harness::attr(Ino ino) {
-  return must(both_ways([&](Wait w) { return tree_->getattr(ino, w); }), "getattr");
+  return must(both_ways([&](Wait w) { return tree().getattr(ino, w); }), "getattr");
 }
 
 std::vector<std::string> Harness::list(Ino dir, std::size_t at_a_time) {
@@ -106,7 +121,7 @@ std::vector<std::string> Harness::list(Ino dir, std::size_t at_a_time) {
   for (;;) {
     std::size_t given = 0;
     must(both_ways([&](Wait w) {
-           return tree_->readdir(dir, cookie, false,
+           return tree().readdir(dir, cookie, false,
                                  [&](const DirEntry& e) {
                                    if (given == at_a_time) return false;
                                    ++given;
@@ -122,16 +137,16 @@ std::vector<std::string> Harness::list(Ino dir, std::size_t at_a_time) {
 }
 
 std::uint64_t Harness::rows(Family family, std::string_view prefix) {
-  must(tree_->sync(), "sync");  // operations since the last commit have no rows yet
-  auto cursor = store_->cursor(family, {.lower = std::string(prefix), .upper = {}});
+  must(tree().sync(), "sync");  // operations since the last commit have no rows yet
+  auto cursor = store().cursor(family, {.lower = std::string(prefix), .upper = {}});
   std::uint64_t n = 0;
   for (cursor->seek(prefix); cursor->valid() && cursor->key().starts_with(prefix); cursor->next()) ++n;
   return n;
 }
 
 std::string Harness::check() {
-  must(tree_->sync(), "sync");
-  const CheckReport report = must(check_tree(*store_), "check");
+  must(tree().sync(), "sync");
+  const CheckReport report = must(check_tree(store()), "check");
   return report.clean() ? "" : report.problems.front();
 }
 

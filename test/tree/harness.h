@@ -19,9 +19,24 @@ auto both_ways(F&& f) {
   return result;
 }
 
+// The layers over a device. Its end is like a crash, unless it was closed.
+struct Stack {
+  std::unique_ptr<Volume> volume;
+  std::unique_ptr<Store> store;
+  std::unique_ptr<Tree> tree;
+
+  static Result<void> format(Device& device);
+  // `device` must outlive it.
+  static Result<Stack> mount(Device& device, const TreeOptions& options = {.sync_interval_ms = 0});
+  Result<void> close();
+  void crash();  // its end, from above
+};
+
 class Harness {
  public:
   explicit Harness(ByteCount size = ByteCount{kDeviceMin}, TreeOptions options = {.sync_interval_ms = 0});
+  // On a device that holds a tree.
+  explicit Harness(std::unique_ptr<Device> device, TreeOptions options = {.sync_interval_ms = 0});
   ~Harness();
 
   void unmount();      // closes tree, store and volume in order
@@ -30,8 +45,8 @@ class Harness {
   void crash();        // drops everything that was not synced and mounts again
 
   Device& device() { return *device_; }
-  Tree& tree() { return *tree_; }
-  Store& store() { return *store_; }
+  Tree& tree() { return *stack_.tree; }
+  Store& store() { return *stack_.store; }
   TreeOptions options;
 
   // Shorthands that fail the test when the operation fails.
@@ -49,9 +64,7 @@ class Harness {
 
  private:
   std::unique_ptr<Device> device_;
-  std::unique_ptr<Volume> volume_;
-  std::unique_ptr<Store> store_;
-  std::unique_ptr<Tree> tree_;
+  Stack stack_;
 };
 
 // The errno of an operation, 0 when it succeeded.

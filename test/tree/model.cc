@@ -28,6 +28,19 @@ Model::Model() : root(std::make_shared<Node>()) {
   root->nlink = 2;
 }
 
+Model Model::copy() const {
+  std::map<const Node*, NodePtr> copies;
+  const std::function<NodePtr(const NodePtr&)> visit = [&](const NodePtr& node) {
+    if (const auto known = copies.find(node.get()); known != copies.end()) return known->second;
+    const NodePtr twin = copies[node.get()] = std::make_shared<Node>(*node);
+    for (auto& [name, child] : twin->entries) child = visit(child);
+    return twin;
+  };
+  Model twin;
+  twin.root = visit(root);
+  return twin;
+}
+
 int Model::make(const NodePtr& dir, const std::string& name, std::uint32_t mode, const std::string& target, NodePtr& made) {
   if (dir->nlink == 0) return ENOENT;
   if (dir->entries.contains(name)) return EEXIST;

@@ -20,6 +20,7 @@ struct Node {
   std::map<std::string, std::string> xattrs;
   std::map<std::string, std::shared_ptr<Node>> entries;
   bool linkable = false;  // made without a name, and without one so far
+  bool held = false;      // in use, and stays so without a name
   bool is_directory() const { return S_ISDIR(mode); }
 };
 using NodePtr = std::shared_ptr<Node>;
@@ -29,6 +30,7 @@ class Model {
  public:
   Model();
   NodePtr root;
+  Model copy() const;  // with nodes of its own; hard links stay so
 
   int make(const NodePtr& dir, const std::string& name, std::uint32_t mode, const std::string& target, NodePtr& made);
   int link(const NodePtr& node, const NodePtr& dir, const std::string& name);

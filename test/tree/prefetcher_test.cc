@@ -51,6 +51,7 @@ class CountingStore final : public Store {
   std::unique_ptr<Cursor> cursor(Family, const CursorOptions&) override { return std::make_unique<RowCursor>(*this); }
   Result<std::optional<std::string>> get(Family, std::string_view, Wait) override { return std::optional<std::string>(); }
   Result<void> commit(Batch&, Wait) override { return {}; }
+  void keep_in_memory(const Batch&) override {}
   Result<void> sync() override { return {}; }
   Result<void> drop_caches() override { return {}; }
   Result<void> flush() override { return {}; }

@@ -337,24 +337,15 @@ class Driver {
     NodePtr root;  // a copy of the model as it was
   };
 
-  static NodePtr copy(const NodePtr& node, std::map<Node*, NodePtr>& copies) {
-    if (auto it = copies.find(node.get()); it != copies.end()) return it->second;
-    NodePtr c = copies[node.get()] = std::make_shared<Node>(*node);
-    for (auto& [n, child] : c->entries) child = copy(child, copies);
-    return c;
-  }
-
   void record() {
     if (changes_ == recorded_) return;
     recorded_ = changes_;
-    std::map<Node*, NodePtr> copies;
-    history_.push_back({model_.dump(), copy(model_.root, copies)});
+    history_.push_back({model_.dump(), model_.copy().root});
   }
   void synced() {
     history_.clear();
     recorded_ = ++changes_;
-    std::map<Node*, NodePtr> copies;
-    history_.push_back({model_.dump(), copy(model_.root, copies)});
+    history_.push_back({model_.dump(), model_.copy().root});
   }
 
   // Says the first line that differs: the whole is long.

@@ -1,0 +1,126 @@
+#include "crash/states.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+namespace lsmfs::test {
+namespace {
+
+void apply(SparseImage& image, const TraceEvent& event) {
+  if (event.data) image.write(event.at, *event.data);
+  image.discard(event.at, event.discarded);
+}
+
+// Some of its sectors, or some of the blocks that it discards.
+void apply_torn(SparseImage& image, const TraceEvent& event, std::mt19937_64& random) {
+  for (std::uint64_t block = 0; block < event.discarded; block += kDeviceBlock) {
+    if (random() % 2) image.discard(event.at + block, kDeviceBlock);
+  }
+  if (!event.data) return;
+  const Bytes data = *event.data;
+  const std::uint64_t sectors = data.size() / kSector;
+  // Cut off somewhere, as a device does that writes in order, or a sector here and there.
+  const std::uint64_t cut = 1 + random() % std::max<std::uint64_t>(sectors - 1, 1);
+  const bool in_order = random() % 2;
+  for (std::uint64_t sector = 0; sector < sectors; ++sector) {
+    if (in_order ? sector < cut : random() % 2 == 0) image.write_sectors(event.at + sector * kSector, data.subspan(sector * kSector, kSector));
+  }
+}
+
+// The requests between two flushes.
+class Epoch {
+ public:
+  Epoch(const SparseImage& durable, const std::vector<TraceEvent>& trace, std::size_t begin, std::size_t end, const StateLimits& limits,
+        const std::function<bool(const CrashState&)>& visit)
+      : durable_(durable), trace_(trace), begin_(begin), end_(end), limits_(limits), visit_(visit), random_(limits.seed + begin) {}
+
+  bool run() { return prefixes() && subsets(); }
+
+ private:
+  std::size_t size() const { return end_ - begin_; }
+
+  bool prefixes() {
+    SparseImage image = durable_;
+    for (std::size_t i = begin_; i < end_; ++i) {
+      if (!visit_({i, fmt::format("the first {} of {} requests since event {}", i - begin_, size(), begin_), image})) return false;
+      for (std::size_t n = 0; n < limits_.torn; ++n) {
+        SparseImage torn = image;
+        apply_torn(torn, trace_[i], random_);
+        if (!visit_({i + 1, fmt::format("the first {} of {} requests since event {}, and a part of the next", i - begin_, size(), begin_), torn})) return false;
+      }
+      apply(image, trace_[i]);
+      seen_.insert(first(i - begin_));
+    }
+    seen_.insert(first(size()));
+    return visit_({end_, fmt::format("all {} requests since event {}", size(), begin_), image});
+  }
+
+  bool subsets() {
+    const std::size_t n = size();
+    if (n <= limits_.all_subsets_up_to) {
+      for (std::uint64_t mask = 0; mask < std::uint64_t{1} << n; ++mask) {
+        std::vector<bool> chosen(n);
+        for (std::size_t i = 0; i < n; ++i) chosen[i] = mask >> i & 1;
+        if (!give(chosen)) return false;
+      }
+      return true;
+    }
+    for (std::size_t i = 0; i < n; ++i) {
+      std::vector<bool> without(n, true), alone(n, false);
+      without[i] = false;
+      alone[i] = true;
+      if (!give(without) || !give(alone)) return false;
+    }
+    for (std::size_t k = 0; k < limits_.random_subsets; ++k) {
+      std::vector<bool> chosen(n);
+      const std::uint64_t share = 1 + random_() % 99;
+      for (std::size_t i = 0; i < n; ++i) chosen[i] = random_() % 100 < share;
+      if (!give(chosen)) return false;
+    }
+    return true;
+  }
+
+  std::vector<bool> first(std::size_t count) const {
+    std::vector<bool> chosen(size(), false);
+    std::fill_n(chosen.begin(), count, true);
+    return chosen;
+  }
+
+  bool give(const std::vector<bool>& chosen) {
+    if (!seen_.insert(chosen).second) return true;
+    SparseImage image = durable_;
+    std::string which;
+    for (std::size_t i = 0; i < chosen.size(); ++i) {
+      if (chosen[i]) apply(image, trace_[begin_ + i]);
+      which += chosen[i] ? '1' : '0';
+    }
+    return visit_({end_, fmt::format("of the requests since event {}: {}", begin_, which), image});
+  }
+
+  const SparseImage& durable_;
+  const std::vector<TraceEvent>& trace_;
+  const std::size_t begin_, end_;
+  const StateLimits& limits_;
+  const std::function<bool(const CrashState&)>& visit_;
+  std::mt19937_64 random_;
+  std::set<std::vector<bool>> seen_;
+};
+
+}  // namespace
+
+void each_crash_state(const SparseImage& start, const std::vector<TraceEvent>& trace, const StateLimits& limits,
+                      const std::function<bool(const CrashState&)>& visit) {
+  SparseImage durable = start;
+  std::size_t begin = 0;
+  while (begin <= trace.size()) {
+    std::size_t end = begin;
+    while (end < trace.size() && !trace[end].flush) ++end;
+    if (!Epoch(durable, trace, begin, end, limits, visit).run()) return;
+    for (std::size_t i = begin; i < end; ++i) apply(durable, trace[i]);
+    begin = end + 1;
+  }
+}
+
+}  // namespace lsmfs::test

@@ -1,0 +1,344 @@
+#include "crash/trial.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/xattr.h>
+
+#include <functional>
+
+namespace lsmfs::test {
+namespace {
+
+std::string bytes(std::size_t size, std::uint64_t seed) {
+  std::string out(size, '\0');
+  std::mt19937_64 random(seed);
+  for (auto& byte : out) byte = static_cast<char>(random());
+  return out;
+}
+
+// Each directory takes a file, gives back what was written, and lets it go.
+Result<void> use_directories(Tree& tree, Ino dir) {
+  static constexpr std::string_view kName = "made after the crash", kData = "written after the crash";
+  LSMFS_ASSIGN(const Attr made, tree.make(dir, kName, {.mode = S_IFREG | 0600}, Wait::yes));
+  LSMFS_TRY(tree.write(made.ino, ByteOffset{0}, as_bytes(kData), Wait::yes));
+  std::string back(kData.size(), '?');
+  LSMFS_ASSIGN(const std::size_t got, tree.read(made.ino, ByteOffset{0}, {reinterpret_cast<std::byte*>(back.data()), back.size()}, Wait::yes));
+  if (got != kData.size() || back != kData) return make_error(EIO, "a new file does not give back what was written");
+  LSMFS_TRY(tree.unlink(dir, kName, Wait::yes));
+  tree.forget(made.ino, 1);
+
+  std::vector<std::string> directories;
+  LSMFS_TRY(tree.readdir(dir, 0, false, [&](const DirEntry& entry) {
+    if (S_ISDIR(entry.attr.mode) && entry.name != "." && entry.name != "..") directories.emplace_back(entry.name);
+    return true;
+  }, Wait::yes));
+  for (const std::string& name : directories) {
+    LSMFS_ASSIGN(const std::optional<Attr> child, tree.lookup(dir, name, Wait::yes));
+    if (!child) return make_error(ENOENT, name + ", which was listed");
+    LSMFS_TRY(use_directories(tree, child->ino));
+    tree.forget(child->ino, 1);
+  }
+  return {};
+}
+
+}  // namespace
+
+Trial::Trial(const Start& start, DeviceHook hook)
+    : start_(start.image), device_(std::make_unique<SparseDevice>(start.image)), model_(start.model.copy()), before_(model_.copy()) {
+  device_->record();
+  if (hook) hooked_ = hooked_device(*device_, std::move(hook));
+  moments_.add(model_.dump(), 0);
+  moments_.synced(0);
+  auto stack = Stack::mount(hooked_ ? *hooked_ : *device_);
+  if (!stack) {
+    unmountable_ = stack.error();
+    return;
+  }
+  stack_ = std::move(*stack);
+  look_up(model_.root);
+}
+
+Trial::~Trial() = default;
+
+void Trial::look_up(const NodePtr& node) {
+  for (const auto& [name, child] : node->entries) {
+    const auto found = both_ways([&](Wait wait) { return tree().lookup(node->ino, name, wait); });
+    if (!found && note(found.error())) return;
+    if (!found || !*found) problem_ = name + " is not there at the start";
+    if (child->is_directory()) look_up(child);
+  }
+}
+
+Trial::Place Trial::find(const std::string& path) const {
+  Place place{nullptr, "", model_.root};
+  for (std::size_t at = 0; at <= path.size();) {
+    const std::size_t slash = std::min(path.find('/', at), path.size());
+    const std::string name = path.substr(at, slash - at);
+    at = slash + 1;
+    place.dir = place.node;
+    place.name = name;
+    if (!place.dir || !place.dir->is_directory()) return {};
+    const auto entry = place.dir->entries.find(name);
+    place.node = entry == place.dir->entries.end() ? nullptr : entry->second;
+  }
+  return place;
+}
+
+template <class Call>
+int Trial::both(const std::string& what, int expected, const Call& call, const std::vector<NodePtr>& touched) {
+  const std::size_t began = device_->events();
+  const auto result = both_ways(call);
+  const int got = code(result);
+  if (got != expected && problem_.empty() && !(got != 0 && note(result.error()))) {
+    problem_ = fmt::format("{}: error {}, and {} by the model", what, got, expected);
+  }
+  if (got != 0) {
+    if (hooked_) model_ = before_.copy();
+    return got;
+  }
+  for (const NodePtr& node : touched) {
+    if (!node) continue;
+    const auto attr = both_ways([&](Wait wait) { return tree().getattr(node->ino, wait); });
+    if (attr) {
+      node->mtime = attr->mtime;
+      node->ctime = attr->ctime;
+    }
+    if (node->nlink == 0 && !node->held) tree().forget(node->ino, 1000);
+  }
+  moments_.add(model_.dump(), began);
+  if (hooked_) before_ = model_.copy();
+  return 0;
+}
+
+int Trial::make(const std::string& path, std::uint32_t mode, const std::string& target) {
+  const Place at = find(path);
+  if (!at.dir) return ENOENT;
+  NodePtr made;
+  const int expected = model_.make(at.dir, at.name, mode, target, made);
+  return both("make " + path, expected, [&](Wait wait) -> Result<void> {
+    LSMFS_ASSIGN(const Attr attr, tree().make(at.dir->ino, at.name, {.mode = mode, .symlink = target}, wait));
+    if (made) made->ino = attr.ino;
+    return {};
+  }, {made, at.dir});
+}
+
+int Trial::make_unnamed_and_link(const std::string& path) {
+  const Place at = find(path);
+  if (!at.dir || at.node) return ENOENT;
+  const auto attr = both_ways([&](Wait wait) { return tree().make_unnamed(at.dir->ino, {.mode = S_IFREG | 0600}, wait); });
+  if (!attr && note(attr.error())) return attr.error().code;
+  if (!attr) problem_ = "a file without a name: " + attr.error().message();
+  if (!attr) return attr.error().code;
+  const auto made = std::make_shared<Node>();
+  made->ino = attr->ino;
+  made->mode = S_IFREG | 0600;
+  made->linkable = true;
+  made->data = bytes(6000, ++seed_);
+  (void)both_ways([&](Wait wait) { return tree().write(made->ino, ByteOffset{0}, as_bytes(made->data), wait); });
+  return both("link of a new file to " + path, model_.link(made, at.dir, at.name),
+              [&](Wait wait) { return tree().link(made->ino, at.dir->ino, at.name, wait); }, {made, at.dir});
+}
+
+int Trial::link(const std::string& from, const std::string& to) {
+  const Place source = find(from), target = find(to);
+  if (!source.node || !target.dir) return ENOENT;
+  return both("link " + from + " " + to, model_.link(source.node, target.dir, target.name),
+              [&](Wait wait) { return tree().link(source.node->ino, target.dir->ino, target.name, wait); }, {source.node, target.dir});
+}
+
+int Trial::unlink(const std::string& path) {
+  const Place at = find(path);
+  if (!at.dir) return ENOENT;
+  return both("unlink " + path, model_.unlink(at.dir, at.name), [&](Wait wait) { return tree().unlink(at.dir->ino, at.name, wait); }, {at.node, at.dir});
+}
+
+int Trial::rmdir(const std::string& path) {
+  const Place at = find(path);
+  if (!at.dir) return ENOENT;
+  return both("rmdir " + path, model_.rmdir(at.dir, at.name), [&](Wait wait) { return tree().rmdir(at.dir->ino, at.name, wait); }, {at.node, at.dir});
+}
+
+int Trial::rename(const std::string& from, const std::string& to, unsigned flags) {
+  const Place source = find(from), target = find(to);
+  if (!source.dir || !target.dir) return ENOENT;
+  const int expected = model_.rename(source.dir, source.name, target.dir, target.name, flags);
+  const int got = both(fmt::format("rename {} {} {}", from, to, flags), expected, [&](Wait wait) -> Result<void> {
+    if (fault_ == Fault::renames_are_links_and_unlinks && !target.node && !source.node->is_directory()) {
+      LSMFS_TRY(tree().link(source.node->ino, target.dir->ino, target.name, Wait::yes));
+      LSMFS_TRY(tree().sync());
+      return tree().unlink(source.dir->ino, source.name, Wait::yes);
+    }
+    LSMFS_TRY(tree().rename(source.dir->ino, source.name, target.dir->ino, target.name, flags, wait));
+    // What it left behind has a number that only the tree knows.
+    const auto whiteout = source.dir->entries.find(source.name);
+    if (whiteout != source.dir->entries.end() && whiteout->second->ino == Ino{}) {
+      LSMFS_ASSIGN(const std::optional<Attr> found, tree().lookup(source.dir->ino, source.name, Wait::yes));
+      if (!found) return make_error(ENOENT, "the whiteout");
+      whiteout->second->ino = found->ino;
+      whiteout->second->mtime = found->mtime;
+      whiteout->second->ctime = found->ctime;
+    }
+    return {};
+  }, {source.node, target.node, source.dir, target.dir});
+  return got;
+}
+
+int Trial::write(const std::string& path, std::uint64_t offset, std::size_t size) {
+  const Place at = find(path);
+  if (!at.node) return ENOENT;
+  const std::string data = bytes(size, ++seed_);
+  return both(fmt::format("write {} at {}", path, offset), model_.write(at.node, offset, data),
+              [&](Wait wait) { return tree().write(at.node->ino, ByteOffset{offset}, as_bytes(data), wait); }, {at.node});
+}
+
+int Trial::truncate(const std::string& path, std::uint64_t size) {
+  const Place at = find(path);
+  if (!at.node) return ENOENT;
+  return both(fmt::format("truncate {} to {}", path, size), model_.truncate(at.node, size),
+              [&](Wait wait) { return tree().setattr(at.node->ino, {.size = size}, wait); }, {at.node});
+}
+
+int Trial::fallocate(const std::string& path, int mode, std::uint64_t offset, std::uint64_t length) {
+  const Place at = find(path);
+  if (!at.node) return ENOENT;
+  return both(fmt::format("fallocate {} mode {}", path, mode), model_.fallocate(at.node, mode, offset, length),
+              [&](Wait wait) { return tree().fallocate(at.node->ino, mode, ByteOffset{offset}, ByteCount{length}, wait); }, {at.node});
+}
+
+int Trial::setxattr(const std::string& path, const std::string& name, std::size_t size) {
+  const Place at = find(path);
+  if (!at.node) return ENOENT;
+  const std::string value = bytes(size, ++seed_);
+  at.node->xattrs[name] = value;
+  return both("setxattr " + path, 0, [&](Wait wait) { return tree().setxattr(at.node->ino, name, value, 0, wait); }, {at.node});
+}
+
+int Trial::removexattr(const std::string& path, const std::string& name) {
+  const Place at = find(path);
+  if (!at.node) return ENOENT;
+  return both("removexattr " + path, at.node->xattrs.erase(name) ? 0 : ENODATA,
+              [&](Wait wait) { return tree().removexattr(at.node->ino, name, wait); }, {at.node});
+}
+
+int Trial::chmod(const std::string& path, std::uint32_t mode) {
+  const Place at = find(path);
+  if (!at.node) return ENOENT;
+  at.node->mode = (at.node->mode & S_IFMT) | mode;
+  return both("chmod " + path, 0, [&](Wait wait) { return tree().setattr(at.node->ino, {.mode = mode}, wait); }, {at.node});
+}
+
+void Trial::hold(const std::string& path) {
+  if (const Place at = find(path); at.node) at.node->held = true;
+  before_ = model_.copy();
+}
+
+// A failing device takes nothing but EIO with it, and afterwards nothing is written.
+bool Trial::note(const Error& error) {
+  if (!hooked_ || (error.code != EIO && error.code != EROFS)) return false;
+  if (!failed_) failed_ = error;
+  return true;
+}
+
+bool Trial::sync() {
+  const auto synced = tree().sync();
+  if (synced) {
+    moments_.synced(device_->events());
+  } else if (!note(synced.error()) && problem_.empty()) {
+    problem_ = "sync: " + synced.error().message();
+  }
+  return synced.has_value();
+}
+
+void Trial::flush() {
+  sync();  // operations that the tree has not committed yet are in no memtable
+  const auto flushed = stack_.store->flush();
+  if (!flushed && !note(flushed.error()) && problem_.empty()) problem_ = "flush: " + flushed.error().message();
+}
+
+void Trial::compact() {
+  for (const Family family : {Family::names, Family::blocks}) {
+    const auto done = stack_.store->compact(family, "", "");
+    if (!done && !note(done.error()) && problem_.empty()) problem_ = "compaction: " + done.error().message();
+  }
+}
+
+std::string Trial::read_all() {
+  const std::string found = dump(tree()), expected = model_.dump();
+  return found == expected ? "" : "reads give\n" + found + "and not\n" + expected;
+}
+
+void Trial::stop() {
+  if (!stack_.tree) return;
+  trace_ = device_->trace();
+  stack_.crash();
+  if (fault_ != Fault::flushes_do_nothing) return;
+  for (TraceEvent& event : trace_) event.flush = false;
+}
+
+Start Trial::close() {
+  if (!stack_.close()) std::abort();
+  return {device_->image(), model_.copy()};
+}
+
+Start Trial::cut() {
+  Start next{device_->image(), model_.copy()};
+  stack_.crash();
+  return next;
+}
+
+Findings Trial::judge(const TrialLimits& limits) {
+  stop();
+  Findings findings;
+  findings.problem = problem_;
+  std::size_t number = 0;
+  each_crash_state(start_, trace_, limits.states, [&](const CrashState& state) {
+    if (!findings.problem.empty()) return false;
+    if (number++ % limits.every != 0) return true;
+    ++findings.states;
+    const bool cut_recovery = limits.cut_recovery != 0 && findings.states % limits.cut_recovery == 0;
+    if (const std::string problem = judge(state, findings.recovery_states, cut_recovery); !problem.empty()) {
+      findings.problem = fmt::format("power cut after {} of {} events, {}: {}", state.events, trace_.size(), state.what, problem);
+    }
+    return true;
+  });
+  return findings;
+}
+
+Findings Trial::judge_end() {
+  stop();
+  Findings findings{.states = 1, .problem = problem_};
+  if (findings.problem.empty()) findings.problem = judge({device_->events(), "", device_->image()}, findings.recovery_states, false);
+  return findings;
+}
+
+std::string Trial::judge(const CrashState& state, std::size_t& recovery_states, bool cut_recovery) const {
+  SparseDevice device(state.image);
+  if (cut_recovery) device.record();
+  auto stack = Stack::mount(device);
+  if (!stack) return "does not mount: " + stack.error().message();
+  const std::vector<TraceEvent> recovery = device.trace();
+  const std::string found = dump(*stack->tree);
+  if (std::string problem = moments_.judge(found, state.events); !problem.empty()) return problem;
+  if (const auto synced = stack->tree->sync(); !synced) return "sync: " + synced.error().message();
+  const auto report = check_tree(*stack->store);
+  if (!report) return "check: " + report.error().message();
+  if (!report->clean()) return "check: " + report->problems.front();
+  if (const auto used = use_directories(*stack->tree, kRootIno); !used) return "use of what was found: " + used.error().message();
+  if (const auto closed = stack->close(); !closed) return "close: " + closed.error().message();
+  std::string problem;
+  if (!cut_recovery) return problem;
+  each_crash_state(state.image, recovery, {.all_subsets_up_to = 3, .random_subsets = 2, .torn = 1, .seed = state.events}, [&](const CrashState& again) {
+    ++recovery_states;
+    SparseDevice second(again.image);
+    auto next = Stack::mount(second);
+    if (!next) {
+      problem = fmt::format("after a mount that was cut off, {}, does not mount: {}", again.what, next.error().message());
+    } else if (dump(*next->tree) != found) {
+      problem = fmt::format("after a mount that was cut off, {}, is another tree", again.what);
+    }
+    return problem.empty();
+  });
+  return problem;
+}
+
+}  // namespace lsmfs::test

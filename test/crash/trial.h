@@ -1,0 +1,113 @@
+// One run of operations on a real stack (volume, store, tree) over a recorded device, side by side with the model; and
+// the judgement of all states in which a power cut could have left the device.
+//
+// A state must: mount; be what the tree was after one of the operations, none older than the last sync (Moments); have
+// nothing that check_tree() finds; take a new file in every directory and let it go again; and, when the mount itself is
+// cut off, be the same tree at the next mount.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "crash/moments.h"
+#include "crash/states.h"
+#include "tree/harness.h"
+#include "tree/model.h"
+
+namespace lsmfs::test {
+
+// Where a trial begins: a device, and what is on it.
+struct Start {
+  SparseImage image;
+  Model model;
+};
+
+struct TrialLimits {
+  StateLimits states;
+  std::size_t every = 1;          // judge each state, or each 2nd, 3rd, ...
+  std::size_t cut_recovery = 10;  // of each 10th state that is judged, the mount is cut off too; 0: of none
+};
+
+struct Findings {
+  std::size_t states = 0, recovery_states = 0;
+  std::string problem;  // the first; empty: none
+};
+
+class Trial {
+ public:
+  // `hook` is asked before each request to the device (lsmfs/device.h).
+  explicit Trial(const Start& start, DeviceHook hook = {});
+  ~Trial();
+
+  // Faults of the device can keep it from being mounted: why not. Operations must not follow then.
+  const std::optional<Error>& unmountable() const { return unmountable_; }
+  // The first error of the device that an operation or a sync gave back; the model is as if it had not been tried.
+  const std::optional<Error>& failed() const { return failed_; }
+  // What reads give now, beside what they should: empty, when they are equal.
+  std::string read_all();
+
+  // Operations by path ("A/foo"), on both sides. The result is that of the tree, 0 or an errno, which the model must share:
+  // what differs is a problem of its own.
+  int make(const std::string& path, std::uint32_t mode, const std::string& target = {});
+  int make_unnamed_and_link(const std::string& path);
+  int link(const std::string& from, const std::string& to);
+  int unlink(const std::string& path);
+  int rmdir(const std::string& path);
+  int rename(const std::string& from, const std::string& to, unsigned flags = 0);
+  int write(const std::string& path, std::uint64_t offset, std::size_t size);
+  int truncate(const std::string& path, std::uint64_t size);
+  int fallocate(const std::string& path, int mode, std::uint64_t offset, std::uint64_t length);
+  int setxattr(const std::string& path, const std::string& name, std::size_t size);
+  int removexattr(const std::string& path, const std::string& name);
+  int chmod(const std::string& path, std::uint32_t mode);
+  // The inode stays in use, as by an open file, whatever becomes of its name.
+  void hold(const std::string& path);
+
+  bool sync();
+  void flush();    // what is in memory becomes tables
+  void compact();  // and these become others
+  // Ends the recorded run: no more operations.
+  void stop();
+
+  Findings judge(const TrialLimits& limits);
+  // The same of one state: all that the device took is there.
+  Findings judge_end();
+  // What is there now, to begin other trials with: closed properly, or as after a power cut that loses nothing. Ends the run.
+  Start close();
+  Start cut();
+
+  // Faults to plant, of which the judgement must find each.
+  enum class Fault { none, flushes_do_nothing, renames_are_links_and_unlinks };
+  void plant(Fault fault) { fault_ = fault; }
+
+ private:
+  struct Place {
+    NodePtr dir;
+    std::string name;
+    NodePtr node;  // null: there is none
+  };
+  Place find(const std::string& path) const;
+  Tree& tree() { return *stack_.tree; }
+  // Whether it was the device's.
+  bool note(const Error& error);
+  template <class Call>
+  int both(const std::string& what, int expected, const Call& call, const std::vector<NodePtr>& touched);
+  void look_up(const NodePtr& node);
+  std::string judge(const CrashState& state, std::size_t& recovery_states, bool cut_recovery) const;
+
+  const SparseImage start_;
+  std::unique_ptr<SparseDevice> device_;
+  std::unique_ptr<Device> hooked_;
+  Stack stack_;
+  std::optional<Error> unmountable_, failed_;
+  Model model_, before_;  // the latter: as before the operation under way
+  Moments moments_;
+  std::vector<TraceEvent> trace_;
+  std::string problem_;
+  std::uint64_t seed_ = 0;  // of the next bytes to write
+  Fault fault_ = Fault::none;
+};
+
+}  // namespace lsmfs::test

@@ -1,0 +1,172 @@
+#include "crash/workloads.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/falloc.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include <array>
+#include <cstdlib>
+
+namespace lsmfs::test {
+namespace {
+
+constexpr std::uint64_t kFoo = 9'000, kAFoo = 14'000;  // bytes
+
+Start make_empty() {
+  SparseDevice device{SparseImage(kDeviceMin)};
+  if (const auto formatted = Stack::format(device); !formatted) std::abort();
+  Start start{device.image(), {}};
+  auto stack = Stack::mount(device);
+  const auto root = stack ? stack->tree->getattr(kRootIno, Wait::yes) : make_error(EIO, "");
+  if (!root) std::abort();
+  start.model.root->mtime = root->mtime;
+  start.model.root->ctime = root->ctime;
+  return start;
+}
+
+void populate(Trial& trial) {
+  trial.make("A", S_IFDIR | 0755);
+  trial.make("B", S_IFDIR | 0755);
+  trial.make("A/C", S_IFDIR | 0755);
+  trial.make("foo", S_IFREG | 0644);
+  trial.write("foo", 0, kFoo);
+  trial.make("A/foo", S_IFREG | 0644);
+  trial.write("A/foo", 0, kAFoo);
+  trial.make("A/C/x", S_IFREG | 0644);
+  trial.write("A/C/x", 0, 5'000);
+  trial.setxattr("foo", "user.small", 20);
+  trial.setxattr("A/foo", "user.large", 6'000);
+  trial.sync();
+}
+
+std::vector<Operation> make_operations() {
+  std::vector<Operation> all;
+  const auto add = [&](std::string text, std::function<void(Trial&)> run) { all.push_back({std::move(text), std::move(run)}); };
+  const auto rename = [&](std::string from, std::string to, unsigned flags) {
+    static const std::map<unsigned, const char*> names{{0, ""}, {RENAME_NOREPLACE, " NOREPLACE"}, {RENAME_EXCHANGE, " EXCHANGE"}, {RENAME_WHITEOUT, " WHITEOUT"}};
+    add("rename " + from + " " + to + names.at(flags), [=](Trial& t) { t.rename(from, to, flags); });
+  };
+
+  for (const std::string path : {"bar", "A/bar", "B/bar", "A/C/bar"}) add("creat " + path, [=](Trial& t) { t.make(path, S_IFREG | 0644); });
+  for (const std::string path : {"D", "A/D", "B/D"}) add("mkdir " + path, [=](Trial& t) { t.make(path, S_IFDIR | 0755); });
+  add("symlink B/bar", [](Trial& t) { t.make("B/bar", S_IFLNK | 0777, "../foo"); });
+  add("mkfifo A/bar", [](Trial& t) { t.make("A/bar", S_IFIFO | 0600); });
+  for (const std::string path : {"bar", "B/bar"}) add("link of O_TMPFILE to " + path, [=](Trial& t) { t.make_unnamed_and_link(path); });
+
+  for (const auto& [path, size] : {std::pair<std::string, std::uint64_t>{"foo", kFoo}, {"A/foo", kAFoo}}) {
+    add("write " + path + ": append", [=](Trial& t) { t.write(path, size, 5'000); });
+    add("write " + path + ": inside of a block", [=](Trial& t) { t.write(path, 50, 100); });
+    add("write " + path + ": over a whole block", [=](Trial& t) { t.write(path, 4096, 4096); });
+    add("write " + path + ": over blocks, not aligned", [=](Trial& t) { t.write(path, 1'000, 6'000); });
+    add("write " + path + ": over the end", [=](Trial& t) { t.write(path, size - 2'000, 8'000); });
+    add("write " + path + ": beyond the end", [=](Trial& t) { t.write(path, 100'000, 3'000); });
+    for (const std::uint64_t to : {0u, 4096u, 5000u, 20000u}) add(fmt::format("truncate {} to {}", path, to), [=](Trial& t) { t.truncate(path, to); });
+    const std::array<std::pair<const char*, int>, 5> modes{{{"", 0},
+                                                           {" KEEP_SIZE", FALLOC_FL_KEEP_SIZE},
+                                                           {" PUNCH_HOLE", FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE},
+                                                           {" ZERO_RANGE", FALLOC_FL_ZERO_RANGE},
+                                                           {" ZERO_RANGE KEEP_SIZE", FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE}}};
+    for (const auto& [name, mode] : modes) add("fallocate " + path + name, [=, mode = mode](Trial& t) { t.fallocate(path, mode, 3'000, 20'000); });
+    add("setxattr " + path + ": small", [=](Trial& t) { t.setxattr(path, "user.a", 30); });
+    add("setxattr " + path + ": large", [=](Trial& t) { t.setxattr(path, "user.b", 20'000); });
+    add("setxattr " + path + ": small for large", [=](Trial& t) { t.setxattr(path, "user.large", 10); });
+    add("removexattr " + path + ": small", [=](Trial& t) { t.removexattr(path, "user.small"); });
+    add("removexattr " + path + ": large", [=](Trial& t) { t.removexattr(path, "user.large"); });
+    add("chmod " + path, [=](Trial& t) { t.chmod(path, 0600); });
+    add("unlink " + path, [=](Trial& t) { t.unlink(path); });
+    add("unlink " + path + ", open", [=](Trial& t) {
+      t.hold(path);
+      t.unlink(path);
+    });
+    for (const std::string to : {"bar", "A/bar", "B/bar"}) {
+      add("link " + path + " " + to, [=](Trial& t) { t.link(path, to); });
+      rename(path, to, 0);
+    }
+    rename(path, "B/bar", RENAME_NOREPLACE);
+    rename(path, "B/bar", RENAME_WHITEOUT);
+    rename(path, "A/C/x", 0);
+    rename(path, "B", RENAME_EXCHANGE);
+  }
+  add("chmod A", [](Trial& t) { t.chmod("A", 0700); });
+  add("setxattr A", [](Trial& t) { t.setxattr("A", "user.a", 30); });
+  add("unlink A/C/x", [](Trial& t) { t.unlink("A/C/x"); });
+  add("rmdir B", [](Trial& t) { t.rmdir("B"); });
+  add("rmdir B, open", [](Trial& t) {
+    t.hold("B");
+    t.rmdir("B");
+  });
+  rename("foo", "A/foo", 0);
+  rename("A/foo", "foo", 0);
+  rename("foo", "A/foo", RENAME_EXCHANGE);
+  rename("A/C", "B/C", 0);
+  rename("A/C", "B", 0);
+  rename("A/C", "C", 0);
+  rename("A", "E", 0);
+  rename("A", "B", 0);
+  rename("A", "B/A", 0);
+  rename("B", "A/D", 0);
+  rename("A", "B", RENAME_EXCHANGE);
+  rename("A/C", "B", RENAME_EXCHANGE);
+  rename("A", "foo", RENAME_EXCHANGE);
+  rename("A", "E", RENAME_WHITEOUT);
+  return all;
+}
+
+}  // namespace
+
+const Start& empty_start() {
+  static const Start start = make_empty();
+  return start;
+}
+
+const Start& start_in_tables() {
+  static const Start start = [] {
+    Trial trial(empty_start());
+    populate(trial);
+    trial.flush();
+    return trial.close();
+  }();
+  return start;
+}
+
+const Start& start_in_log() {
+  static const Start start = [] {
+    Trial trial(empty_start());
+    populate(trial);
+    return trial.cut();
+  }();
+  return start;
+}
+
+const Start& start_before_switch() {
+  static const Start start = [] {
+    // Each change of names is a record, right after the one before; what goes elsewhere has switched.
+    const auto fill = [](SparseDevice& device, std::size_t records) -> std::size_t {
+      const auto volume = Volume::open(device);
+      if (!volume) std::abort();
+      device.record();
+      for (std::size_t i = 0; i < records; ++i) {
+        const auto filler = (*volume)->create("filler", FileKind::small);
+        if (!filler || !(*volume)->commit()) std::abort();
+        const std::vector<TraceEvent> trace = device.trace();
+        if (i > 0 && trace[trace.size() - 2].at != trace[trace.size() - 4].at + kDeviceBlock) return i;
+      }
+      return records;
+    };
+    SparseDevice first(start_in_log().image);
+    const std::size_t switches_at = fill(first, 1 << 20);
+    SparseDevice second(start_in_log().image);
+    fill(second, switches_at - 3);
+    return Start{second.image(), start_in_log().model.copy()};
+  }();
+  return start;
+}
+
+const std::vector<Operation>& operations() {
+  static const std::vector<Operation> all = make_operations();
+  return all;
+}
+
+}  // namespace lsmfs::test

@@ -1,0 +1,30 @@
+// The operations whose crashes are tried, and the tree on which they begin. What is enumerated follows ACE of
+// "Finding Crash-Consistency Bugs with Bounded Black-Box Crash Testing" (OSDI'18): a few files and directories, each
+// operation in each of its kinds; plus what keys by path make special: directories that are not empty renamed,
+// exchanged, replaced; links across directories.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "crash/trial.h"
+
+namespace lsmfs::test {
+
+struct Operation {
+  std::string text;
+  std::function<void(Trial&)> run;
+};
+
+// A volume with an empty tree.
+const Start& empty_start();
+// On it: foo, A/foo, A/C/x with data, B empty, and attributes; all of it in tables, or none but in the log.
+const Start& start_in_tables();
+const Start& start_in_log();
+// The latter, with a metadata log that is nearly full: two or three more records, and it goes on in its other area.
+const Start& start_before_switch();
+
+const std::vector<Operation>& operations();
+
+}  // namespace lsmfs::test
