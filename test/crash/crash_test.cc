@@ -71,13 +71,13 @@ TEST(Crash, OfEachOperationLeavesTheTreeBeforeOrAfterIt) {
     for (const Background background : {Background::nothing, Background::flushes, Background::compactions}) {
       for (std::size_t i = 0; i < operations().size(); ++i) {
         // Beside a flush or a compaction there are ten times as many states, which are those of the store.
-        if (!everything() && background != Background::nothing && i % 8 != 0) continue;
+        if (!everything() && background != Background::nothing && i % 16 != 0) continue;
         const Operation& operation = operations()[i];
         Trial trial(*start);
         operation.run(trial);
         intrude(trial, background);
         trial.sync();
-        const Findings findings = trial.judge({.cut_recovery = everything() ? 1u : 25u});
+        const Findings findings = trial.judge({.cut_recovery = everything() ? 1u : 100u});
         count.add(findings);
         EXPECT_EQ(findings.problem, "") << operation.text << (start == &start_in_log() ? ", all in the log" : ", all in tables") << ", background "
                                         << static_cast<int>(background);

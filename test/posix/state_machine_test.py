@@ -13,7 +13,8 @@ Not compared, since the difference is documented (docs/limits.md) or cannot be a
   leads to everything that is not zeros is checked on each side by itself.
 - Access times by reading: the kernel answers reads from its caches without asking the daemon, so that only the first
   is noticed. Both sides are mounted with noatime; access times that are set are compared.
-- The order of listings, and offsets in directories but as places to return to.
+- The order of listings, and offsets in directories but as places to return to, as long as the directory has not been
+  removed: ext4 has forgotten then that its places are hashes, and says EINVAL.
 - The time of change when an extended attribute is set to the value that it has, of more than 256 bytes or on a file with
   more than 1000 of them: both file systems leave it alone for those that they keep with the inode, which differ.
 - chown(-1, -1) of a file with set-user-id or set-group-id bits by somebody who does not own it, or that also has a
@@ -833,7 +834,8 @@ class Machine(RuleBasedStateMachine):
     @with_walks
     @rule(walk=WALKS, share=st.sampled_from([0, 128, 200, 255]))
     def walk_back(self, walk, share):
-        self.both(ROOT, "walk_back", walk, share)
+        if os.fstat(self.sides[1].walks[walk].fd).st_nlink > 0:
+            self.both(ROOT, "walk_back", walk, share)
 
     @with_walks
     @rule(walk=WALKS, room=ROOMS)
