@@ -55,8 +55,8 @@ class VolumeDirectory final : public rocksdb::FSDirectory {
 
 class VolumeFileSystem final : public rocksdb::FileSystem {
  public:
-  VolumeFileSystem(Volume& volume, FailStop& fail_stop, ByteCount flush_size)
-      : volume_(volume), fail_stop_(fail_stop), flush_size_(flush_size) {}
+  VolumeFileSystem(Volume& volume, FailStop& fail_stop, GiveWay& give_way, ByteCount flush_size)
+      : volume_(volume), fail_stop_(fail_stop), give_way_(give_way), flush_size_(flush_size) {}
 
   const char* Name() const override { return "lsmfs-volume"; }
 
@@ -78,7 +78,7 @@ class VolumeFileSystem final : public rocksdb::FileSystem {
                                std::unique_ptr<rocksdb::FSRandomAccessFile>* result, IODebugContext*) override {
     std::unique_ptr<FileReader> reader;
     if (IOStatus s = open_reader(path, reader); !s.ok()) return s;
-    *result = make_random_access_file(std::move(reader), fail_stop_);
+    *result = make_random_access_file(std::move(reader), fail_stop_, give_way_);
     return IOStatus::OK();
   }
 
@@ -253,11 +253,12 @@ class VolumeFileSystem final : public rocksdb::FileSystem {
     options.is_wal = name.ends_with(".log");
     options.is_table = file_kind(name) == FileKind::table;
     options.flush_size = flush_size_;
-    return make_writable_file(std::move(writer), volume_, fail_stop_, options);
+    return make_writable_file(std::move(writer), volume_, fail_stop_, give_way_, options);
   }
 
   Volume& volume_;
   FailStop& fail_stop_;
+  GiveWay& give_way_;
   const ByteCount flush_size_;
 };
 
@@ -269,8 +270,8 @@ FileKind file_kind(std::string_view name) {
   return FileKind::small;
 }
 
-std::shared_ptr<rocksdb::FileSystem> make_file_system(Volume& volume, FailStop& fail_stop, ByteCount flush_size) {
-  return std::make_shared<VolumeFileSystem>(volume, fail_stop, flush_size);
+std::shared_ptr<rocksdb::FileSystem> make_file_system(Volume& volume, FailStop& fail_stop, GiveWay& give_way, ByteCount flush_size) {
+  return std::make_shared<VolumeFileSystem>(volume, fail_stop, give_way, flush_size);
 }
 
 }  // namespace lsmfs::kv

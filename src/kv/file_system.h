@@ -25,6 +25,7 @@
 #include <string>
 
 #include "kv/fail_stop.h"
+#include "kv/give_way.h"
 #include "lsmfs/volume.h"
 
 namespace lsmfs::kv {
@@ -34,8 +35,8 @@ inline constexpr const char* kDirectory = "/lsmfs";
 // What a file is for, by its name.
 FileKind file_kind(std::string_view name);
 
-// `volume` and `fail_stop` must outlive it and every file it gave. `flush_size`: how large the
+// `volume`, `fail_stop` and `give_way` must outlive it and every file it gave. `flush_size`: how large the
 // table of one flushed memtable gets at most; RocksDB announces the size of all other tables.
-std::shared_ptr<rocksdb::FileSystem> make_file_system(Volume& volume, FailStop& fail_stop, ByteCount flush_size);
+std::shared_ptr<rocksdb::FileSystem> make_file_system(Volume& volume, FailStop& fail_stop, GiveWay& give_way, ByteCount flush_size);
 
 }  // namespace lsmfs::kv

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -28,9 +29,9 @@ constexpr auto kSpaceWait = std::chrono::seconds(20);
 
 class WritableFile final : public rocksdb::FSWritableFile {
  public:
-  WritableFile(std::unique_ptr<FileWriter> writer, Volume& volume, FailStop& fail_stop,
+  WritableFile(std::unique_ptr<FileWriter> writer, Volume& volume, FailStop& fail_stop, GiveWay& give_way,
                const WritableFileOptions& options)
-      : writer_(std::move(writer)), volume_(volume), fail_stop_(fail_stop), options_(options) {}
+      : writer_(std::move(writer)), volume_(volume), fail_stop_(fail_stop), give_way_(give_way), options_(options) {}
 
   ~WritableFile() override = default;
 
@@ -87,6 +88,8 @@ class WritableFile final : public rocksdb::FSWritableFile {
   }
 
   Result<void> append(Bytes data) {
+    std::optional<GiveWay::Request> request;
+    if (GiveWay::compacting()) request.emplace(give_way_);
     if (!std::exchange(started_, true)) LSMFS_TRY(reserve());
     Result<void> done = writer_->append(data);
     if (done || done.error().code != ENOSPC || !options_.is_table) return done;
@@ -114,6 +117,7 @@ class WritableFile final : public rocksdb::FSWritableFile {
   const std::unique_ptr<FileWriter> writer_;
   Volume& volume_;
   FailStop& fail_stop_;
+  GiveWay& give_way_;
   const WritableFileOptions options_;
   ByteCount announced_{0};
   bool started_ = false;
@@ -167,13 +171,14 @@ class SequentialFile final : public rocksdb::FSSequentialFile {
 
 class RandomAccessFile final : public rocksdb::FSRandomAccessFile {
  public:
-  RandomAccessFile(std::unique_ptr<FileReader> reader, FailStop& fail_stop)
-      : reader_(std::move(reader)), fail_stop_(fail_stop) {}
+  RandomAccessFile(std::unique_ptr<FileReader> reader, FailStop& fail_stop, GiveWay& give_way)
+      : reader_(std::move(reader)), fail_stop_(fail_stop), give_way_(give_way) {}
 
   IOStatus Read(std::uint64_t offset, std::size_t n, const IOOptions&, Slice* result, char* scratch,
                 IODebugContext*) const override {
     *result = Slice(scratch, 0);
     if (MemoryOnly::refuse()) return IOStatus::Aborted("not in memory");
+    const GiveWay::Request request(give_way_);
     const auto got =
         read_or_stop(*reader_, fail_stop_, ByteOffset{offset}, {reinterpret_cast<std::byte*>(scratch), n});
     if (!got) return to_io_status(got.error());
@@ -189,13 +194,15 @@ class RandomAccessFile final : public rocksdb::FSRandomAccessFile {
  private:
   const std::unique_ptr<FileReader> reader_;
   FailStop& fail_stop_;
+  GiveWay& give_way_;
 };
 
 }  // namespace
 
 std::unique_ptr<rocksdb::FSWritableFile> make_writable_file(std::unique_ptr<FileWriter> writer, Volume& volume,
-                                                            FailStop& fail_stop, const WritableFileOptions& options) {
-  return std::make_unique<WritableFile>(std::move(writer), volume, fail_stop, options);
+                                                            FailStop& fail_stop, GiveWay& give_way,
+                                                            const WritableFileOptions& options) {
+  return std::make_unique<WritableFile>(std::move(writer), volume, fail_stop, give_way, options);
 }
 
 std::unique_ptr<rocksdb::FSSequentialFile> make_sequential_file(std::unique_ptr<FileReader> reader,
@@ -204,8 +211,8 @@ std::unique_ptr<rocksdb::FSSequentialFile> make_sequential_file(std::unique_ptr<
 }
 
 std::unique_ptr<rocksdb::FSRandomAccessFile> make_random_access_file(std::unique_ptr<FileReader> reader,
-                                                                     FailStop& fail_stop) {
-  return std::make_unique<RandomAccessFile>(std::move(reader), fail_stop);
+                                                                     FailStop& fail_stop, GiveWay& give_way) {
+  return std::make_unique<RandomAccessFile>(std::move(reader), fail_stop, give_way);
 }
 
 }  // namespace lsmfs::kv

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "kv/fail_stop.h"
+#include "kv/give_way.h"
 #include "lsmfs/volume.h"
 
 namespace lsmfs::kv {
@@ -21,10 +22,11 @@ struct WritableFileOptions {
 };
 
 std::unique_ptr<rocksdb::FSWritableFile> make_writable_file(std::unique_ptr<FileWriter> writer, Volume& volume,
-                                                            FailStop& fail_stop, const WritableFileOptions& options);
+                                                            FailStop& fail_stop, GiveWay& give_way,
+                                                            const WritableFileOptions& options);
 std::unique_ptr<rocksdb::FSSequentialFile> make_sequential_file(std::unique_ptr<FileReader> reader,
                                                                 FailStop& fail_stop);
 std::unique_ptr<rocksdb::FSRandomAccessFile> make_random_access_file(std::unique_ptr<FileReader> reader,
-                                                                     FailStop& fail_stop);
+                                                                     FailStop& fail_stop, GiveWay& give_way);
 
 }  // namespace lsmfs::kv

@@ -71,6 +71,7 @@ void SpaceGauge::measure(bool exact) {
   if (usage.fixed_free.v < usage.fixed_total.v / 2 && log_has_grown()) want_flush_();
   room_.store(std::min(minus(sizing_.total, sizing_.reserve + tables_bytes_.load() + unflushed),
                        minus(usage.table_free.v, unflushed)));
+  give_way_.hurry(level0_tables_.load() >= kLevel0Wait / 2 || room_.load() < sizing_.total / 16 || must_wait());
   measured_ns_.store(now_ns(), std::memory_order_release);
 }
 

@@ -22,6 +22,7 @@
 #include <utility>
 
 #include "kv/fail_stop.h"
+#include "kv/give_way.h"
 #include "kv/sizing.h"
 #include "lsmfs/kv.h"
 
@@ -31,8 +32,9 @@ class SpaceGauge {
  public:
   // `want_flush` is called, perhaps often and with locks held, while the log takes over half of the
   // fixed region. (RocksDB counts the bytes of its records, not the blocks that each sync begins.)
-  SpaceGauge(Volume& volume, const Sizing& sizing, const FailStop& fail_stop, std::function<void()> want_flush)
-      : volume_(volume), sizing_(sizing), fail_stop_(fail_stop), want_flush_(std::move(want_flush)) {}
+  // `give_way` is told when compactions are wanted.
+  SpaceGauge(Volume& volume, const Sizing& sizing, const FailStop& fail_stop, GiveWay& give_way, std::function<void()> want_flush)
+      : volume_(volume), sizing_(sizing), fail_stop_(fail_stop), give_way_(give_way), want_flush_(std::move(want_flush)) {}
 
   // Before anything else, once the database is open. handles: names, blocks.
   void start(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* const (&handles)[2]);
@@ -61,6 +63,7 @@ class SpaceGauge {
   Volume& volume_;
   const Sizing sizing_;
   const FailStop& fail_stop_;
+  GiveWay& give_way_;
   const std::function<void()> want_flush_;
   rocksdb::DB* db_ = nullptr;
   rocksdb::ColumnFamilyHandle* handles_[2] = {};

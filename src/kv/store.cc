@@ -31,6 +31,9 @@ class RocksStore::Listener final : public rocksdb::EventListener {
  public:
   Listener(kv::FailStop& fail_stop, kv::SpaceGauge& space) : fail_stop_(fail_stop), space_(space) {}
 
+  // Both in the thread that does it.
+  void OnCompactionBegin(rocksdb::DB*, const rocksdb::CompactionJobInfo&) override { kv::GiveWay::set_compacting(true); }
+
   void OnBackgroundError(rocksdb::BackgroundErrorReason, Status* error) override {
     fail_stop_.set(to_error(*error, "background work"));
   }
@@ -38,7 +41,10 @@ class RocksStore::Listener final : public rocksdb::EventListener {
     *auto_recovery = false;
   }
   void OnFlushCompleted(rocksdb::DB*, const rocksdb::FlushJobInfo&) override { space_.tables_changed(); }
-  void OnCompactionCompleted(rocksdb::DB*, const rocksdb::CompactionJobInfo&) override { space_.tables_changed(); }
+  void OnCompactionCompleted(rocksdb::DB*, const rocksdb::CompactionJobInfo&) override {
+    kv::GiveWay::set_compacting(false);
+    space_.tables_changed();
+  }
 
  private:
   kv::FailStop& fail_stop_;
@@ -92,7 +98,7 @@ RocksStore::RocksStore(Volume& volume, const StoreOptions& options)
       fail_stop_(options.notice),
       // What a user deletes should come back before it is a few per cent of the volume.
       keeper_(fail_stop_, std::clamp(sizing_.total / 64, 2 * MiB, GiB), [this] { reclaimed(); }),
-      space_(volume, sizing_, fail_stop_, [this] { keeper_.want_flush(); }) {}
+      space_(volume, sizing_, fail_stop_, give_way_, [this] { keeper_.want_flush(); }) {}
 
 Result<void> RocksStore::open() {
   if (!options_.read_only && !volume_.writable()) return make_error(EROFS, "store: the volume is read-only");
@@ -101,7 +107,7 @@ Result<void> RocksStore::open() {
 
   cache_ = kv::make_cache(sizing_);
   env_ = rocksdb::NewCompositeEnv(
-      kv::make_file_system(volume_, fail_stop_, ByteCount{sizing_.blocks_memtable + sizing_.blocks_memtable / 16}));
+      kv::make_file_system(volume_, fail_stop_, give_way_, ByteCount{sizing_.blocks_memtable + sizing_.blocks_memtable / 16}));
   const kv::OptionParts parts{env_.get(), kv::make_notice_logger(options_.notice),
                               std::make_shared<Listener>(fail_stop_, space_), cache_};
   const rocksdb::DBOptions db_options = kv::db_options(sizing_, parts, !exists);
@@ -136,6 +142,7 @@ Result<void> RocksStore::open() {
 }
 
 RocksStore::~RocksStore() {
+  give_way_.hurry_for_good();
   keeper_.stop();
   if (!db_) return;
   for (auto* handle : handles_) {
@@ -293,6 +300,7 @@ Result<void> RocksStore::set_read_only(bool read_only) {
 }
 
 Result<void> RocksStore::close() {
+  give_way_.hurry_for_good();
   Result<void> result;
   if (!read_only_) result = settle();
   keeper_.stop();

@@ -13,6 +13,7 @@
 #include <mutex>
 
 #include "kv/fail_stop.h"
+#include "kv/give_way.h"
 #include "kv/keeper.h"
 #include "kv/overlay.h"
 #include "kv/sizing.h"
@@ -59,6 +60,7 @@ class RocksStore final : public Store {
   std::atomic<bool> read_only_;
   const kv::Sizing sizing_;
   kv::FailStop fail_stop_;
+  kv::GiveWay give_way_;
   kv::Keeper keeper_;
   kv::SpaceGauge space_;
   kv::Overlay overlay_;

@@ -62,7 +62,7 @@ class FileSystemContract : public testing::Test {
     auto volume = Volume::open(disk_.device());
     ASSERT_TRUE(volume.has_value());
     volume_ = std::move(*volume);
-    fs_ = kv::make_file_system(*volume_, fail_stop_, ByteCount{2 * MiB});
+    fs_ = kv::make_file_system(*volume_, fail_stop_, give_way_, ByteCount{2 * MiB});
   }
 
   std::unique_ptr<rocksdb::FSWritableFile> create(const std::string& name) {
@@ -92,6 +92,7 @@ class FileSystemContract : public testing::Test {
 
   Disk disk_;
   kv::FailStop fail_stop_{[](std::string_view) {}};
+  kv::GiveWay give_way_;
   std::unique_ptr<Volume> volume_;
   std::shared_ptr<rocksdb::FileSystem> fs_;
 };

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <random>
@@ -77,11 +78,14 @@ class Disk {
   std::atomic<std::uint64_t> fail_reads_from = 0;
   std::atomic<std::uint64_t> fail_reads_to = ~std::uint64_t{0};  // and not from this one on
   std::atomic<int> fail_code = EIO;
+  // Called at each read, in its thread. To be set while nobody reads.
+  std::function<void()> on_read = [] {};
 
  private:
   Result<void> observe(const DeviceEvent& e, Bytes data) {
     switch (e.kind) {
       case DeviceEvent::Kind::read: {
+        on_read();
         const std::uint64_t n = ++reads;
         if (fail_reads_from != 0 && n >= fail_reads_from && n < fail_reads_to) return make_error(fail_code, "injected read error");
         break;

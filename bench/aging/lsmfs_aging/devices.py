@@ -13,7 +13,7 @@ import stat
 import loop
 import simdisk
 
-from shared.commands import Problem, call, one_line, read
+from shared.commands import Problem, call, one_line, read, run
 
 from . import traces
 
@@ -51,6 +51,16 @@ class BlockDevice:
     def close(self):
         pass
 
+    # A scan can change what it reads, as when a file system tidies up meanwhile. Both while nothing of it is mounted.
+    def keep(self):
+        """Remembers what is on it, where that can be done: not on a real device."""
+
+    def restore(self):
+        """Makes it what it was at the last keep()."""
+
+    def forget(self):
+        """Nothing will be restored any more."""
+
     @contextlib.contextmanager
     def measured(self):
         """While it is entered, the device takes the time that it stands for."""
@@ -81,29 +91,65 @@ class BlockDevice:
         return found["exit_status"], err, found["seconds"], trace
 
 
-class Loop(BlockDevice):
+class FileDevice(BlockDevice):
+    """A block device over a file."""
+
+    def __init__(self, tools, image):
+        self._image, self._kept = image, image + ".kept"
+        super().__init__(tools, self.open())
+
+    def open(self):
+        """Returns its path."""
+        raise NotImplementedError
+
+    def keep(self):
+        self._copy(self._image, self._kept)
+
+    def restore(self):
+        self.close()
+        self._copy(self._kept, self._image)
+        self.path = self.open()
+
+    def forget(self):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._kept)
+
+    @staticmethod
+    def _copy(source, target):
+        os.sync()
+        run("cp", "--reflink=auto", "--sparse=always", source, target)
+
+
+class Loop(FileDevice):
     """Over a sparse file of its own, with direct I/O."""
 
     def __init__(self, tools, image, size):
-        if not os.path.exists(image):
-            loop.make_sparse(image, size)
-        super().__init__(tools, loop.attach(image))
+        self._size = size
+        super().__init__(tools, image)
+
+    def open(self):
+        if not os.path.exists(self._image):
+            loop.make_sparse(self._image, self._size)
+        return loop.attach(self._image)
 
     def close(self):
         loop.detach(self.path)
 
 
-class Simdisk(BlockDevice):
+class Simdisk(FileDevice):
     """A loop device over the one file that lsmfs-simdisk shows."""
 
     def __init__(self, tools, folder, size, profile):
+        self._folder, self._size, self._profile, self._program = folder, size, profile, tools.simdisk
+        super().__init__(tools, os.path.join(folder, "disk.img"))
+
+    def open(self):
         try:
-            self._disk = simdisk.Simdisk(tools.simdisk, folder, size, profile)
+            self._disk = simdisk.Simdisk(self._program, self._folder, self._size, self._profile)
         except simdisk.SimdiskError as error:
             raise Problem(f"lsmfs-simdisk: {one_line(str(error))}") from None
-        self._profile = profile
         self._disk.set_profile("none")
-        super().__init__(tools, self._disk.device)
+        return self._disk.device
 
     def close(self):
         try:

@@ -189,7 +189,8 @@ queue that it sorts. Its hard disk and SSD reproduce the bandwidth of random rea
 <li>A loop device over a file on a fast disk shows what is left when jumps cost next to nothing: processors, and the number of requests.</li>
 <li>The published curves are of another machine, other disks, kernels of 2016 and the history of Linux: they stand behind ours for their shape.</li>
 <li>Aging runs without pauses and with the whole device free: file systems that tidy up in idle time get none, and none has to fight for space.</li>
-<li>The spread is that of repeated scans of the last point, greatest minus least by the median, not that of repeated agings.</li></ul>"""
+<li>The spread is that of repeated scans of the last point, greatest minus least by the median, not that of repeated agings. On loop devices and simulated disks each of them begins with
+the same bytes on the device; on a real device with what the scan before has left.</li></ul>"""
 
 
 def page(title, parts):

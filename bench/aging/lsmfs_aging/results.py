@@ -172,7 +172,7 @@ class Cell:
             path = os.path.join(self.folder, name)
             if name == role:
                 shutil.rmtree(path)
-            elif name == role + ".img":
+            elif name.startswith(role + ".img"):  # with what was kept of it
                 os.unlink(path)
 
     def end(self):

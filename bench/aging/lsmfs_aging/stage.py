@@ -69,8 +69,7 @@ class Stage:
 
     def close(self, done):
         """Unmounts, so that a later run can go on after `done`; None: the cell is over."""
-        if os.path.ismount(self.point):
-            self.fs.unmount(self.point)
+        self._unmount(self.point)
         self._aged.close()
         if done is None:
             self.cell.end()
@@ -126,15 +125,27 @@ class Stage:
         self._worked = 0.0
 
     def _grep(self, scanned, device, point, tree, x, size, last, facts, more=None):
-        """`scanned`: _cold or _warm. `facts` are known once for all repetitions, `more` is of each."""
-        for repeat in range(self.context.repeat if last else 1):
+        """`scanned`: _cold or _warm. `facts` are known once for all repetitions, `more` is of each. Cold ones begin with equal
+        devices."""
+        repeats = self.context.repeat if last else 1
+        for repeat in range(repeats):
             self.context.tell(f"scanning the {tree} tree at {x:g}")
+            if scanned == self._cold and repeats > 1:
+                self._unmount(point)
+                if repeat == 0:
+                    device.keep()
+                else:
+                    device.restore()
             words = grep_command(point, seeded(self.context.seed, self.workload, x, repeat))
             self._add(scanned(device, point, words), tree, repeat, more, x=x, tree_bytes=size, **(facts if repeat == 0 else {}))
+        device.forget()
 
-    def _cold(self, device, point, words, **more):
+    def _unmount(self, point):
         if os.path.ismount(point):
             self.fs.unmount(point)
+
+    def _cold(self, device, point, words, **more):
+        self._unmount(point)
         return scan.cold(self.context.tools, device, self.fs, point, self.context.work.path, words, **more)
 
     def _warm(self, device, point, words):

@@ -1,0 +1,67 @@
+// kv/give_way: compactions give way to those who wait for a read of the device.
+//
+// A mount after much writing finds tables to merge and begins with it at once, and a walk that follows would share the device
+// with it: on a hard disk both then pay for the seeks between them. So a compaction waits before each of its large requests
+// while others read, though never for long, and not at all when it is wanted (see hurry).
+// What it is not: RocksDB's rate limiter, which is not safe in this version and knows no readers.
+//
+// Threads: all functions, from any thread. A compaction runs in one thread from its beginning to its end.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+
+namespace lsmfs::kv {
+
+class GiveWay {
+ public:
+  // A request to the device. That of a compaction waits here.
+  class Request {
+   public:
+    explicit Request(GiveWay& way) : way_(way) {
+      if (compacting_) {
+        way_.wait();
+      } else {
+        ++way_.reading_;
+      }
+    }
+    ~Request() {
+      if (compacting_) return;
+      way_.last_ns_.store(now_ns(), std::memory_order_relaxed);
+      --way_.reading_;
+    }
+    Request(const Request&) = delete;
+    Request& operator=(const Request&) = delete;
+
+   private:
+    GiveWay& way_;
+  };
+
+  // This thread compacts from now on, or no more.
+  static void set_compacting(bool on) { compacting_ = on; }
+  static bool compacting() { return compacting_; }
+
+  // Somebody waits for what compactions give: space, or fewer tables; or for their end.
+  void hurry(bool on) { hurry_.store(on, std::memory_order_relaxed); }
+  void hurry_for_good() { ending_.store(true, std::memory_order_relaxed); }
+
+ private:
+  // After this long without a read nobody is reading: a reader works on what it got in between.
+  static constexpr auto kQuiet = std::chrono::milliseconds(20);
+  // Then a request of a compaction goes its way all the same.
+  static constexpr auto kPatience = std::chrono::seconds(1);
+
+  static std::int64_t now_ns() { return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1); }
+  bool quiet() const {
+    return reading_ == 0 && now_ns() - last_ns_.load(std::memory_order_relaxed) >= std::chrono::nanoseconds(kQuiet).count();
+  }
+  bool hurried() const { return hurry_.load(std::memory_order_relaxed) || ending_.load(std::memory_order_relaxed); }
+  void wait() const;
+
+  static inline thread_local bool compacting_ = false;
+  std::atomic<int> reading_ = 0;
+  std::atomic<std::int64_t> last_ns_ = 0;  // when the last read ended
+  std::atomic<bool> hurry_ = false, ending_ = false;
+};
+
+}  // namespace lsmfs::kv
