@@ -19,12 +19,18 @@ function(lsmfs_layer name)
   lsmfs_own_target(lsmfs_${name})
 endfunction()
 
-# lsmfs_test(name SOURCES a_test.cc USES layers): one googletest program, each case a ctest of its own.
+# lsmfs_test(name SOURCES a_test.cc USES layers WITHOUT_THREADS Suite.* Suite.Case): one googletest program, each case a
+# ctest of its own. WITHOUT_THREADS: long ones in which nothing runs at the same time, left out with the thread sanitizer.
 function(lsmfs_test name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;USES" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;USES;WITHOUT_THREADS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/test)
   target_link_libraries(${name} PRIVATE ${ARG_USES} GTest::gtest_main)
   lsmfs_own_target(${name})
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 600)
+  set(filter)
+  if(ARG_WITHOUT_THREADS AND LSMFS_SANITIZE STREQUAL thread)
+    list(JOIN ARG_WITHOUT_THREADS ":" left_out)
+    set(filter TEST_FILTER "-${left_out}")
+  endif()
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST ${filter} PROPERTIES TIMEOUT 600)
 endfunction()

@@ -71,7 +71,7 @@ TEST(Crash, OfEachOperationLeavesTheTreeBeforeOrAfterIt) {
     for (const Background background : {Background::nothing, Background::flushes, Background::compactions}) {
       for (std::size_t i = 0; i < operations().size(); ++i) {
         // Beside a flush or a compaction there are ten times as many states, which are those of the store.
-        if (!everything() && background != Background::nothing && i % 16 != 0) continue;
+        if (!everything() && background != Background::nothing && i % 24 != 0) continue;
         const Operation& operation = operations()[i];
         Trial trial(*start);
         operation.run(trial);
@@ -90,7 +90,7 @@ TEST(Crash, OfTwoOperationsLeavesTheTreeBetweenThem) {
   Count count;
   std::mt19937_64 random(everything() ? 1 : std::random_device{}());
   const std::size_t n = operations().size();
-  const std::size_t tried = everything() ? n * n : 60;
+  const std::size_t tried = everything() ? n * n : 40;
   for (std::size_t i = 0; i < tried; ++i) {
     const std::size_t pair = everything() ? i : random() % (n * n);
     const Operation &first = operations()[pair / n], &second = operations()[pair % n];
