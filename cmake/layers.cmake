@@ -27,6 +27,8 @@ function(lsmfs_test name)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/test)
   target_link_libraries(${name} PRIVATE ${ARG_USES} GTest::gtest_main)
   lsmfs_own_target(${name})
+  # They take most of the time of compiling a test: 7.1 s without, 2.0 s with.
+  target_precompile_headers(${name} PRIVATE <gtest/gtest.h> <functional> <map> <memory> <optional> <random> <string> <vector>)
   set(filter)
   if(ARG_WITHOUT_THREADS AND LSMFS_SANITIZE STREQUAL thread)
     list(JOIN ARG_WITHOUT_THREADS ":" left_out)
