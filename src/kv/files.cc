@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <optional>
 #include <thread>
 #include <utility>
 
@@ -88,8 +87,7 @@ class WritableFile final : public rocksdb::FSWritableFile {
   }
 
   Result<void> append(Bytes data) {
-    std::optional<GiveWay::Request> request;
-    if (GiveWay::compacting()) request.emplace(give_way_);
+    give_way_.let_readers_pass();
     if (!std::exchange(started_, true)) LSMFS_TRY(reserve());
     Result<void> done = writer_->append(data);
     if (done || done.error().code != ENOSPC || !options_.is_table) return done;
@@ -178,7 +176,7 @@ class RandomAccessFile final : public rocksdb::FSRandomAccessFile {
                 IODebugContext*) const override {
     *result = Slice(scratch, 0);
     if (MemoryOnly::refuse()) return IOStatus::Aborted("not in memory");
-    const GiveWay::Request request(give_way_);
+    const GiveWay::Read read(give_way_);
     const auto got =
         read_or_stop(*reader_, fail_stop_, ByteOffset{offset}, {reinterpret_cast<std::byte*>(scratch), n});
     if (!got) return to_io_status(got.error());

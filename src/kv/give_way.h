@@ -15,23 +15,20 @@ namespace lsmfs::kv {
 
 class GiveWay {
  public:
-  // A request to the device. That of a compaction waits here.
-  class Request {
+  // A read of the device. That of a compaction waits here.
+  class Read {
    public:
-    explicit Request(GiveWay& way) : way_(way) {
-      if (compacting_) {
-        way_.wait();
-      } else {
-        ++way_.reading_;
-      }
+    explicit Read(GiveWay& way) : way_(way) {
+      way_.let_readers_pass();
+      if (!compacting_) ++way_.reading_;
     }
-    ~Request() {
+    ~Read() {
       if (compacting_) return;
       way_.last_ns_.store(now_ns(), std::memory_order_relaxed);
       --way_.reading_;
     }
-    Request(const Request&) = delete;
-    Request& operator=(const Request&) = delete;
+    Read(const Read&) = delete;
+    Read& operator=(const Read&) = delete;
 
    private:
     GiveWay& way_;
@@ -41,9 +38,24 @@ class GiveWay {
   static void set_compacting(bool on) { compacting_ = on; }
   static bool compacting() { return compacting_; }
 
-  // Somebody waits for what compactions give: space, or fewer tables; or for their end.
+  // Before a compaction's requests of other kinds; nothing in other threads.
+  void let_readers_pass() const {
+    if (compacting_) wait();
+  }
+
+  // Commits wait for what compactions give, or will soon: space, or fewer tables.
   void hurry(bool on) { hurry_.store(on, std::memory_order_relaxed); }
-  void hurry_for_good() { ending_.store(true, std::memory_order_relaxed); }
+  // While it is there, somebody waits for the end of a compaction.
+  class Hurry {
+   public:
+    explicit Hurry(GiveWay& way) : way_(way) { ++way_.waiting_; }
+    ~Hurry() { --way_.waiting_; }
+    Hurry(const Hurry&) = delete;
+    Hurry& operator=(const Hurry&) = delete;
+
+   private:
+    GiveWay& way_;
+  };
 
  private:
   // After this long without a read nobody is reading: a reader works on what it got in between.
@@ -55,13 +67,13 @@ class GiveWay {
   bool quiet() const {
     return reading_ == 0 && now_ns() - last_ns_.load(std::memory_order_relaxed) >= std::chrono::nanoseconds(kQuiet).count();
   }
-  bool hurried() const { return hurry_.load(std::memory_order_relaxed) || ending_.load(std::memory_order_relaxed); }
+  bool hurried() const { return hurry_.load(std::memory_order_relaxed) || waiting_ > 0; }
   void wait() const;
 
   static inline thread_local bool compacting_ = false;
-  std::atomic<int> reading_ = 0;
+  std::atomic<int> reading_ = 0, waiting_ = 0;
   std::atomic<std::int64_t> last_ns_ = 0;  // when the last read ended
-  std::atomic<bool> hurry_ = false, ending_ = false;
+  std::atomic<bool> hurry_ = false;
 };
 
 }  // namespace lsmfs::kv

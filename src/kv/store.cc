@@ -142,7 +142,7 @@ Result<void> RocksStore::open() {
 }
 
 RocksStore::~RocksStore() {
-  give_way_.hurry_for_good();
+  const kv::GiveWay::Hurry hurry(give_way_);
   keeper_.stop();
   if (!db_) return;
   for (auto* handle : handles_) {
@@ -282,6 +282,7 @@ Result<void> RocksStore::settle() {
 }
 
 Result<void> RocksStore::set_read_only(bool read_only) {
+  const kv::GiveWay::Hurry hurry(give_way_);
   if (read_only == read_only_) return {};
   if (options_.read_only) return make_error(EROFS, "the store was opened for reading only");
   LSMFS_TRY(check());
@@ -300,7 +301,7 @@ Result<void> RocksStore::set_read_only(bool read_only) {
 }
 
 Result<void> RocksStore::close() {
-  give_way_.hurry_for_good();
+  const kv::GiveWay::Hurry hurry(give_way_);
   Result<void> result;
   if (!read_only_) result = settle();
   keeper_.stop();

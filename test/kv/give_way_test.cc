@@ -19,7 +19,7 @@ std::future<steady_clock::time_point> compaction_request(GiveWay& way) {
   return std::async(std::launch::async, [&way] {
     GiveWay::set_compacting(true);
     {
-      const GiveWay::Request request(way);
+      const GiveWay::Read request(way);
     }
     GiveWay::set_compacting(false);
     return steady_clock::now();
@@ -29,7 +29,7 @@ std::future<steady_clock::time_point> compaction_request(GiveWay& way) {
 TEST(GiveWay, ACompactionWaitsForReadersButNotForEver) {
   GiveWay way;
   const auto begin = steady_clock::now();
-  auto read = std::make_unique<GiveWay::Request>(way);
+  auto read = std::make_unique<GiveWay::Read>(way);
   auto request = compaction_request(way);
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   const auto end_of_read = steady_clock::now();
@@ -37,18 +37,18 @@ TEST(GiveWay, ACompactionWaitsForReadersButNotForEver) {
   const auto went = request.get();
   EXPECT_TRUE(went >= end_of_read || went - begin > std::chrono::milliseconds(900)) << "it did not wait";
 
-  read = std::make_unique<GiveWay::Request>(way);
+  read = std::make_unique<GiveWay::Read>(way);
   compaction_request(way).get();  // ends, although somebody reads all the time
 }
 
 TEST(GiveWay, NobodyIsWaitedForWithoutReadersOrInAHurry) {
   GiveWay way;
   compaction_request(way).get();
-  const GiveWay::Request one(way), another(way);  // readers do not wait for each other
+  const GiveWay::Read one(way), another(way);  // readers do not wait for each other
   way.hurry(true);
   compaction_request(way).get();
   way.hurry(false);
-  way.hurry_for_good();
+  const GiveWay::Hurry hurry(way);
   compaction_request(way).get();
 }
 
