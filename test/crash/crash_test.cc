@@ -5,16 +5,12 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cstdlib>
 #include <random>
 
 #include "crash/workloads.h"
 
 namespace lsmfs::test {
 namespace {
-
-// LSMFS_LONG=1: everything that the tests below only sample.
-bool everything() { return std::getenv("LSMFS_LONG") != nullptr; }
 
 class Count {
  public:

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <atomic>
-#include <cstdlib>
 
 #include "crash/workloads.h"
 
@@ -13,9 +12,6 @@ namespace lsmfs::test {
 namespace {
 
 using Kind = DeviceEvent::Kind;
-
-// LSMFS_LONG=1: every N.
-bool everything() { return std::getenv("LSMFS_LONG") != nullptr; }
 
 const char* name(Kind kind) { return kind == Kind::read ? "read" : kind == Kind::write ? "write" : kind == Kind::flush ? "flush" : "discard"; }
 

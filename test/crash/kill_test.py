@@ -21,6 +21,7 @@ SEED = int(os.environ.get("LSMFS_SEED", "0")) or random.SystemRandom().getrandbi
 DONE, SYNCED = b"d", b"s"
 RECORD = struct.Struct("<cI")
 SIZE_MAX = 300_000
+PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Story:
@@ -51,7 +52,7 @@ class Story:
         if dice < 0.84:
             return self._rename(path, os.path.join(rng.choice(folders), f"f{rng.randrange(40)}"))
         if dice < 0.88 and len(folders) > 1:
-            return self._rename_folder(rng.choice(folders[1:]), os.path.join("", f"d{rng.randrange(12)}"))
+            return self._rename_folder(rng.choice(folders[1:]), f"d{rng.randrange(12)}")
         del self.files[path]
         return ("unlink", path)
 
@@ -69,9 +70,22 @@ class Story:
 
     def _write(self, path, at, data):
         contents = self.files[path]
+        self._before = bytes(contents)
         contents.extend(bytes(max(0, at - len(contents))))
         contents[at:at + len(data)] = data
         return ("write", path, at, data)
+
+    def was_writing(self, found, path, at, data):
+        """Whether `found` is the tree after that call, which was the last, but with only the first pages of `data`."""
+        if path not in found or found[path] is None or found | {path: None} != self.files | {path: None}:
+            return False
+        for cut in range((at // PAGE + 1) * PAGE, at + len(data), PAGE):
+            contents = bytearray(self._before)
+            contents.extend(bytes(max(0, at - len(contents))))
+            contents[at:cut] = data[:cut - at]
+            if contents == found[path]:
+                return True
+        return False
 
     def _truncate(self, path, size):
         contents = self.files[path]
@@ -94,7 +108,8 @@ class Story:
 
 
 def perform(root, call, *arguments):
-    """Each is one system call that changes the tree, and one request to the daemon."""
+    """Each is one system call that changes the tree. All but a write are one request to the daemon: the kernel ends a request
+    in the middle of a write where a page ends that it has not cached whole (fuse_fill_write_pages in fs/fuse/file.c)."""
     if call == "nothing":
         return
     path = os.path.join(root, arguments[0])
@@ -160,7 +175,9 @@ class Kill(harness.MountCase):
             volume.mount("sync_interval=1")
             found = tree(volume.point)
             survived = self.moment(seed, files, found, synced, done + 1)
-            self.assertIsNotNone(survived, f"cycle {cycle}, seed {SEED}: the tree is as after none of the calls {synced} to {done + 1}")
+            if survived is None:
+                self.fail(f"cycle {cycle}, seed {SEED}: the tree is as after none of the calls {synced} to {done + 1}; "
+                          + self.nearest(seed, files, found, synced, done + 1))
             files, calls, syncs, lost = found, calls + done, syncs + (synced > 0), lost + max(0, done - survived)
             if cycle % 50 == 49:
                 volume.umount()
@@ -195,15 +212,39 @@ class Kill(harness.MountCase):
 
     @staticmethod
     def moment(seed, files, found, first, last):
-        """The last number of calls, of first to last, after which the tree was as it was found; None: there is none."""
+        """The last number of calls, of first to last, after which, or within the last of which, the tree was as it was found;
+        None: there is none."""
         story = Story(seed, files)
         same = None
         for number in range(last + 1):
-            if number > 0:
-                story.step()
-            if number >= first and story.files == found:
+            call = story.step() if number > 0 else ("nothing",)
+            if number >= first and (story.files == found or call[0] == "write" and story.was_writing(found, *call[1:])):
                 same = number
         return same
+
+    @staticmethod
+    def nearest(seed, files, found, first, last):
+        """The moment that the tree is most like, and what is different: what to look at first."""
+        story = Story(seed, files)
+        best = None
+        for number in range(last + 1):
+            call = story.step()[:3] if number > 0 else ()
+            other = sorted(path for path in story.files.keys() | found.keys()
+                           if path not in story.files or path not in found or story.files[path] != found[path])
+            if number >= first and (best is None or len(other) <= len(best[2])):
+                best = number, call, [(path, difference(story.files, found, path)) for path in other]
+        return f"the nearest is after call {best[0]} {best[1]}, but for {best[2]}"
+
+
+def difference(expected, found, path):
+    if path not in found:
+        return "missing"
+    if path not in expected:
+        return "too many"
+    if expected[path] is None or found[path] is None:
+        return "of another kind"
+    same = next((at for at, (a, b) in enumerate(zip(expected[path], found[path])) if a != b), "the shorter one's end")
+    return f"{len(found[path])} bytes for {len(expected[path])}, the same to {same}"
 
 
 if __name__ == "__main__":

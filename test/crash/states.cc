@@ -8,27 +8,6 @@
 namespace lsmfs::test {
 namespace {
 
-void apply(SparseImage& image, const TraceEvent& event) {
-  if (event.data) image.write(event.at, *event.data);
-  image.discard(event.at, event.discarded);
-}
-
-// Some of its sectors, or some of the blocks that it discards.
-void apply_torn(SparseImage& image, const TraceEvent& event, std::mt19937_64& random) {
-  for (std::uint64_t block = 0; block < event.discarded; block += kDeviceBlock) {
-    if (random() % 2) image.discard(event.at + block, kDeviceBlock);
-  }
-  if (!event.data) return;
-  const Bytes data = *event.data;
-  const std::uint64_t sectors = data.size() / kSector;
-  // Cut off somewhere, as a device does that writes in order, or a sector here and there.
-  const std::uint64_t cut = 1 + random() % std::max<std::uint64_t>(sectors - 1, 1);
-  const bool in_order = random() % 2;
-  for (std::uint64_t sector = 0; sector < sectors; ++sector) {
-    if (in_order ? sector < cut : random() % 2 == 0) image.write_sectors(event.at + sector * kSector, data.subspan(sector * kSector, kSector));
-  }
-}
-
 // The requests between two flushes.
 class Epoch {
  public:

@@ -6,15 +6,10 @@
 
 #include <functional>
 
+#include "volume/support.h"
+
 namespace lsmfs::test {
 namespace {
-
-std::string bytes(std::size_t size, std::uint64_t seed) {
-  std::string out(size, '\0');
-  std::mt19937_64 random(seed);
-  for (auto& byte : out) byte = static_cast<char>(random());
-  return out;
-}
 
 // Each directory takes a file, gives back what was written, and lets it go.
 Result<void> use_directories(Tree& tree, Ino dir) {
@@ -133,7 +128,7 @@ int Trial::make_unnamed_and_link(const std::string& path) {
   made->ino = attr->ino;
   made->mode = S_IFREG | 0600;
   made->linkable = true;
-  made->data = bytes(6000, ++seed_);
+  made->data = pattern(6000, ++seed_);
   (void)both_ways([&](Wait wait) { return tree().write(made->ino, ByteOffset{0}, as_bytes(made->data), wait); });
   return both("link of a new file to " + path, model_.link(made, at.dir, at.name),
               [&](Wait wait) { return tree().link(made->ino, at.dir->ino, at.name, wait); }, {made, at.dir});
@@ -162,7 +157,7 @@ int Trial::rename(const std::string& from, const std::string& to, unsigned flags
   const Place source = find(from), target = find(to);
   if (!source.dir || !target.dir) return ENOENT;
   const int expected = model_.rename(source.dir, source.name, target.dir, target.name, flags);
-  const int got = both(fmt::format("rename {} {} {}", from, to, flags), expected, [&](Wait wait) -> Result<void> {
+  return both(fmt::format("rename {} {} {}", from, to, flags), expected, [&](Wait wait) -> Result<void> {
     if (fault_ == Fault::renames_are_links_and_unlinks && !target.node && !source.node->is_directory()) {
       LSMFS_TRY(tree().link(source.node->ino, target.dir->ino, target.name, Wait::yes));
       LSMFS_TRY(tree().sync());
@@ -180,13 +175,12 @@ int Trial::rename(const std::string& from, const std::string& to, unsigned flags
     }
     return {};
   }, {source.node, target.node, source.dir, target.dir});
-  return got;
 }
 
 int Trial::write(const std::string& path, std::uint64_t offset, std::size_t size) {
   const Place at = find(path);
   if (!at.node) return ENOENT;
-  const std::string data = bytes(size, ++seed_);
+  const std::string data = pattern(size, ++seed_);
   return both(fmt::format("write {} at {}", path, offset), model_.write(at.node, offset, data),
               [&](Wait wait) { return tree().write(at.node->ino, ByteOffset{offset}, as_bytes(data), wait); }, {at.node});
 }
@@ -208,7 +202,7 @@ int Trial::fallocate(const std::string& path, int mode, std::uint64_t offset, st
 int Trial::setxattr(const std::string& path, const std::string& name, std::size_t size) {
   const Place at = find(path);
   if (!at.node) return ENOENT;
-  const std::string value = bytes(size, ++seed_);
+  const std::string value = pattern(size, ++seed_);
   at.node->xattrs[name] = value;
   return both("setxattr " + path, 0, [&](Wait wait) { return tree().setxattr(at.node->ino, name, value, 0, wait); }, {at.node});
 }

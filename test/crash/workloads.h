@@ -4,6 +4,7 @@
 // exchanged, replaced; links across directories.
 #pragma once
 
+#include <cstdlib>
 #include <functional>
 #include <string>
 #include <vector>
@@ -11,6 +12,9 @@
 #include "crash/trial.h"
 
 namespace lsmfs::test {
+
+// LSMFS_LONG=1: all that the tests otherwise sample.
+inline bool everything() { return std::getenv("LSMFS_LONG") != nullptr; }
 
 struct Operation {
   std::string text;

@@ -1,56 +1,19 @@
 // What programs do on a mount, through the kernel.
 
-#include <dirent.h>
-#include <fcntl.h>
 #include <linux/falloc.h>
 #include <linux/fs.h>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/xattr.h>
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
-#include <sys/wait.h>
 
 #include <set>
 
-#include "fuse/mounted.h"
+#include "fuse/operations.h"
 
 namespace lsmfs::test {
 namespace {
-
-class Operations : public MountTest {
- protected:
-  void SetUp() override {
-    MountTest::SetUp();
-    if (!IsSkipped()) mounted_ = std::make_unique<Mounted>(tree_);
-  }
-  std::string path(const std::string& name) const { return mounted_->path(name); }
-  struct stat facts(const std::string& name) const {
-    struct stat out {};
-    EXPECT_EQ(result_of(::lstat(path(name).c_str(), &out)), 0) << name;
-    return out;
-  }
-  std::vector<std::string> names(const std::string& name) const {
-    std::vector<std::string> out;
-    DIR* dir = ::opendir(path(name).c_str());
-    if (dir == nullptr) return out;
-    while (const dirent* entry = ::readdir(dir)) out.emplace_back(entry->d_name);
-    ::closedir(dir);
-    return out;
-  }
-  // Runs `work` as an ordinary user in a process of its own; gives what it returns (0 to 255).
-  int as_user(const std::function<int()>& work) {
-    const pid_t pid = ::fork();
-    if (pid == 0) ::_exit(setgid(65534) == 0 && setuid(65534) == 0 ? work() : 200);
-    int status = 0;
-    ::waitpid(pid, &status, 0);
-    return WEXITSTATUS(status);
-  }
-
-  MemoryTree tree_;
-  std::unique_ptr<Mounted> mounted_;
-};
 
 TEST_F(Operations, AFileGivesBackWhatWasWritten) {
   std::string data(3 * MiB + 123, 'x');
@@ -196,136 +159,6 @@ TEST_F(Operations, EveryKindOfFileCanBeMade) {
   EXPECT_EQ(::readlink(path("link").c_str(), target, sizeof target), 11);
   EXPECT_STREQ(target, "/some/where");
   EXPECT_EQ(write_file(path("null"), "to a device"), 0) << "device files work when root mounts";
-}
-
-TEST_F(Operations, TheUmaskAndTheCallerDecideTheModeAndTheOwner) {
-  ASSERT_EQ(::chmod(mounted_->root().c_str(), 0777), 0);
-  EXPECT_EQ(as_user([&] {
-    ::umask(027);
-    return ::open(path("f").c_str(), O_CREAT | O_WRONLY, 0666) >= 0 ? 0 : 1;
-  }), 0);
-  EXPECT_EQ(facts("f").st_mode, S_IFREG | 0640u);
-  EXPECT_EQ(facts("f").st_uid, 65534u);
-  EXPECT_EQ(facts("f").st_gid, 65534u);
-}
-
-// What a file's mode becomes must be what a native file system makes of it: the oracle is a directory outside.
-TEST_F(Operations, SetUserIdBitsGoWhenOwnersOrDataChangeAsTheyDoElsewhere) {
-  char place[] = "/tmp/lsmfs-native-XXXXXX";
-  ASSERT_NE(::mkdtemp(place), nullptr);
-  const std::string native = place;
-  ASSERT_EQ(::chmod(place, 0777), 0);
-  ASSERT_EQ(::chmod(mounted_->root().c_str(), 0777), 0);
-
-  struct Deed {
-    const char* name;
-    bool by_root;
-    std::function<int(const std::string&)> run;
-  };
-  const auto write_one = [](const std::string& file) {
-    const int fd = ::open(file.c_str(), O_WRONLY);
-    if (fd < 0) return errno;
-    const int code = ::pwrite(fd, "x", 1, 3) == 1 ? 0 : errno;
-    ::close(fd);
-    return code;
-  };
-  const auto truncate_open = [](const std::string& file) { return write_file(file, "", O_TRUNC); };
-  const auto cut = [](const std::string& file) { return result_of(::truncate(file.c_str(), 1)); };
-  const auto change = [](uid_t uid, gid_t gid) {
-    return [=](const std::string& file) { return result_of(::chown(file.c_str(), uid, gid)); };
-  };
-  const std::vector<Deed> deeds = {
-      {"write by root", true, write_one},          {"write by a user", false, write_one},
-      {"truncate by root", true, cut},             {"truncate by a user", false, cut},
-      {"O_TRUNC by root", true, truncate_open},    {"O_TRUNC by a user", false, truncate_open},
-      {"chown", true, change(65534, 65534)},       {"chown of the owner", true, change(65534, -1u)},
-      {"chown of the group", true, change(-1u, 65534)}, {"chown to the same", true, change(0, 0)},
-      {"chown of nothing", true, change(-1u, -1u)},
-      {"chmod", true, [](const std::string& file) { return result_of(::chmod(file.c_str(), 06755)); }},
-      {"times", true, [](const std::string& file) { return result_of(::utimensat(AT_FDCWD, file.c_str(), nullptr, 0)); }},
-      {"read", false, [](const std::string& file) { return read_file(file) == "data" ? 0 : 1; }},
-  };
-  // A file capability (vfs_cap_data of version 2 with CAP_NET_BIND_SERVICE) goes when the bits do.
-  const std::string capability("\1\0\0\2\0\4\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 20);
-  for (const mode_t mode : {04777, 02777, 02767, 06777, 06766, 01777, 0777}) {
-    for (std::size_t i = 0; i < 4 * deeds.size(); ++i) {
-      const Deed& deed = deeds[i / 4];
-      const bool capable = i % 4 >= 2;
-      const gid_t group = i % 2 ? 65534 : 0;  // is the user in it?
-      struct stat got[2] {};
-      ssize_t left[2]{};
-      int code[2]{};
-      int n = 0;
-      for (const std::string& dir : {native, mounted_->root()}) {
-        const std::string file = dir + "/f";
-        ASSERT_EQ(write_file(file, "data"), 0);
-        ASSERT_EQ(::chown(file.c_str(), 0, group), 0);
-        ASSERT_EQ(::chmod(file.c_str(), mode), 0);
-        if (capable) {
-          ASSERT_EQ(::setxattr(file.c_str(), "security.capability", capability.data(), capability.size(), 0), 0);
-        }
-        code[n] = deed.by_root ? deed.run(file) : as_user([&] { return deed.run(file); });
-        ASSERT_EQ(::stat(file.c_str(), &got[n]), 0);
-        left[n] = ::getxattr(file.c_str(), "security.capability", nullptr, 0);
-        ASSERT_EQ(::unlink(file.c_str()), 0);
-        ++n;
-      }
-      const std::string what = std::string(deed.name) + " of mode " + std::to_string(mode) + ", group " + std::to_string(group);
-      EXPECT_EQ(code[0], code[1]) << what;
-      // Of a chown that changes nothing the kernel tells so little that it looks like a write by root.
-      if (!(capable && deed.name == std::string("chown of nothing"))) {
-        EXPECT_EQ(got[0].st_mode, got[1].st_mode) << what << " (decimal)" << (capable ? ", capable" : "");
-      }
-      EXPECT_EQ(got[0].st_uid, got[1].st_uid) << what;
-      EXPECT_EQ(left[0], left[1]) << "the file capability after " << what;
-    }
-  }
-  for (const std::string& dir : {native, mounted_->root()}) {
-    ASSERT_EQ(::mkdir((dir + "/d").c_str(), 0755), 0);
-    ASSERT_EQ(::chmod((dir + "/d").c_str(), 06777), 0);
-    ASSERT_EQ(::chown((dir + "/d").c_str(), 65534, 65534), 0);
-    struct stat out {};
-    ASSERT_EQ(::stat((dir + "/d").c_str(), &out), 0);
-    EXPECT_EQ(out.st_mode, S_IFDIR | 06777u) << dir;
-    ::rmdir((dir + "/d").c_str());
-  }
-  ::rmdir(place);
-}
-
-// Nor does the kernel go on with the attributes that it has: nobody asks for them between these writes and the execution.
-TEST_F(Operations, AProgramIsNotRunWithTheBitsThatAWriteTookAway) {
-  struct Way {
-    const char* name;
-    std::function<ssize_t(int, off_t)> write;
-  };
-  const std::vector<Way> ways = {
-      {"write", [](int fd, off_t end) { return ::pwrite(fd, "x", 1, end); }},
-      {"fallocate", [](int fd, off_t end) -> ssize_t { return ::fallocate(fd, 0, end, 1) == 0 ? 1 : -1; }},
-      {"copy_file_range",
-       [](int fd, off_t end) {
-         off_t from = 0;
-         return ::copy_file_range(fd, &from, fd, &end, 1, 0);
-       }},
-  };
-  const std::string program = read_file("/usr/bin/test");
-  ASSERT_FALSE(program.empty());
-  for (const Way& way : ways) {
-    const std::string file = path(way.name);
-    ASSERT_EQ(write_file(file, program), 0);
-    ASSERT_EQ(::chmod(file.c_str(), 04777), 0);
-    const auto runs_as_root = [&] {
-      return as_user([&] {
-        ::execl(file.c_str(), "test", "-O", "/", nullptr);  // is it the effective user's?
-        return 201;
-      });
-    };
-    EXPECT_EQ(runs_as_root(), 0) << "before a " << way.name;
-    EXPECT_EQ(as_user([&] {
-                const int fd = ::open(file.c_str(), O_RDWR);
-                return fd >= 0 && way.write(fd, static_cast<off_t>(program.size())) == 1 ? 0 : 202;
-              }), 0) << way.name;
-    EXPECT_EQ(runs_as_root(), 1) << "after a " << way.name;
-  }
 }
 
 // The oracle is again a directory outside: what each call gives, and what is then to be seen.
@@ -509,46 +342,6 @@ TEST_F(Operations, AFileWithoutANameCanGetOne) {
   ::close(gone);
   for (int i = 0; i < 200 && tree_.inodes() > 3; ++i) ::usleep(10'000);
   EXPECT_EQ(tree_.inodes(), 3u) << "the root, d and d/named";
-}
-
-TEST_F(Operations, TheKernelChecksPermissions) {
-  ASSERT_EQ(write_file(path("secret"), "s"), 0);
-  ASSERT_EQ(::chmod(path("secret").c_str(), 0600), 0);
-  EXPECT_EQ(as_user([&] { return result_of(::open(path("secret").c_str(), O_RDONLY)); }), EACCES);
-  EXPECT_EQ(as_user([&] { return result_of(::mkdir(path("d").c_str(), 0755)); }), EACCES);
-  EXPECT_EQ(as_user([&] { return result_of(::chmod(path("secret").c_str(), 0666)); }), EPERM);
-}
-
-TEST_F(Operations, WritingTruncatingAndGivingAwayClearSetUserId) {
-  ASSERT_EQ(write_file(path("f"), "data"), 0);
-  const auto set = [&] { ASSERT_EQ(::chmod(path("f").c_str(), 06777), 0); };
-  const auto bits = [&] { return facts("f").st_mode & 07000; };
-  set();
-  EXPECT_EQ(bits(), 06000u);
-  EXPECT_EQ(as_user([&] { return write_file(path("f"), "x"); }), 0);
-  EXPECT_EQ(bits(), 0u) << "write";
-  set();
-  EXPECT_EQ(as_user([&] { return result_of(::truncate(path("f").c_str(), 1)); }), 0);
-  EXPECT_EQ(bits(), 0u) << "truncate";
-  set();
-  EXPECT_EQ(as_user([&] { return write_file(path("f"), "x", O_TRUNC); }), 0);
-  EXPECT_EQ(bits(), 0u) << "open with truncate";
-  set();
-  ASSERT_EQ(::chown(path("f").c_str(), 1, 1), 0);
-  EXPECT_EQ(bits(), 0u) << "chown";
-  set();
-  const timespec changed = facts("f").st_ctim;
-  EXPECT_EQ(as_user([&] { return result_of(::chown(path("f").c_str(), -1u, -1u)); }), 0);
-  EXPECT_EQ(bits(), 06000u) << "chown of nothing by somebody who does not own it";
-  EXPECT_EQ(facts("f").st_ctim.tv_nsec, changed.tv_nsec) << "which is how a write begins that may yet be refused";
-  ASSERT_EQ(::chmod(path("f").c_str(), 0777), 0);
-  const timespec plain = facts("f").st_ctim;
-  EXPECT_EQ(as_user([&] { return result_of(::chown(path("f").c_str(), -1u, -1u)); }), 0);
-  EXPECT_NE(facts("f").st_ctim.tv_nsec, plain.tv_nsec) << "chown of nothing where there is nothing to lose";
-  ASSERT_EQ(::chown(path("f").c_str(), 65534, 65534), 0);
-  set();
-  EXPECT_EQ(as_user([&] { return result_of(::chown(path("f").c_str(), -1u, -1u)); }), 0);
-  EXPECT_EQ(bits(), 0u) << "chown of nothing by its owner";
 }
 
 TEST_F(Operations, TimesCanBeSetToTheNanosecondAndToNow) {

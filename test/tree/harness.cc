@@ -56,10 +56,6 @@ Harness::Harness(ByteCount size, TreeOptions tree_options) : options(std::move(t
   mount();
 }
 
-Harness::Harness(std::unique_ptr<Device> device, TreeOptions tree_options) : options(std::move(tree_options)), device_(std::move(device)) {
-  mount();
-}
-
 Harness::~Harness() = default;
 
 void Harness::unmount() { must(stack_.close(), "close"); }

@@ -35,8 +35,6 @@ struct Stack {
 class Harness {
  public:
   explicit Harness(ByteCount size = ByteCount{kDeviceMin}, TreeOptions options = {.sync_interval_ms = 0});
-  // On a device that holds a tree.
-  explicit Harness(std::unique_ptr<Device> device, TreeOptions options = {.sync_interval_ms = 0});
   ~Harness();
 
   void unmount();      // closes tree, store and volume in order

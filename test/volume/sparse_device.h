@@ -74,6 +74,28 @@ struct TraceEvent {
   std::uint64_t discarded = 0;  // bytes; there is no data then
 };
 
+// What a write or discard does to the device; a flush does nothing.
+inline void apply(SparseImage& image, const TraceEvent& event) {
+  if (event.data) image.write(event.at, *event.data);
+  image.discard(event.at, event.discarded);
+}
+
+// The same of some of its sectors, or of some of the blocks that it discards.
+inline void apply_torn(SparseImage& image, const TraceEvent& event, std::mt19937_64& random) {
+  for (std::uint64_t block = 0; block < event.discarded; block += kDeviceBlock) {
+    if (random() % 2) image.discard(event.at + block, kDeviceBlock);
+  }
+  if (!event.data) return;
+  const Bytes data = *event.data;
+  const std::uint64_t sectors = data.size() / kSector;
+  // Cut off somewhere, as a device does that writes in order, or a sector here and there.
+  const std::uint64_t cut = 1 + random() % std::max<std::uint64_t>(sectors - 1, 1);
+  const bool in_order = random() % 2;
+  for (std::uint64_t sector = 0; sector < sectors; ++sector) {
+    if (in_order ? sector < cut : random() % 2 == 0) image.write_sectors(event.at + sector * kSector, data.subspan(sector * kSector, kSector));
+  }
+}
+
 // Thread-safe; events are in the order in which the requests took effect.
 class SparseDevice : public Device {
  public:
@@ -164,25 +186,13 @@ class PowerCut {
       if (which == Survivors::all || (which != Survivors::none && random() % 100 < chance)) {
         apply(image, trace_[i]);
       } else if (which == Survivors::random_torn && random() % 2) {
-        for (std::uint64_t b = 0; b < trace_[i].discarded; b += kDeviceBlock) {
-          if (random() % 2) image.discard(trace_[i].at + b, kDeviceBlock);
-        }
-        if (!trace_[i].data) continue;
-        const Bytes data = *trace_[i].data;
-        for (std::uint64_t s = 0; s < data.size(); s += kSector) {
-          if (random() % 2) image.write_sectors(trace_[i].at + s, data.subspan(s, kSector));
-        }
+        apply_torn(image, trace_[i], random);
       }
     }
     return image;
   }
 
  private:
-  static void apply(SparseImage& image, const TraceEvent& event) {
-    if (event.data) image.write(event.at, *event.data);
-    image.discard(event.at, event.discarded);
-  }
-
   SparseImage durable_;
   const std::vector<TraceEvent>& trace_;
   std::size_t events_ = 0, flushed_ = 0;
