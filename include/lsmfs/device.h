@@ -90,4 +90,9 @@ struct DeviceEvent {
 using DeviceHook = std::function<Result<void>(const DeviceEvent&, Bytes data)>;
 std::unique_ptr<Device> hooked_device(Device& inner, DeviceHook observe);
 
+// For those who save what can be read: a block whose read fails, with others and alone, is zeros, and `unreadable` hears
+// of it once. Zeros are written there, too, on a device that is writable: disks put another sector in its place then.
+// `inner` must outlive the decorator.
+std::unique_ptr<Device> salvaging_device(Device& inner, std::function<void(ByteOffset)> unreadable);
+
 }  // namespace lsmfs

@@ -30,7 +30,7 @@
 
 namespace lsmfs {
 
-inline constexpr std::uint32_t kFormatVersion = 3;
+inline constexpr std::uint32_t kFormatVersion = 4;
 inline constexpr std::size_t kLabelMax = 64;          // bytes
 inline constexpr std::uint64_t kDeviceMin = 128 * MiB;  // the least device or image
 
@@ -107,6 +107,9 @@ using Stop = std::function<bool()>;
 struct VolumeOptions {
   // Receives one line for each thing a person should know: that the second superblock is used, ...
   std::function<void(std::string_view)> notice = [](std::string_view) {};
+  // If it is set, what was durable and is damaged in the metadata log or in a log file does not keep these from being
+  // used as far as they go: it receives one line for each. For repair() and for those who only look.
+  std::function<void(std::string_view)> salvage = {};
 };
 
 // Reads and checks the superblocks only. Errors, each with a context that says what to do:
@@ -126,6 +129,11 @@ class Volume {
   // is sound.
   static Result<std::unique_ptr<Volume>> open(Device& device, const VolumeOptions& options = {});
 
+  // Makes all of it sound again that the volume's own structures hold: a damaged copy of the superblock is written
+  // again, the metadata log and each log file go as far as they can be read. `said` receives a line for each. Writes
+  // nothing else. Errors: those of open() but for damage that it can mend; EROFS.
+  static Result<void> repair(Device& device, const std::function<void(std::string_view)>& said);
+
   virtual ~Volume() = default;  // does not sync
 
   // Names: 1 to 255 bytes. create() replaces an existing file of that name.
@@ -139,6 +147,9 @@ class Volume {
   virtual std::vector<std::string> list() const = 0;
   // Makes all name changes so far durable (what fsync of a directory does elsewhere).
   virtual Result<void> commit() = 0;
+  // Writes down, apart from the log files, how much of each is durable. What a later sync() adds says that of what was
+  // before; without this, damage to the last frames of all would look like an end that a crash has torn.
+  virtual Result<void> note_synced() = 0;
 
   // Discards free space of tables, a piece at a time, while everything else goes on; gives the bytes
   // discarded. Errors: EROFS; EINVAL (begins beyond the volume's end, or `length` is less than

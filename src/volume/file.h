@@ -20,13 +20,15 @@ namespace lsmfs {
 
 // What all files of a volume share. Owned by the volume and by every open reader and writer.
 struct Shared {
-  Shared(Device& device, const SuperblockInfo& superblock_info, Catalog catalog, MetadataLog log)
+  Shared(Device& device, const SuperblockInfo& superblock_info, const VolumeOptions& options, Catalog catalog, MetadataLog log)
       : superblock(superblock_info),
+        salvage(options.salvage),
         space(std::make_shared<Space>(catalog, superblock_info.layout)),
         journal(device, std::move(catalog), std::move(log)),
         queue(journal) {}
 
   const SuperblockInfo superblock;
+  const std::function<void(std::string_view)> salvage;  // VolumeOptions::salvage
   const std::shared_ptr<Space> space;
   Journal journal;
   WriteQueue queue;
@@ -64,6 +66,8 @@ class File : public std::enable_shared_from_this<File> {
   virtual Result<std::uint64_t> size() = 0;
   // Writes out what is buffered (not durable) and gives all there is now.
   virtual Result<std::unique_ptr<Contents>> contents() = 0;
+  // Has the next round say how much of the file is durable, if that is not known without the file.
+  virtual void note_synced() {}
   // Makes the file ready to append to; before the first append of a writer.
   virtual Result<void> begin_append() = 0;
 

@@ -31,9 +31,18 @@ class Window {
       if (buffer_.size() == 0) buffer_ = AlignedBuffer(kSize);
       start_ = position;
       filled_ = 0;
-      const std::uint64_t want = std::min<std::uint64_t>(buffer_.size(), total_ - position);
-      LSMFS_TRY(read_(position, buffer_.bytes().first(want)));
-      filled_ = want;
+      const std::uint64_t most = cautious_ ? length : std::min<std::uint64_t>(buffer_.size(), total_ - position);
+      auto done = read_(position, buffer_.bytes().first(most));
+      if (done) {
+        filled_ = most;
+      } else if (most > length) {
+        // A block that cannot be read may be one that is not asked for.
+        cautious_ = true;
+        LSMFS_TRY(read_(position, buffer_.bytes().first(length)));
+        filled_ = length;
+      } else {
+        return std::move(done.error());
+      }
     }
     return Bytes(buffer_.bytes()).subspan(position - start_, length);
   }
@@ -46,6 +55,7 @@ class Window {
   const ReadExtents& read_;
   AlignedBuffer buffer_;
   std::uint64_t start_ = 0, filled_ = 0;
+  bool cautious_ = false;
 };
 
 // The header of the sound frame of this file at `position`, if there is one.
@@ -84,7 +94,8 @@ void cut_frames(std::vector<FrameRef>& frames, std::uint64_t size) {
   if (!frames.empty()) frames.back().length = std::min(frames.back().length, size - frames.back().offset);
 }
 
-Result<LogScan> scan_log(const FileRecord& file, std::uint64_t seed, const ReadExtents& read) {
+Result<LogScan> scan_log(const FileRecord& file, std::uint64_t seed, const ReadExtents& read,
+                         const std::function<void(std::string_view)>& salvage) {
   LogScan log;
   Window window(total_length(file.extents), read);
   const auto apply_cut = [&] {
@@ -111,14 +122,17 @@ Result<LogScan> scan_log(const FileRecord& file, std::uint64_t seed, const ReadE
   if (file.cut_sequence > log.sequence) apply_cut();
 
   const std::uint64_t missing = log.sequence + 1;
-  const auto damaged = [&] {
-    return make_error(
-        EUCLEAN, fmt::format("log file {} is damaged: frame {} was synced and cannot be read", file.name, missing));
+  const auto damaged = [&]() -> Result<LogScan> {
+    const std::string what = fmt::format("log file {} is damaged: frame {} was synced and cannot be read", file.name, missing);
+    if (!salvage) return make_error(EUCLEAN, what);
+    salvage(what);
+    return std::move(log);
   };
   if (file.synced_sequence >= missing) return damaged();
   for (std::uint64_t at = log.position; at < window.total(); at += kBlock) {
-    LSMFS_ASSIGN(const auto header, frame_at(window, at, file.id, seed));
-    if (header && header->durable_sequence >= missing) return damaged();
+    // Beyond the end nothing needs to be readable.
+    const auto header = frame_at(window, at, file.id, seed);
+    if (header && *header && (*header)->durable_sequence >= missing) return damaged();
   }
   return log;
 }

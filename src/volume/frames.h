@@ -40,9 +40,10 @@ struct LogScan {
 // Reads bytes of the file's extents; positions and lengths are multiples of the block.
 using ReadExtents = std::function<Result<void>(std::uint64_t position, MutableBytes to)>;
 
-// Finds the frames of a log. A torn end that was not synced is normal; EUCLEAN when a frame that
-// was durable is missing.
-Result<LogScan> scan_log(const FileRecord& file, std::uint64_t seed, const ReadExtents& read);
+// Finds the frames of a log. A torn end that was not synced is normal. EUCLEAN when a frame that was durable is missing;
+// or that is said to `salvage`, if it is given, and the log ends there.
+Result<LogScan> scan_log(const FileRecord& file, std::uint64_t seed, const ReadExtents& read,
+                         const std::function<void(std::string_view)>& salvage = {});
 
 // Drops what lies at or past `size`.
 void cut_frames(std::vector<FrameRef>& frames, std::uint64_t size);

@@ -71,7 +71,7 @@ Result<void> LogFile::load() {
   const auto read = [this](std::uint64_t position, MutableBytes to) {
     return read_extents(shared_.journal, extents_, position, to, label());
   };
-  LSMFS_ASSIGN(auto scan, scan_log(record_, frame_seed(shared_.superblock.info.uuid, id_, seed_), read));
+  LSMFS_ASSIGN(auto scan, scan_log(record_, frame_seed(shared_.superblock.info.uuid, id_, seed_), read, shared_.salvage));
   frames_ = std::move(scan.frames);
   size_ = scan.size;
   position_ = scan.position;
@@ -79,6 +79,7 @@ Result<void> LogFile::load() {
   durable_ = scan.sequence;  // the volume was flushed when it was opened
   previous_session_ = scan.session;
   stale_cut_ = record_.cut_sequence > sequence_;
+  noted_ = record_.synced_sequence;
   record_ = FileRecord{};
   loaded_ = true;
   return {};
@@ -183,6 +184,15 @@ Result<void> LogFile::sync() {
   return {};
 }
 
+void LogFile::note_synced() {
+  std::lock_guard lock(mutex_);
+  if (!loaded_ || noted_ >= durable_) return;
+  noted_ = durable_;
+  std::string operations;
+  put_synced(operations, id_, noted_);
+  shared_.journal.change_file(shared_from_this(), std::move(operations));
+}
+
 Result<void> LogFile::truncate(std::uint64_t size) {
   std::unique_lock lock(mutex_);
   LSMFS_TRY(shared_.journal.check());
@@ -220,7 +230,7 @@ Result<void> LogFile::close() {
   LSMFS_TRY(settle(sequence));
 
   std::string operations;
-  if (durable_ > 0) put_synced(operations, id_, durable_);
+  if (durable_ > noted_) put_synced(operations, id_, noted_ = durable_);
   std::vector<Extent> unused;
   if (const std::uint64_t keep = whole_granules(position_); keep < allocated_) {
     unused = cut_allocation(keep);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <vector>
 
 namespace lsmfs {
 namespace {
@@ -43,32 +44,79 @@ std::optional<Record> record_at(Bytes area, std::uint64_t at, std::uint64_t seed
   return record;
 }
 
-std::optional<Record> snapshot_of(Bytes area, std::uint64_t seed) {
-  auto record = record_at(area, 0, seed);
-  if (!record || record->header.kind != static_cast<std::uint16_t>(RecordKind::snapshot) ||
-      record->header.sequence != 0) {
-    return std::nullopt;
+// A record by its two copies.
+struct Found {
+  Record record;
+  std::uint64_t end = 0;  // of the second copy: where the next record begins
+  bool whole = false;     // both are sound
+};
+
+// Looks from `at` on for a sound copy of a record that satisfies `test`. What is at `at` is its first copy, anything
+// further on its second: the first one is damaged then, and so is all that says how long it was.
+template <class Test>
+std::optional<Found> find_record(Bytes area, std::uint64_t at, std::uint64_t seed, Test test) {
+  for (std::uint64_t from = at; from + kBlock <= area.size(); from += kBlock) {
+    const auto record = record_at(area, from, seed);
+    if (!record || !test(record->header)) continue;
+    const std::uint64_t end = from + record_length(record->payload.size());
+    if (from > at) return Found{*record, end, false};
+    const auto second = record_at(area, end, seed);
+    return Found{*record, 2 * end - from, second && second->header.checksum == record->header.checksum};
   }
-  return record;
+  return std::nullopt;
 }
 
-// Whether a sound record from `at` on satisfies `test`.
-template <class Test>
-bool any_record(Bytes area, std::uint64_t at, std::uint64_t seed, Test test) {
-  for (; at + kBlock <= area.size(); at += kBlock) {
-    if (auto record = record_at(area, at, seed); record && test(record->header)) return true;
+// An area, and which of its blocks cannot be read: those are zeros.
+struct Area {
+  AlignedBuffer buffer;
+  std::vector<bool> unreadable;  // empty: none
+
+  Bytes bytes() const { return buffer.bytes(); }
+  bool is_unreadable(std::uint64_t at) const { return at / kBlock < unreadable.size() && unreadable[at / kBlock]; }
+};
+
+Area read_area(Device& device, const Extent& place) {
+  Area area{AlignedBuffer(place.length), {}};
+  if (device.read(ByteOffset{place.start}, area.buffer.bytes())) return area;
+  area.unreadable.resize(place.length / kBlock);
+  for (std::uint64_t at = 0; at < place.length; at += kBlock) {
+    const MutableBytes block = area.buffer.bytes().subspan(at, kBlock);
+    if (device.read(ByteOffset{place.start + at}, block) || device.read(ByteOffset{place.start + at}, block)) continue;
+    std::fill(block.begin(), block.end(), std::byte{0});
+    area.unreadable[at / kBlock] = true;
   }
-  return false;
+  return area;
+}
+
+bool is_snapshot(const RecordHeader& header) {
+  return header.kind == static_cast<std::uint16_t>(RecordKind::snapshot) && header.sequence == 0;
+}
+
+// The newest in an area. Those of earlier generations may still be there, behind it.
+std::optional<Found> snapshot_of(Bytes area, std::uint64_t seed) {
+  if (const auto first = record_at(area, 0, seed); first && is_snapshot(first->header)) {
+    return find_record(area, 0, seed, is_snapshot);
+  }
+  std::optional<Found> newest;
+  for (std::uint64_t at = kBlock; at + kBlock <= area.size(); at += kBlock) {
+    const auto record = record_at(area, at, seed);
+    if (!record || !is_snapshot(record->header)) continue;
+    if (newest && newest->record.header.generation >= record->header.generation) continue;
+    newest = Found{*record, at + record_length(record->payload.size()), false};
+  }
+  return newest;
 }
 
 }  // namespace
 
 std::uint64_t MetadataLog::capacity(const Layout& layout) {
-  return std::min(layout.metadata[0].length, layout.metadata[1].length) - sizeof(RecordHeader);
+  const std::uint64_t area = std::min(layout.metadata[0].length, layout.metadata[1].length);
+  return round_down(area / 2, kBlock) - sizeof(RecordHeader);
 }
 
 Result<void> MetadataLog::write(RecordKind kind, std::string_view payload) {
-  AlignedBuffer buffer(record_length(payload.size()));
+  const std::uint64_t length = record_length(payload.size());
+  AlignedBuffer buffer(2 * length);
   RecordHeader header{};
   header.magic = format::kRecordMagic;
   header.version = kFormatVersion;
@@ -80,6 +128,7 @@ Result<void> MetadataLog::write(RecordKind kind, std::string_view payload) {
   std::copy_n(as_bytes(payload).data(), payload.size(), buffer.data() + sizeof header);
   header.checksum = record_checksum(Bytes(buffer.bytes()).first(sizeof header + payload.size()), seed_);
   std::memcpy(buffer.data(), &header, sizeof header);
+  std::memcpy(buffer.data() + length, buffer.data(), length);
   LSMFS_TRY(device_->write(ByteOffset{areas_[area_].start + position_}, buffer.bytes()));
   position_ += buffer.size();
   ++sequence_;
@@ -93,10 +142,10 @@ Result<void> MetadataLog::format(Device& device, const SuperblockInfo& superbloc
 }
 
 Result<void> MetadataLog::append(std::string_view delta, const Snapshot& snapshot) {
-  if (position_ + record_length(delta.size()) <= areas_[area_].length) return write(RecordKind::delta, delta);
+  if (whole_ && position_ + 2 * record_length(delta.size()) <= areas_[area_].length) return write(RecordKind::delta, delta);
   const std::string whole = snapshot();
   const int other = 1 - area_;
-  if (record_length(whole.size()) > areas_[other].length) {
+  if (2 * record_length(whole.size()) > areas_[other].length) {
     return make_error(ENOSPC,
                       fmt::format("the list of files takes {} bytes and does not fit into a metadata area of {} bytes",
                                   whole.size(), areas_[other].length));
@@ -105,47 +154,68 @@ Result<void> MetadataLog::append(std::string_view delta, const Snapshot& snapsho
   position_ = 0;
   ++generation_;
   sequence_ = 0;
+  whole_ = true;
   return write(RecordKind::snapshot, whole);
 }
 
-Result<MetadataLog> MetadataLog::load(Device& device, const SuperblockInfo& superblock, const Apply& apply) {
+Result<MetadataLog> MetadataLog::load(Device& device, const SuperblockInfo& superblock, const Apply& apply,
+                                      const VolumeOptions& options) {
   MetadataLog log(device, superblock);
-  AlignedBuffer areas[2];
-  std::optional<Record> snapshots[2];
+  const auto unreadable = [&](const std::string& what) {
+    return make_error(EIO, fmt::format("{}: {} of the metadata log cannot be read", device.path(), what));
+  };
+  Area areas[2];
+  std::optional<Found> snapshots[2];
   for (int i = 0; i < 2; ++i) {
-    areas[i] = AlignedBuffer(log.areas_[i].length);
-    if (auto r = device.read(ByteOffset{log.areas_[i].start}, areas[i].bytes()); !r) {
-      if (r = device.read(ByteOffset{log.areas_[i].start}, areas[i].bytes()); !r) return r.error();
-    }
+    areas[i] = read_area(device, log.areas_[i]);
     snapshots[i] = snapshot_of(areas[i].bytes(), log.seed_);
+    // It may have been the newest.
+    if (!snapshots[i] && std::ranges::count(areas[i].unreadable, true) > 0) return unreadable(fmt::format("area {}", i));
   }
   if (!snapshots[0] && !snapshots[1]) {
     return make_error(EUCLEAN, fmt::format("{}: both metadata log areas are damaged", device.path()));
   }
-  const auto generation = [&](int i) { return snapshots[i] ? snapshots[i]->header.generation : 0; };
+  const auto generation = [&](int i) { return snapshots[i] ? snapshots[i]->record.header.generation : 0; };
   log.area_ = generation(1) > generation(0) ? 1 : 0;
   log.generation_ = generation(log.area_);
-  const Bytes area = areas[log.area_].bytes(), other = areas[1 - log.area_].bytes();
 
-  // Deltas follow a snapshot only after it was durable. So a newer delta in the other area means
-  // that its snapshot was damaged later, and that what is here is not all there was.
-  if (any_record(other, 0, log.seed_, [&](const RecordHeader& h) { return h.generation > log.generation_; })) {
-    return make_error(EUCLEAN, fmt::format("{}: the newest snapshot of the metadata log is damaged", device.path()));
+  // Records follow one another only after each was durable. So a later one shows that what is missing before it was
+  // damaged later, and that what is here is not all there was.
+  const auto damaged = [&](const std::string& what) -> Result<void> {
+    if (!options.salvage) return make_error(EUCLEAN, fmt::format("{}: {} of the metadata log is damaged", device.path(), what));
+    options.salvage(fmt::format("{} of the metadata log is damaged: files are as they were before it", what));
+    log.whole_ = false;
+    return {};
+  };
+  std::uint64_t newest = log.generation_;
+  for (const Area& area : areas) {
+    (void)find_record(area.bytes(), 0, log.seed_, [&](const RecordHeader& h) {
+      newest = std::max(newest, h.generation);
+      return false;
+    });
   }
-  for (auto record = snapshots[log.area_]; record; record = record_at(area, log.position_, log.seed_)) {
-    if (record->header.generation != log.generation_ || record->header.sequence != log.sequence_) break;
-    if (log.sequence_ > 0 && record->header.kind != static_cast<std::uint16_t>(RecordKind::delta)) break;
-    LSMFS_TRY(apply(record->payload));
-    log.position_ += record_length(record->payload.size());
+  if (newest > log.generation_) LSMFS_TRY(damaged("the newest snapshot"));
+
+  const Bytes area = areas[log.area_].bytes();
+  for (auto found = snapshots[log.area_]; found;) {
+    LSMFS_TRY(apply(found->record.payload));
+    const bool torn = !found->whole;  // by a crash, if it is the last one
+    log.whole_ = log.whole_ && !torn;
+    log.position_ = found->end;
     ++log.sequence_;
+    found = find_record(area, log.position_, log.seed_, [&](const RecordHeader& h) {
+      return h.kind == static_cast<std::uint16_t>(RecordKind::delta) && h.generation == log.generation_ && h.sequence == log.sequence_;
+    });
+    if (torn && found) {
+      options.notice(fmt::format("{}: record {} of the metadata log is damaged; using its second copy", device.path(), log.sequence_ - 1));
+    }
   }
-  // Likewise a record is written only after the one before it was durable.
-  if (any_record(area, log.position_, log.seed_, [&](const RecordHeader& h) {
-        return h.generation == log.generation_ && h.sequence >= log.sequence_;
-      })) {
-    return make_error(EUCLEAN,
-                      fmt::format("{}: record {} of the metadata log is damaged", device.path(), log.sequence_));
-  }
+  const auto later = find_record(area, log.position_, log.seed_, [&](const RecordHeader& h) {
+    return h.generation == log.generation_ && h.sequence > log.sequence_;
+  });
+  if (later) LSMFS_TRY(damaged(fmt::format("record {}", log.sequence_)));
+  if (!later && areas[log.area_].is_unreadable(log.position_)) return unreadable(fmt::format("record {}", log.sequence_));
+  log.generation_ = newest;
   return log;
 }
 

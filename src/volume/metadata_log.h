@@ -1,8 +1,9 @@
 // The metadata log: atomic records in two areas of the device, each a snapshot and deltas after it.
 //
 // An area that is full is left as it is and a snapshot goes to the other one, under a generation
-// one higher; so at any moment one whole generation is on the device. A record counts when its
-// magic, generation, sequence and checksum are right, else the log ends before it.
+// one higher; so at any moment one whole generation is on the device. Each record is there twice, one copy
+// after the other. It counts when magic, generation, sequence and checksum of one of them are right, else
+// the log ends before it. After a record of which one copy is not, a snapshot comes next: so all are whole again.
 //
 // What it is not: it does not know what payloads mean and never flushes. Not thread-safe.
 #pragma once
@@ -23,8 +24,9 @@ class MetadataLog {
   // Writes the first snapshot of a new volume, so that older records in the areas do not count.
   static Result<void> format(Device& device, const SuperblockInfo& superblock, std::string_view snapshot);
   // Gives the newest snapshot and its deltas to `apply`, oldest first.
-  // EUCLEAN: no area is sound, or what was durable is damaged (a later record is there).
-  static Result<MetadataLog> load(Device& device, const SuperblockInfo& superblock, const Apply& apply);
+  // EUCLEAN: no area is sound, or what was durable is damaged in both copies (a later record is there). With
+  // options.salvage the latter is said there, and what comes before the damage counts.
+  static Result<MetadataLog> load(Device& device, const SuperblockInfo& superblock, const Apply& apply, const VolumeOptions& options = {});
 
   // Writes one record; durable after the next flush of the device. `snapshot` gives the state
   // including this delta and is asked only when the record does not fit into the area.
@@ -33,6 +35,8 @@ class MetadataLog {
   Result<void> append(std::string_view delta, const Snapshot& snapshot);
 
   std::uint64_t generation() const { return generation_; }
+  // Whether every record has both its copies.
+  bool whole() const { return whole_; }
 
   // The largest payload of a snapshot.
   static std::uint64_t capacity(const Layout& layout);
@@ -52,6 +56,7 @@ class MetadataLog {
   std::uint64_t position_ = 0;  // of the next record in it
   std::uint64_t generation_ = 0;
   std::uint64_t sequence_ = 0;  // of the next record
+  bool whole_ = true;           // or the next one is a snapshot
 };
 
 }  // namespace lsmfs

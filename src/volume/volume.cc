@@ -30,10 +30,10 @@ std::uint64_t random_seed() {
 
 class VolumeImpl final : public Volume {
  public:
-  VolumeImpl(Device& device, const SuperblockInfo& superblock, Catalog catalog, MetadataLog log)
+  VolumeImpl(Device& device, const SuperblockInfo& superblock, const VolumeOptions& options, Catalog catalog, MetadataLog log)
       : next_id_(catalog.next_id()) {
     const std::map<std::uint64_t, FileRecord> records = catalog.files();
-    shared_ = std::make_shared<Shared>(device, superblock, std::move(catalog), std::move(log));
+    shared_ = std::make_shared<Shared>(device, superblock, options, std::move(catalog), std::move(log));
     label_.emplace(*shared_);
     for (const auto& [id, record] : records) files_.emplace(record.name, File::make(*shared_, record, false));
   }
@@ -135,6 +135,16 @@ class VolumeImpl final : public Volume {
 
   Result<void> commit() override { return shared_->journal.commit(); }
 
+  Result<void> note_synced() override {
+    std::vector<FilePtr> files;
+    {
+      std::lock_guard lock(mutex_);
+      for (const auto& [name, file] : files_) files.push_back(file);
+    }
+    for (const FilePtr& file : files) file->note_synced();
+    return shared_->journal.commit();
+  }
+
   Result<ByteCount> trim(const TrimRange& range, const Stop& stop) override {
     return lsmfs::trim(*shared_, range, stop);
   }
@@ -230,11 +240,15 @@ Result<std::unique_ptr<Volume>> Volume::open(Device& device, const VolumeOptions
   LSMFS_ASSIGN(const auto superblock, read_superblock(device, options));
   Catalog catalog(superblock.layout);
   const auto apply = [&](std::string_view payload) { return catalog.apply(payload); };
-  LSMFS_ASSIGN(auto log, MetadataLog::load(device, superblock, apply));
+  LSMFS_ASSIGN(auto log, MetadataLog::load(device, superblock, apply, options));
   // What was read may still be in the device's volatile cache, left there by a process that died.
   // Nothing may be built upon it before it is durable.
   if (device.writable()) LSMFS_TRY(device.flush());
-  return std::unique_ptr<Volume>(std::make_unique<VolumeImpl>(device, superblock, std::move(catalog), std::move(log)));
+  if (options.salvage && device.writable() && !log.whole()) {
+    LSMFS_TRY(log.append({}, [&] { return catalog.snapshot(); }));
+    LSMFS_TRY(device.flush());
+  }
+  return std::unique_ptr<Volume>(std::make_unique<VolumeImpl>(device, superblock, options, std::move(catalog), std::move(log)));
 }
 
 }  // namespace lsmfs

@@ -34,7 +34,7 @@ class MetadataLogTest : public ::testing::Test {
   }
 
   // The last number in the log; what is read must be an unbroken count.
-  Result<std::uint64_t> load(Device& device, std::optional<MetadataLog>* log = nullptr) {
+  Result<std::uint64_t> load(Device& device, std::optional<MetadataLog>* log = nullptr, const VolumeOptions& options = {}) {
     std::uint64_t last = 0;
     bool first = true;
     auto loaded = MetadataLog::load(device, superblock_, [&](std::string_view payload) -> Result<void> {
@@ -47,7 +47,7 @@ class MetadataLogTest : public ::testing::Test {
         first = false;
       }
       return {};
-    });
+    }, options);
     if (!loaded) return std::move(loaded.error());
     if (log) log->emplace(std::move(*loaded));
     return last;
@@ -55,6 +55,16 @@ class MetadataLogTest : public ::testing::Test {
 
   void append(MetadataLog& log, std::uint64_t n, std::size_t filler) {
     ASSERT_TRUE(ok(log.append(delta(n, filler), [&] { return delta(n, 100); })));
+  }
+
+  void damage(Device& device, std::uint64_t at) {
+    AlignedBuffer block(kDeviceBlock);
+    ASSERT_TRUE(ok(device.read(ByteOffset{at}, block.bytes())));
+    block.data()[8] ^= std::byte{1};  // in the header, or in the payload
+    ASSERT_TRUE(ok(device.write(ByteOffset{at}, block.bytes())));
+  }
+  std::uint64_t block_of_area(int area, std::uint64_t block) const {
+    return superblock_.layout.metadata[area].start + block * kDeviceBlock;
   }
 
   SuperblockInfo superblock_;
@@ -116,22 +126,52 @@ TEST_F(MetadataLogTest, LosesOnlyTheRecordThatWasNotFlushedWhereverThePowerIsCut
   }
 }
 
-TEST_F(MetadataLogTest, EndsAtARecordTornAtAnyBlock) {
+TEST_F(MetadataLogTest, EndsAtARecordOfWhichBothCopiesAreTorn) {
   SparseDevice device{SparseImage(kSize)};
   ASSERT_TRUE(ok(MetadataLog::format(device, superblock_, delta(0, 0))));
   std::optional<MetadataLog> log;
   ASSERT_TRUE(ok(load(device, &log)));
   append(*log, 1, 100);
-  append(*log, 2, 50000);  // 13 blocks
-  const std::uint64_t start = superblock_.layout.metadata[0].start + 2 * kDeviceBlock;
+  append(*log, 2, 50000);  // 13 blocks, twice
+  const std::uint64_t start = block_of_area(0, 4);
   const SparseImage whole = device.image();
   const AlignedBuffer zeros(kDeviceBlock);
-  for (std::uint64_t block = 0; block < 13; ++block) {
+  for (std::uint64_t block = 0; block < 26; ++block) {
     SparseDevice torn{whole};
     ASSERT_TRUE(ok(torn.write(ByteOffset{start + block * kDeviceBlock}, zeros.bytes())));
-    auto last = load(torn);
+    std::string notices;
+    const auto last = load(torn, &log, {.notice = [&](std::string_view line) { notices += line; }});
     ASSERT_TRUE(ok(last));
-    EXPECT_EQ(*last, 1u) << "block " << block;
+    EXPECT_EQ(*last, 2u) << "block " << block;
+    EXPECT_FALSE(log->whole());
+    EXPECT_EQ(notices, "") << "it is the last one: a crash may have torn it";
+    ASSERT_TRUE(ok(torn.write(ByteOffset{start + (block + 13) % 26 * kDeviceBlock}, zeros.bytes())));
+    EXPECT_EQ(*load(torn), 1u) << "block " << block;
+  }
+}
+
+TEST_F(MetadataLogTest, OneDamagedCopyOfAnyRecordLosesNothingAndIsMendedByTheNext) {
+  SparseDevice device{SparseImage(kSize)};
+  ASSERT_TRUE(ok(MetadataLog::format(device, superblock_, delta(0, 0))));
+  std::optional<MetadataLog> log;
+  ASSERT_TRUE(ok(load(device, &log)));
+  for (std::uint64_t n = 1; n < 10; ++n) append(*log, n, n * 1000);
+  const SparseImage whole = device.image();
+  const std::uint64_t blocks = 2 * (1 + 4 * 1 + 4 * 2 + 3);  // the last record takes 3, twice
+  for (std::uint64_t block = 0; block < blocks; ++block) {
+    SparseDevice damaged{whole};
+    damage(damaged, block_of_area(0, block));
+    std::string notices;
+    const auto last = load(damaged, &log, {.notice = [&](std::string_view line) { notices += line; }});
+    ASSERT_TRUE(ok(last)) << "block " << block;
+    EXPECT_EQ(*last, 9u);
+    EXPECT_FALSE(log->whole()) << "block " << block;
+    EXPECT_EQ(notices.find("using its second copy") != notices.npos, block < blocks - 6) << notices;
+    append(*log, 10, 10);
+    notices.clear();
+    EXPECT_EQ(*load(damaged, &log, {.notice = [&](std::string_view line) { notices += line; }}), 10u);
+    EXPECT_TRUE(log->whole());
+    EXPECT_EQ(notices, "");
   }
 }
 
@@ -141,12 +181,16 @@ TEST_F(MetadataLogTest, ReportsADamagedRecordThatLaterOnesProve) {
   std::optional<MetadataLog> log;
   ASSERT_TRUE(ok(load(device, &log)));
   for (std::uint64_t n = 1; n < 10; ++n) append(*log, n, 10);
-  AlignedBuffer block(kDeviceBlock);
-  const ByteOffset at{superblock_.layout.metadata[0].start + 4 * kDeviceBlock};
-  ASSERT_TRUE(ok(device.read(at, block.bytes())));
-  block.data()[45] ^= std::byte{1};
-  ASSERT_TRUE(ok(device.write(at, block.bytes())));
+  damage(device, block_of_area(0, 8));
+  damage(device, block_of_area(0, 9));
   EXPECT_EQ(load(device).error().code, EUCLEAN);
+
+  std::string lost;
+  const VolumeOptions salvage{.salvage = [&](std::string_view line) { lost += line; }};
+  EXPECT_EQ(*load(device, &log, salvage), 3u);
+  EXPECT_NE(lost.find("record 4"), lost.npos) << lost;
+  append(*log, 4, 10);
+  EXPECT_EQ(*load(device), 4u) << "records after the damaged one must not count again";
 }
 
 TEST_F(MetadataLogTest, ReportsADamagedSnapshotInsteadOfFallingBackToAnOldOne) {
@@ -157,12 +201,19 @@ TEST_F(MetadataLogTest, ReportsADamagedSnapshotInsteadOfFallingBackToAnOldOne) {
   std::uint64_t n = 1;
   while (log->generation() == 1) append(*log, n++, 30000);
   append(*log, n++, 10);
-  AlignedBuffer block(kDeviceBlock);
-  const ByteOffset at{superblock_.layout.metadata[1].start};
-  ASSERT_TRUE(ok(device.read(at, block.bytes())));
-  block.data()[45] ^= std::byte{1};
-  ASSERT_TRUE(ok(device.write(at, block.bytes())));
+  damage(device, block_of_area(1, 0));
+  EXPECT_EQ(*load(device), n - 1);
+  damage(device, block_of_area(1, 1));
   EXPECT_EQ(load(device).error().code, EUCLEAN);
+
+  std::string lost;
+  const VolumeOptions salvage{.salvage = [&](std::string_view line) { lost += line; }};
+  const auto last = load(device, &log, salvage);
+  ASSERT_TRUE(ok(last));
+  EXPECT_EQ(*last, n - 3);
+  EXPECT_NE(lost.find("newest snapshot"), lost.npos) << lost;
+  append(*log, n - 2, 10);
+  EXPECT_EQ(*load(device), n - 2);
 }
 
 TEST_F(MetadataLogTest, IgnoresRecordsOfAnotherVolume) {

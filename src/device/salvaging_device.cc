@@ -1,0 +1,51 @@
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <set>
+
+#include "lsmfs/device.h"
+
+namespace lsmfs {
+namespace {
+
+class SalvagingDevice final : public Device {
+ public:
+  SalvagingDevice(Device& inner, std::function<void(ByteOffset)> unreadable)
+      : inner_(inner), unreadable_(std::move(unreadable)) {}
+
+  Result<void> read(ByteOffset from, MutableBytes to) override {
+    const auto whole = inner_.read(from, to);
+    if (whole || whole.error().code != EIO) return whole;
+    for (std::size_t at = 0; at < to.size(); at += kDeviceBlock) {
+      const ByteOffset place{from.v + at};
+      const MutableBytes block = to.subspan(at, std::min<std::size_t>(kDeviceBlock, to.size() - at));
+      if (const auto one = inner_.read(place, block); one) continue;
+      std::fill(block.begin(), block.end(), std::byte{0});
+      if (inner_.writable()) LSMFS_TRY(inner_.write(place, block));
+      std::lock_guard lock(mutex_);
+      if (told_.insert(place.v).second) unreadable_(place);
+    }
+    return {};
+  }
+  Result<void> write(ByteOffset to, Bytes data) override { return inner_.write(to, data); }
+  Result<void> flush() override { return inner_.flush(); }
+  Result<void> discard(ByteOffset from, ByteCount length) override { return inner_.discard(from, length); }
+  ByteCount size() const override { return inner_.size(); }
+  bool writable() const override { return inner_.writable(); }
+  bool is_block_device() const override { return inner_.is_block_device(); }
+  const std::string& path() const override { return inner_.path(); }
+
+ private:
+  Device& inner_;
+  const std::function<void(ByteOffset)> unreadable_;
+  std::mutex mutex_;
+  std::set<std::uint64_t> told_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> salvaging_device(Device& inner, std::function<void(ByteOffset)> unreadable) {
+  return std::make_unique<SalvagingDevice>(inner, std::move(unreadable));
+}
+
+}  // namespace lsmfs
