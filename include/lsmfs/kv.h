@@ -106,8 +106,25 @@ struct StoreStats {
   std::uint64_t cache_bytes = 0;    // in the block cache now
 };
 
+// What Store::repair() did.
+struct StoreRepair {
+  // Rows of a family whose keys lie between two that are still there; "": from the first, or to the last.
+  struct Lost {
+    Family family;
+    std::string after, before;
+    bool aged = false;  // not all are lost, but some are as they were at an earlier time
+  };
+  std::vector<std::string> lines;
+  std::vector<Lost> lost;
+};
+
 class Store {
  public:
+  // Makes a store that can be opened and read as a whole from one that cannot: tables of which a part is damaged give
+  // way to others with all that can be read; when the list of tables is damaged, it is made again from them. Writes
+  // nothing when nothing is wrong. Ended early, it can be begun again. Errors: EUCLEAN (beyond repair), EIO, ENOMEM, ENOSPC, EROFS.
+  static Result<StoreRepair> repair(Volume& volume, const StoreOptions& options);
+
   // Makes the store if the volume holds none. `volume` must outlive it.
   // Errors: EUCLEAN (damaged), EIO, ENOMEM, ENOSPC.
   static Result<std::unique_ptr<Store>> open(Volume& volume, const StoreOptions& options);
@@ -124,6 +141,8 @@ class Store {
   // All commits that returned before the call are durable when this returns. Callers at the same
   // time share one device flush.
   virtual Result<void> sync() = 0;
+  // Volume::note_synced().
+  virtual Result<void> note_synced() = 0;
   // Writes what is in memory to tables and waits for it (before unmounting: a fast next mount).
   virtual Result<void> flush() = 0;
   // flush(), and then forgets all cached table blocks that nobody is using: what is read next comes from the device.

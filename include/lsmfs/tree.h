@@ -215,11 +215,20 @@ struct CheckReport {
   static constexpr std::size_t kLinesMax = 1000;
   std::vector<std::string> problems;  // one line each, the first kLinesMax
   std::uint64_t more_problems = 0;    // those that have no line any more
+  std::uint64_t miscounts = 0;        // those that are wrong numbers, which what they count tells
   TreeCounts counts;                  // inodes that have a name
   std::uint64_t unused = 0;           // removed files that were open at a crash, which Tree::open() erases
   std::uint64_t block_rows = 0;       // rows of file data
 
   bool clean() const { return problems.empty(); }
+  std::uint64_t all() const { return problems.size() + more_problems; }
+};
+
+// What repair_tree() did.
+struct RepairReport {
+  std::vector<std::string> lines;  // what was mended and what is lost, the first CheckReport::kLinesMax
+  std::uint64_t mended = 0;        // how many there were
+  CheckReport left;                // what is still wrong, when it ended
 };
 
 // Verifies the checksums of all tables in `store`; then reads every row of the tree and looks whether each is sound by
@@ -227,5 +236,14 @@ struct CheckReport {
 // nobody changes the store meanwhile. `progress` hears, now and then, how many bytes of tables and then of rows have
 // been read. Errors: EIO (a read failed), ENOMEM; damage is no error but a problem.
 Result<CheckReport> check_tree(Store& store, const std::function<void(std::uint64_t bytes)>& progress = {});
+
+// For people: what rows of a tree with keys between these two are about, in paths. "": the first, or the last.
+std::string rows_between(Family family, std::string_view after, std::string_view before);
+
+// Makes the rows of a tree agree with each other again: counts become what they count, what is damaged is erased, and
+// directories and data whose records are lost get new ones in the directory lost+found. Does nothing when rows cannot
+// be read, as `left` then says. What is mended when it fails or is killed stays mended. Must hold, errors and
+// `progress`: as for check_tree(), several times over, and EROFS, ENOSPC.
+Result<RepairReport> repair_tree(Store& store, const std::function<void(std::uint64_t bytes)>& progress = {});
 
 }  // namespace lsmfs

@@ -3,19 +3,14 @@
 #include <rocksdb/convenience.h>
 #include <rocksdb/listener.h>
 #include <rocksdb/table_properties.h>
-#include <rocksdb/version.h>
 
 #include <algorithm>
 #include <map>
-#include <new>
-#include <stdexcept>
 #include <utility>
 
 #include "kv/batch.h"
 #include "kv/cursor.h"
-#include "kv/file_system.h"
 #include "kv/memory_only.h"
-#include "kv/notice_logger.h"
 #include "kv/options.h"
 #include "kv/status.h"
 #include "kv/verify.h"
@@ -51,45 +46,6 @@ class RocksStore::Listener final : public rocksdb::EventListener {
   kv::SpaceGauge& space_;
 };
 
-namespace {
-
-// A store without its CURRENT file must not be taken for a new one: RocksDB would make an empty
-// database and remove every table as unknown. What a crash in the middle of the first open leaves
-// has neither tables nor logs.
-Result<bool> holds_store(const Volume& volume) {
-  if (volume.exists("CURRENT")) return true;
-  for (const std::string& name : volume.list()) {
-    if (name.ends_with(".sst") || name.ends_with(".log")) {
-      return make_error(EUCLEAN, "store: the file CURRENT is missing, but there is " + name);
-    }
-  }
-  return false;
-}
-
-Status open_database(const rocksdb::DBOptions& options,
-                     const std::vector<rocksdb::ColumnFamilyDescriptor>& families, bool read_only,
-                     std::vector<rocksdb::ColumnFamilyHandle*>& handles, std::unique_ptr<rocksdb::DB>& db) {
-#if ROCKSDB_MAJOR >= 11
-  return read_only ? rocksdb::DB::OpenForReadOnly(options, kv::kDirectory, families, &handles, &db)
-                   : rocksdb::DB::Open(options, kv::kDirectory, families, &handles, &db);
-#else
-  rocksdb::DB* raw = nullptr;
-  Status status = read_only ? rocksdb::DB::OpenForReadOnly(options, kv::kDirectory, families, &handles, &raw)
-                            : rocksdb::DB::Open(options, kv::kDirectory, families, &handles, &raw);
-  db.reset(raw);
-  return status;
-#endif
-}
-
-Error open_error(const Status& status) {
-  Error error = to_error(status, "open the store");
-  // Whatever else RocksDB finds wrong while it opens its own files is damage to them.
-  if (error.code != EIO && error.code != ENOMEM && error.code != ENOSPC && error.code != EROFS) error.code = EUCLEAN;
-  return error;
-}
-
-}  // namespace
-
 RocksStore::RocksStore(Volume& volume, const StoreOptions& options)
     : volume_(volume),
       options_(options),
@@ -102,53 +58,23 @@ RocksStore::RocksStore(Volume& volume, const StoreOptions& options)
 
 Result<void> RocksStore::open() {
   if (!options_.read_only && !volume_.writable()) return make_error(EROFS, "store: the volume is read-only");
-  LSMFS_ASSIGN(const bool exists, holds_store(volume_));
+  LSMFS_ASSIGN(const bool exists, kv::holds_database(volume_));
   if (!exists && options_.read_only) return make_error(EUCLEAN, "store: the volume holds none");
-
-  cache_ = kv::make_cache(sizing_);
-  env_ = rocksdb::NewCompositeEnv(
-      kv::make_file_system(volume_, fail_stop_, give_way_, ByteCount{sizing_.blocks_memtable + sizing_.blocks_memtable / 16}));
-  const kv::OptionParts parts{env_.get(), kv::make_notice_logger(options_.notice),
-                              std::make_shared<Listener>(fail_stop_, space_), cache_};
-  const rocksdb::DBOptions db_options = kv::db_options(sizing_, parts, !exists);
-  const std::vector<rocksdb::ColumnFamilyDescriptor> families = {
-      {kv::kNamesFamily, kv::family_options(Family::names, sizing_, parts)},
-      {kv::kBlocksFamily, kv::family_options(Family::blocks, sizing_, parts)},
-  };
-
-  std::vector<rocksdb::ColumnFamilyHandle*> handles;
-  Status status;
-  // RocksDB decodes files that may be damaged; a length it believes must not end the process.
-  try {
-    status = open_database(db_options, families, options_.read_only, handles, db_);
-  } catch (const std::bad_alloc&) {
-    return make_error(ENOMEM, "open the store");
-  } catch (const std::length_error&) {
-    return make_error(EUCLEAN, "open the store: a file holds an impossible length");
-  }
-  std::copy(handles.begin(), handles.end(), std::begin(handles_));
+  database_.emplace(volume_, sizing_, fail_stop_, give_way_,
+                    kv::Database::Options{!exists, std::make_shared<Listener>(fail_stop_, space_), options_.notice});
+  const Result<void> opened = database_->open(options_.read_only);
   // A log that could not be read looks to RocksDB like one that ends there.
   LSMFS_TRY(check());
-  if (!status.ok()) return open_error(status);
-  for (const Family family : {Family::names, Family::blocks}) {
-    if (handle(family)->GetID() != kv::family_number(family)) {
-      return make_error(EUCLEAN, "open the store: its families are not those of an lsmfs");
-    }
-  }
-
-  space_.start(db_.get(), handles_);
-  if (!options_.read_only) keeper_.start(db_.get(), handles_);
+  LSMFS_TRY(opened);
+  space_.start(&db(), database_->handles());
+  if (!options_.read_only) keeper_.start(&db(), database_->handles());
   return {};
 }
 
 RocksStore::~RocksStore() {
   const kv::GiveWay::Hurry hurry(give_way_);
   keeper_.stop();
-  if (!db_) return;
-  for (auto* handle : handles_) {
-    if (handle != nullptr) db_->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
-  }
-  db_.reset();
+  database_.reset();
 }
 
 Result<void> RocksStore::check() const {
@@ -165,7 +91,7 @@ Result<std::optional<std::string>> RocksStore::get(Family family, std::string_vi
   const std::uint64_t read_failures = fail_stop_.read_failures();
   std::string value;
   const kv::MemoryOnly scope(wait == Wait::no);
-  const Status status = db_->Get(kv::read_options(), handle(family), Slice(key.data(), key.size()), &value);
+  const Status status = db().Get(kv::read_options(), handle(family), Slice(key.data(), key.size()), &value);
   if (scope.refused()) return make_error(EAGAIN, "get");
   if (read_failures != fail_stop_.read_failures()) return make_error(EIO, "get: a read of the device failed");
   if (!status.ok() && !status.IsNotFound()) return to_error(status, "get");
@@ -173,7 +99,7 @@ Result<std::optional<std::string>> RocksStore::get(Family family, std::string_vi
 }
 
 std::unique_ptr<Cursor> RocksStore::cursor(Family family, const CursorOptions& options) {
-  return overlay_.over(family, kv::make_cursor(*db_, handle(family), options, fail_stop_), options);
+  return overlay_.over(family, kv::make_cursor(db(), handle(family), options, fail_stop_), options);
 }
 
 Result<void> RocksStore::commit(Batch& batch, Wait wait) {
@@ -183,7 +109,7 @@ Result<void> RocksStore::commit(Batch& batch, Wait wait) {
   LSMFS_TRY(space_.admit(batch.bytes(), wait));
 
   if (!batch.rep_->status.ok()) return to_error(batch.rep_->status, "commit");
-  const Status status = db_->Write(kv::write_options(wait), &batch.rep_->out);
+  const Status status = db().Write(kv::write_options(wait), &batch.rep_->out);
   // The log pretends success after an error: look before believing it (kv/file_system.h).
   LSMFS_TRY(check());
   if (!status.ok()) {
@@ -215,7 +141,7 @@ Result<void> RocksStore::sync() {
   syncing_ = true;
   lock.unlock();
   const std::uint64_t covered = committed_.load(std::memory_order_acquire);
-  const Status status = db_->SyncWAL();
+  const Status status = db().SyncWAL();
   if (!status.ok()) fail_stop_.set(to_error(status, "sync"));
   space_.count_log_block();
   lock.lock();
@@ -226,13 +152,21 @@ Result<void> RocksStore::sync() {
   return check();
 }
 
+Result<void> RocksStore::note_synced() {
+  if (read_only_) return {};
+  LSMFS_TRY(check());
+  auto done = volume_.note_synced();
+  if (!done) fail_stop_.set(done.error());
+  return done;
+}
+
 Result<void> RocksStore::flush() {
   if (read_only_) return {};
   LSMFS_TRY(check());
   rocksdb::FlushOptions flush;
   flush.wait = true;
   flush.allow_write_stall = true;  // a flush is what ends a stall
-  const Status status = db_->Flush(flush, {handles_[0], handles_[1]});
+  const Status status = db().Flush(flush, {handle(Family::names), handle(Family::blocks)});
   LSMFS_TRY(check());
   space_.refresh();
   return kv::to_result(status, "flush");
@@ -240,19 +174,22 @@ Result<void> RocksStore::flush() {
 
 Result<void> RocksStore::drop_caches() {
   LSMFS_TRY(flush());
-  kv::empty_cache(*cache_);
+  kv::empty_cache(database_->cache());
   return {};
 }
 
 Result<std::vector<std::string>> RocksStore::verify(Family family, const std::function<void(ByteCount)>& progress) {
-  return kv::damaged_tables(*db_, handle(family), fail_stop_, progress);
+  LSMFS_ASSIGN(const auto damaged, kv::damaged_tables(db(), handle(family), fail_stop_, progress));
+  std::vector<std::string> lines;
+  for (const kv::DamagedTable& table : damaged) lines.push_back(table.line());
+  return lines;
 }
 
 Result<void> RocksStore::compact(Family family, std::string_view from, std::string_view to) {
   if (read_only_) return make_error(EROFS, "compact: the store is open for reading only");
   LSMFS_TRY(check());
   const Slice first(from.data(), from.size()), last(to.data(), to.size());
-  const Status status = db_->CompactRange(kv::compact_options(), handle(family), from.empty() ? nullptr : &first,
+  const Status status = db().CompactRange(kv::compact_options(), handle(family), from.empty() ? nullptr : &first,
                                           to.empty() ? nullptr : &last);
   LSMFS_TRY(check());
   if (!status.ok()) return to_error(status, "compact");
@@ -288,13 +225,13 @@ Result<void> RocksStore::set_read_only(bool read_only) {
   LSMFS_TRY(check());
   if (!read_only) {
     read_only_ = false;
-    if (const Status status = db_->ContinueBackgroundWork(); !status.ok()) return to_error(status, "continue");
-    keeper_.start(db_.get(), handles_);
+    if (const Status status = db().ContinueBackgroundWork(); !status.ok()) return to_error(status, "continue");
+    keeper_.start(&db(), database_->handles());
     return {};
   }
   LSMFS_TRY(settle());
   // Waits for the compactions that run.
-  if (const Status status = db_->PauseBackgroundWork(); !status.ok()) return to_error(status, "pause");
+  if (const Status status = db().PauseBackgroundWork(); !status.ok()) return to_error(status, "pause");
   read_only_ = true;
   if (auto done = volume_.commit(); !done) fail_stop_.set(done.error());
   return check();
@@ -305,10 +242,8 @@ Result<void> RocksStore::close() {
   Result<void> result;
   if (!read_only_) result = settle();
   keeper_.stop();
-  rocksdb::CancelAllBackgroundWork(db_.get(), /*wait=*/true);
-  for (auto*& handle : handles_) db_->DestroyColumnFamilyHandle(std::exchange(handle, nullptr)).PermitUncheckedError();
-  const Status status = db_->Close();
-  db_.reset();
+  rocksdb::CancelAllBackgroundWork(&db(), /*wait=*/true);
+  const Status status = database_->close();
   if (read_only_) return {};
   if (result) result = check();
   if (result) result = kv::to_result(status, "close");
@@ -324,9 +259,9 @@ Store::Space RocksStore::space() const {
 StoreStats RocksStore::stats() const {
   StoreStats stats;
   std::map<int, StoreStats::Level> levels;
-  for (auto* handle : handles_) {
+  for (auto* handle : database_->handles()) {
     rocksdb::ColumnFamilyMetaData facts;
-    db_->GetColumnFamilyMetaData(handle, &facts);
+    db().GetColumnFamilyMetaData(handle, &facts);
     for (const auto& level : facts.levels) {
       if (level.files.empty()) continue;
       StoreStats::Level& sum = levels[level.level];
@@ -336,16 +271,16 @@ StoreStats RocksStore::stats() const {
       stats.table_bytes += level.size;
     }
     rocksdb::TablePropertiesCollection properties;
-    if (db_->GetPropertiesOfAllTables(handle, &properties).ok()) {
+    if (db().GetPropertiesOfAllTables(handle, &properties).ok()) {
       for (const auto& [name, table] : properties) stats.raw_bytes += table->raw_key_size + table->raw_value_size;
     }
     std::uint64_t memtables = 0;
-    if (db_->GetIntProperty(handle, rocksdb::DB::Properties::kCurSizeAllMemTables, &memtables)) {
+    if (db().GetIntProperty(handle, rocksdb::DB::Properties::kCurSizeAllMemTables, &memtables)) {
       stats.memtable_bytes += memtables;
     }
   }
   for (const auto& [number, level] : levels) stats.levels.push_back(level);
-  stats.cache_bytes = kv::cache_usage(*cache_);
+  stats.cache_bytes = kv::cache_usage(database_->cache());
   return stats;
 }
 

@@ -5,13 +5,13 @@
 #pragma once
 
 #include <rocksdb/db.h>
-#include <rocksdb/env.h>
 
 #include <atomic>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
 
+#include "kv/database.h"
 #include "kv/fail_stop.h"
 #include "kv/give_way.h"
 #include "kv/keeper.h"
@@ -34,6 +34,7 @@ class RocksStore final : public Store {
   Result<void> commit(Batch& batch, Wait wait) override;
   void keep_in_memory(const Batch& batch) override;
   Result<void> sync() override;
+  Result<void> note_synced() override;
   Result<void> flush() override;
   Result<void> drop_caches() override;
   Result<std::vector<std::string>> verify(Family family, const std::function<void(ByteCount)>& progress) override;
@@ -53,7 +54,8 @@ class RocksStore final : public Store {
   Result<void> check() const;  // the error that stopped the store, if one did
   // The error to report for a failed call: what stopped the store, or the call's own.
   Error failure(const rocksdb::Status& status, std::string_view what);
-  rocksdb::ColumnFamilyHandle* handle(Family family) const { return handles_[static_cast<int>(family)]; }
+  rocksdb::DB& db() const { return database_->db(); }
+  rocksdb::ColumnFamilyHandle* handle(Family family) const { return database_->handle(family); }
 
   Volume& volume_;
   const StoreOptions options_;
@@ -64,10 +66,7 @@ class RocksStore final : public Store {
   kv::Keeper keeper_;
   kv::SpaceGauge space_;
   kv::Overlay overlay_;
-  std::shared_ptr<rocksdb::Cache> cache_;
-  std::unique_ptr<rocksdb::Env> env_;
-  std::unique_ptr<rocksdb::DB> db_;
-  rocksdb::ColumnFamilyHandle* handles_[2] = {};  // by Family
+  std::optional<kv::Database> database_;
 
   std::atomic<std::uint64_t> committed_ = 0;  // commits that returned, or are about to
   std::mutex sync_mutex_;

@@ -11,9 +11,16 @@
 
 namespace lsmfs::kv {
 
-// As Store::verify() for one family.
-Result<std::vector<std::string>> damaged_tables(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* family,
-                                                const FailStop& fail_stop,
-                                                const std::function<void(ByteCount)>& progress);
+struct DamagedTable {
+  std::uint64_t number = 0;
+  std::string name;
+  std::string first, last;  // its least and greatest key
+  std::string why;
+  std::string line() const { return "table " + name + ": " + why; }
+};
+
+// Those of one family, as Store::verify() tells them.
+Result<std::vector<DamagedTable>> damaged_tables(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* family, const FailStop& fail_stop,
+                                                 const std::function<void(ByteCount)>& progress = {});
 
 }  // namespace lsmfs::kv

@@ -6,22 +6,28 @@ namespace {
 constexpr ByteCount kReadahead{2 * MiB};
 constexpr std::uint64_t kRowsBetweenWords = 4096;  // of progress
 
-std::string place_of(Family family, std::string_view key) {
-  if (key.empty()) return "the beginning";
+// What a row is about.
+std::string subject_of(Family family, std::string_view key) {
   if (family == Family::names) {
     const auto parsed = keys::parse_names(key);
-    return "somewhere after " + (parsed ? path_in(parsed->home, parsed->name) : "row " + hex(key));
+    if (!parsed) return "row " + hex(key);
+    return parsed->kind == keys::NamesKey::Kind::xattr ? "an attribute of " + path_in(parsed->home) : path_in(parsed->home, parsed->name);
   }
   const auto parsed = keys::parse_block(key);
-  return "somewhere after " +
-         (parsed ? fmt::format("byte {} of {}", parsed->index.v * kBlockSize, path_in(parsed->home)) : "row " + hex(key));
+  return parsed ? fmt::format("byte {} of {}", parsed->index.v * kBlockSize, path_in(parsed->home)) : "row " + hex(key);
+}
+
+std::string place_of(Family family, std::string_view key) {
+  return key.empty() ? "the beginning" : "somewhere after " + subject_of(family, key);
 }
 
 }  // namespace
 
 Result<CheckReport> Checker::run() {
-  LSMFS_TRY(verify(Family::names));
-  LSMFS_TRY(verify(Family::blocks));
+  if (verify_) {
+    LSMFS_TRY(verify(Family::names));
+    LSMFS_TRY(verify(Family::blocks));
+  }
   LSMFS_ASSIGN(const bool names_whole, scan(Family::names, [this](auto key, auto value) { take_name(key, value); }));
   end_directory();
   // What was not read would be missing everywhere.
@@ -33,7 +39,9 @@ Result<CheckReport> Checker::run() {
   if (names_whole && blocks_whole) {
     end_file();
     check_all_files_have_their_blocks();
+    read_all_ = true;
   }
+  report_.counts = facts_.counts;
   return std::move(report_);
 }
 
@@ -68,73 +76,79 @@ Result<bool> Checker::scan(Family family, Take take) {
 // ---- what the rows say together
 
 void Checker::check_agreement() {
-  if (!state_seen_) problem("the row of the tree's state is missing");
-  if (!inodes_.contains(kRootIno)) problem("inode {}: the root directory's record is missing", kRootIno.v);
+  if (!facts_.state_seen) miscount("the row of the tree's state is missing");
+  if (!facts_.inodes.contains(kRootIno)) problem("inode {}: the root directory's record is missing", kRootIno.v);
   join_directories();
   join_links();
-  for (const auto& [ino, found] : inodes_) {
-    if (state_ && ino >= state_->next_ino) {
-      problem("inode {}: its number is not below {}, the next to be given", ino.v, state_->next_ino.v);
+  for (const auto& [ino, found] : facts_.inodes) {
+    if (facts_.state && ino >= facts_.state->next_ino) {
+      miscount("inode {}: its number is not below {}, the next to be given", ino.v, facts_.state->next_ino.v);
     }
     if (found.is_directory()) check_directory(ino, found);
   }
   check_xattrs();
-  for (auto& [ino, found] : inodes_) {
+  for (auto& [ino, found] : facts_.inodes) {
     if (found.is_directory() && !reached(found)) problem("inode {}: is a directory that cannot be reached from the root", ino.v);
   }
   check_counts();
 }
 
 void Checker::join_directories() {
-  for (const Directory& directory : directories_) {
-    const auto at = inodes_.find(directory.ino);
-    if (at == inodes_.end() || !at->second.is_directory() || at->second.home != checksum(directory.home)) {
+  for (TreeFacts::Directory& directory : facts_.directories) {
+    Found* found = facts_.directory_at(directory.ino, directory.home);
+    if (!found) {
       problem("{}: {} entries of a directory that does not exist (inode {})", path_in(directory.home), directory.entries,
               directory.ino.v);
+      facts_.stray_directories.push_back(std::move(directory));
       continue;
     }
-    at->second.entries = directory.entries;
-    at->second.subdirectories = directory.subdirectories;
+    found->entries = directory.entries;
+    found->subdirectories = directory.subdirectories;
   }
+  facts_.directories.clear();
 }
 
 void Checker::check_directory(Ino ino, const Found& found) {
-  if (found.entries != found.size) {
+  if (found.entries < found.size) {
     problem("inode {}: is a directory of {} entries that says it has {}", ino.v, found.entries, found.size);
+  } else if (found.entries > found.size) {
+    miscount("inode {}: is a directory of {} entries that says it has {}", ino.v, found.entries, found.size);
   }
   const std::uint64_t names = found.place == Found::Place::orphan ? 0 : 2 + found.subdirectories;
   if (found.nlink != names) {
-    problem("inode {}: is a directory with a link count of {} instead of {}", ino.v, found.nlink, names);
+    miscount("inode {}: is a directory with a link count of {} instead of {}", ino.v, found.nlink, names);
   }
 }
 
 void Checker::join_links() {
-  for (const auto& [ino, names] : links_) {
-    const auto at = inodes_.find(ino);
-    if (at == inodes_.end() || at->second.place != Found::Place::linked) {
+  for (const auto& [ino, names] : facts_.links) {
+    const auto at = facts_.inodes.find(ino);
+    if (at == facts_.inodes.end() || at->second.place != Found::Place::linked) {
       problem("inode {}: has {} names that link to a record that does not exist", ino.v, names);
       continue;
     }
     at->second.names = names;
-    if ((at->second.mode & S_IFMT) != link_types_[ino]) problem("inode {}: a name says another type than its record", ino.v);
+    if ((at->second.mode & S_IFMT) != facts_.link_types[ino]) problem("inode {}: a name says another type than its record", ino.v);
   }
-  for (const auto& [ino, found] : inodes_) {
-    if (found.place == Found::Place::linked && found.nlink != found.names) {
+  for (const auto& [ino, found] : facts_.inodes) {
+    if (found.place != Found::Place::linked || found.nlink == found.names) continue;
+    if (found.names < found.nlink) {
       problem("inode {}: has {} names, but a link count of {}", ino.v, found.names, found.nlink);
+    } else {
+      miscount("inode {}: has {} names, but a link count of {}", ino.v, found.names, found.nlink);
     }
   }
 }
 
 void Checker::check_xattrs() {
-  for (auto& [ino, wanted] : xattrs_) {
-    XattrRows& rows = xattr_rows_[ino];  // in the order of names, as in the record
-    if (rows != wanted || xattr_homes_[ino] != inodes_[ino].home) {
+  for (const auto& [ino, wanted] : facts_.xattrs) {
+    const auto rows = facts_.xattr_rows.find(ino);
+    if (rows == facts_.xattr_rows.end() || rows->second != wanted || facts_.xattr_homes[ino] != facts_.inodes[ino].home) {
       problem("inode {}: its extended attributes are not those that its record names", ino.v);
     }
-    rows.clear();
   }
-  for (const auto& [ino, rows] : xattr_rows_) {
-    if (!rows.empty()) problem("inode {}: {} extended attributes belong to no record", ino.v, rows.size());
+  for (const auto& [ino, rows] : facts_.xattr_rows) {
+    if (!facts_.xattrs.contains(ino)) problem("inode {}: {} extended attributes belong to no record", ino.v, rows.size());
   }
 }
 
@@ -151,8 +165,8 @@ bool Checker::reached(Found& found) {
     }
     at->reach = asked;
     asked_now.push_back(at);
-    const auto parent = inodes_.find(at->parent);
-    if (parent == inodes_.end()) break;
+    const auto parent = facts_.inodes.find(at->parent);
+    if (parent == facts_.inodes.end()) break;
     at = &parent->second;
   }
   for (Found* one : asked_now) one->reach = answer;
@@ -160,10 +174,10 @@ bool Checker::reached(Found& found) {
 }
 
 void Checker::check_counts() {
-  if (!state_) return;
-  const TreeCounts &said = state_->counts, &found = report_.counts;
+  if (!facts_.state) return;
+  const TreeCounts &said = facts_.state->counts, &found = facts_.counts;
   const auto compare = [&](std::uint64_t a, std::uint64_t b, const char* what) {
-    if (a != b) problem("the tree's state counts {} {}, and there are {}", a, what, b);
+    if (a != b) miscount("the tree's state counts {} {}, and there are {}", a, what, b);
   };
   compare(said.regular, found.regular, "files");
   compare(said.directories, found.directories, "directories");
@@ -172,9 +186,14 @@ void Checker::check_counts() {
 }
 
 void Checker::check_all_files_have_their_blocks() {
-  for (const auto& [ino, found] : inodes_) {
-    if (found.blocks > 0 && !found.blocks_seen) problem("inode {}: has no rows of data and says it has {}", ino.v, found.blocks);
+  for (const auto& [ino, found] : facts_.inodes) {
+    if (found.blocks > 0 && found.rows == 0) problem("inode {}: has no rows of data and says it has {}", ino.v, found.blocks);
   }
+}
+
+std::string rows_between(Family family, std::string_view after, std::string_view before) {
+  return fmt::format("{} between {} and {}", family == Family::names ? "names and attributes" : "file data",
+                     after.empty() ? "the beginning" : subject_of(family, after), before.empty() ? "the end" : subject_of(family, before));
 }
 
 Result<CheckReport> check_tree(Store& store, const std::function<void(std::uint64_t)>& progress) {

@@ -1,60 +1,42 @@
 // The parts of check_tree(): the tables' checksums; one pass over family names, which finds all inodes; a look at whether what was found agrees;
-// one pass over family blocks, whose rows must be those that the files say they have.
-//
-// A home ends in its inode's number, so each row names the inode it belongs to, and what is kept of an inode is a few
-// numbers and a checksum of its home. Not thread-safe.
+// one pass over family blocks, whose rows must be those that the files say they have. Not thread-safe.
 #pragma once
 
 #include <fmt/format.h>
 
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include "tree/keys.h"
-#include "tree/record.h"
+#include "tree/tree_facts.h"
 
 namespace lsmfs {
 
 class Checker {
  public:
-  Checker(Store& store, const std::function<void(std::uint64_t)>& progress) : store_(store), progress_(progress) {}
+  // `verify`: the tables' checksums, too.
+  Checker(Store& store, const std::function<void(std::uint64_t)>& progress, bool verify = true)
+      : store_(store), progress_(progress), verify_(verify) {}
   Result<CheckReport> run();
+  // What it judged by. Whole unless rows could not be read.
+  TreeFacts& facts() { return facts_; }
+  bool read_all() const { return read_all_; }
 
  private:
-  // An inode: what its record says, and what other rows have said of it.
-  struct Found {
-    enum class Place : std::uint8_t { root, named, linked, orphan } place = Place::named;
-    enum class Reach : std::uint8_t { unknown, asked, yes, no } reach = Reach::unknown;
-    bool blocks_seen = false;
-    std::uint32_t mode = 0, nlink = 0;
-    std::uint64_t size = 0, blocks = 0;
-    std::uint64_t home = 0;   // its checksum
-    Ino parent;               // named: the directory whose entry has the record
-    std::uint64_t names = 0;  // linked: rows that link to it
-    std::uint64_t entries = 0, subdirectories = 0;
-
-    bool is_directory() const { return S_ISDIR(mode); }
-  };
-
-  // Large extended attributes: (name, size of the value).
-  using XattrRows = std::vector<std::pair<std::string, std::uint64_t>>;
-  // The entries of a directory, as far as they have been seen.
-  struct Directory {
-    std::string home;
-    Ino ino;
-    std::uint64_t entries = 0, subdirectories = 0;
-  };
-  // The same of a file's data.
-  struct File {
-    std::string home;
-    Ino ino;
+  using Found = TreeFacts::Inode;
+  // A file's data, as far as it has been seen.
+  struct FileSoFar : TreeFacts::File {
     Found* found = nullptr;
-    std::uint64_t rows = 0, outside = 0;
+    std::uint64_t outside = 0;
   };
 
+  // A number that is wrong, and that what it counts tells: mended without losing anything.
+  template <class... Arguments>
+  void miscount(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+    ++report_.miscounts;
+    problem(format, std::forward<Arguments>(arguments)...);
+  }
   template <class... Arguments>
   void problem(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
     if (report_.problems.size() == CheckReport::kLinesMax) {
@@ -73,9 +55,10 @@ class Checker {
   // ---- what one row says (check_rows.cc)
   void take_name(std::string_view key, std::string_view value);
   void take_numbered(std::string_view key, std::string_view value);  // of no directory
-  void take_root(std::string_view value);
-  void take_entry(const keys::NamesKey& key, std::string_view value);
-  Found* add(const Record& record, Found::Place place, std::string_view home);  // nullptr: there is one of that number
+  void take_root(std::string_view key, std::string_view value);
+  void take_entry(std::string_view key, const keys::NamesKey& parsed, std::string_view value);
+  // nullptr: there is one of that number.
+  Found* add(std::string_view key, const Record& record, Found::Place place, std::string_view home);
   void end_directory();  // its entries lie side by side; its record may come later
   void take_block(std::string_view key, std::string_view value);
   void end_file();       // the same of a file's data
@@ -92,23 +75,19 @@ class Checker {
 
   Store& store_;
   const std::function<void(std::uint64_t)>& progress_;
+  const bool verify_;
   CheckReport report_;
   std::uint64_t bytes_ = 0;
+  bool read_all_ = false;
 
-  bool state_seen_ = false;
-  std::optional<State> state_;
-  std::unordered_map<Ino, Found> inodes_;
-  std::optional<Directory> directory_;
-  std::vector<Directory> directories_;
-  std::unordered_map<Ino, std::uint64_t> links_;       // names that are links, by what they link to
-  std::unordered_map<Ino, std::uint32_t> link_types_;
-  std::unordered_map<Ino, XattrRows> xattrs_, xattr_rows_;  // what records name; what there is
-  std::unordered_map<Ino, std::uint64_t> xattr_homes_;
-  std::optional<File> file_;
+  TreeFacts facts_;
+  std::optional<TreeFacts::Directory> directory_;  // as far as it has been seen
+  std::optional<FileSoFar> file_;
 };
 
 // For a terminal and one line, whatever bytes a name has.
 std::string path_in(std::string_view home, std::string_view name = {});
+std::string printable(std::string_view text);
 std::string hex(std::string_view bytes);
 
 }  // namespace lsmfs

@@ -4,11 +4,9 @@
 #include "tree/check.h"
 
 namespace lsmfs {
-namespace {
 
 using std::string_view_literals::operator""sv;
 
-// For a terminal and one line, whatever bytes a name has.
 std::string printable(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -21,8 +19,6 @@ std::string printable(std::string_view text) {
   }
   return out;
 }
-
-}  // namespace
 
 std::string path_in(std::string_view home, std::string_view name) {
   std::string path = keys::path_of(home);
@@ -45,21 +41,21 @@ void Checker::take_name(std::string_view key, std::string_view value) {
   if (!parsed) return problem("a row of names has the malformed key {}", hex(key));
   switch (parsed->kind) {
     case keys::NamesKey::Kind::root:
-      return take_root(value);
+      return take_root(key, value);
     case keys::NamesKey::Kind::xattr:
-      xattr_rows_[parsed->ino].emplace_back(parsed->name, value.size());
-      xattr_homes_[parsed->ino] = checksum(parsed->home);
+      facts_.xattr_rows[parsed->ino].emplace_back(parsed->name, value.size());
+      facts_.xattr_homes[parsed->ino] = checksum(parsed->home);
       return;
     case keys::NamesKey::Kind::entry:
-      return take_entry(*parsed, value);
+      return take_entry(key, *parsed, value);
   }
 }
 
 void Checker::take_numbered(std::string_view key, std::string_view value) {
   if (key == keys::kState) {
-    state_ = decode_state(value);
-    state_seen_ = true;
-    if (!state_) problem("the row of the tree's state is damaged");
+    facts_.state = decode_state(value);
+    facts_.state_seen = true;
+    if (!facts_.state) miscount("the row of the tree's state is damaged");
     return;
   }
   const bool linked = key.starts_with(keys::kLinkedPrefix);
@@ -72,48 +68,48 @@ void Checker::take_numbered(std::string_view key, std::string_view value) {
     return problem("inode {}: its record is damaged", ino.v);
   }
   if (linked && record->is_directory()) problem("inode {}: is a directory with the record of a file of several names", ino.v);
-  if (!linked && record->nlink != 0) problem("inode {}: has no name, but a link count of {}", ino.v, record->nlink);
-  add(*record, linked ? Found::Place::linked : Found::Place::orphan, record->home);
+  if (!linked && record->nlink != 0) miscount("inode {}: has no name, but a link count of {}", ino.v, record->nlink);
+  add(key, *record, linked ? Found::Place::linked : Found::Place::orphan, record->home);
 }
 
-void Checker::take_root(std::string_view value) {
+void Checker::take_root(std::string_view key, std::string_view value) {
   const auto record = decode_record(value);
   if (!record || record->ino != kRootIno || !record->is_directory() || !record->home.empty()) {
     return problem("inode {}: the root directory's record is damaged", kRootIno.v);
   }
-  add(*record, Found::Place::root, "");
+  add(key, *record, Found::Place::root, "");
 }
 
-void Checker::take_entry(const keys::NamesKey& key, std::string_view value) {
-  if (!directory_ || directory_->home != key.home) {
+void Checker::take_entry(std::string_view key, const keys::NamesKey& parsed, std::string_view value) {
+  if (!directory_ || directory_->home != parsed.home) {
     end_directory();
-    directory_ = Directory{std::string(key.home), key.ino};
+    directory_ = TreeFacts::Directory{std::string(parsed.home), parsed.ino};
   }
   ++directory_->entries;
   const auto row = decode_entry(value);
-  if (!row) return problem("{}: its row is damaged", path_in(key.home, key.name));
+  if (!row) return problem("{}: its row is damaged", path_in(parsed.home, parsed.name));
   if (const auto* link = std::get_if<Link>(&*row)) {
-    if (S_ISDIR(link->type)) problem("{}: is a second name of a directory", path_in(key.home, key.name));
-    auto [types, is_new] = link_types_.try_emplace(link->ino, link->type);
+    if (S_ISDIR(link->type)) problem("{}: is a second name of a directory", path_in(parsed.home, parsed.name));
+    auto [types, is_new] = facts_.link_types.try_emplace(link->ino, link->type);
     if (!is_new && types->second != link->type) {
-      problem("{}: says another type than another name of inode {}", path_in(key.home, key.name), link->ino.v);
+      problem("{}: says another type than another name of inode {}", path_in(parsed.home, parsed.name), link->ino.v);
     }
-    ++links_[link->ino];
+    ++facts_.links[link->ino];
     return;
   }
   const Record& record = std::get<Record>(*row);
   if (record.is_directory()) ++directory_->subdirectories;
-  const std::string derived = keys::child_home(key.home, key.name, record.ino);
-  Found* found = add(record, Found::Place::named, record.home.empty() ? derived : record.home);
+  const std::string derived = keys::child_home(parsed.home, parsed.name, record.ino);
+  Found* found = add(key, record, Found::Place::named, record.home.empty() ? derived : record.home);
   if (!found) return;
-  found->parent = key.ino;
+  found->parent = parsed.ino;
   if (!record.is_directory() && record.nlink != 1) {
-    problem("{} (inode {}): has one name, but a link count of {}", path_in(key.home, key.name), record.ino.v, record.nlink);
+    miscount("{} (inode {}): has one name, but a link count of {}", path_in(parsed.home, parsed.name), record.ino.v, record.nlink);
   }
 }
 
-Checker::Found* Checker::add(const Record& record, Found::Place place, std::string_view home) {
-  auto [at, is_new] = inodes_.try_emplace(record.ino);
+Checker::Found* Checker::add(std::string_view key, const Record& record, Found::Place place, std::string_view home) {
+  auto [at, is_new] = facts_.inodes.try_emplace(record.ino);
   if (!is_new) {
     problem("inode {}: has two records, one of them for {}", record.ino.v, path_in(home));
     return nullptr;
@@ -124,6 +120,7 @@ Checker::Found* Checker::add(const Record& record, Found::Place place, std::stri
   found.nlink = record.nlink;
   found.size = record.size;
   found.blocks = record.blocks;
+  found.row = checksum(key);
   found.home = checksum(home);
   if (place != Found::Place::root) {
     // Whatever else is in it, a home ends in its inode's number.
@@ -131,19 +128,19 @@ Checker::Found* Checker::add(const Record& record, Found::Place place, std::stri
     if (!parsed || parsed->ino != record.ino) problem("inode {}: its home is not one of its own", record.ino.v);
   }
   for (const Xattr& xattr : record.xattrs) {
-    if (xattr.row_size > 0) xattrs_[record.ino].emplace_back(xattr.name, xattr.row_size);
+    if (xattr.row_size > 0) facts_.xattrs[record.ino].emplace_back(xattr.name, xattr.row_size);
   }
   if (place == Found::Place::orphan) {
     ++report_.unused;
   } else {
-    TreeCounts& c = report_.counts;
+    TreeCounts& c = facts_.counts;
     ++(S_ISREG(record.mode) ? c.regular : S_ISDIR(record.mode) ? c.directories : S_ISLNK(record.mode) ? c.symlinks : c.others);
   }
   return &found;
 }
 
 void Checker::end_directory() {
-  if (directory_) directories_.push_back(std::move(*directory_));
+  if (directory_) facts_.directories.push_back(std::move(*directory_));
   directory_.reset();
 }
 
@@ -154,23 +151,34 @@ void Checker::take_block(std::string_view key, std::string_view value) {
     const auto parsed = keys::parse_block(key);
     if (!parsed) return problem("a row of file data has the malformed key {}", hex(key));
     end_file();
-    file_ = File{std::string(parsed->home), parsed->ino};
-    const auto at = inodes_.find(parsed->ino);
-    if (at != inodes_.end() && S_ISREG(at->second.mode) && at->second.home == checksum(parsed->home)) file_->found = &at->second;
+    file_.emplace();
+    file_->home = parsed->home;
+    file_->ino = parsed->ino;
+    file_->found = facts_.file_at(parsed->ino, parsed->home);
   }
   ++file_->rows;
-  if (!file_->found) return;
-  const std::uint64_t index = *keys::block_index(key, file_->home.size()), size = file_->found->size;
+  const std::uint64_t index = *keys::block_index(key, file_->home.size());
+  if (!file_->found) {
+    file_->end = index < block_count(kFileSizeMax) ? index * kBlockSize + value.size() : file_->end;
+    return;
+  }
+  const std::uint64_t size = file_->found->size;
   const std::uint64_t room = index < block_count(size) ? std::min<std::uint64_t>(kBlockSize, size - index * kBlockSize) : 0;
   if (value.size() > room || room == 0) ++file_->outside;
 }
 
 void Checker::end_file() {
   if (!file_) return;
-  const File file = *std::exchange(file_, std::nullopt);
-  if (!file.found) return problem("{}: {} rows of data of a file that does not exist (inode {})", path_in(file.home), file.rows, file.ino.v);
-  file.found->blocks_seen = true;
-  if (file.rows != file.found->blocks) {
+  FileSoFar file = *std::exchange(file_, std::nullopt);
+  if (!file.found) {
+    problem("{}: {} rows of data of a file that does not exist (inode {})", path_in(file.home), file.rows, file.ino.v);
+    facts_.stray_files.push_back(std::move(file));
+    return;
+  }
+  file.found->rows = file.rows;
+  if (file.rows > file.found->blocks) {
+    miscount("{} (inode {}): has {} rows of data and says it has {}", path_in(file.home), file.ino.v, file.rows, file.found->blocks);
+  } else if (file.rows < file.found->blocks) {
     problem("{} (inode {}): has {} rows of data and says it has {}", path_in(file.home), file.ino.v, file.rows, file.found->blocks);
   }
   if (file.outside > 0) {

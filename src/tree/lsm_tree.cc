@@ -258,9 +258,12 @@ Result<void> LsmTree::sync() {
     LSMFS_TRY(commit_all(lock, Wait::yes));
   }
   auto done = store_.sync();
+  const Lock lock(mutex_);
   if (!done) {
-    Lock lock(mutex_);
     fail("a sync", done.error());
+  } else if (!unnoted_since_) {
+    unnoted_since_ = steady_clock::now();
+    wake_.notify_all();
   }
   return done;
 }
@@ -350,12 +353,18 @@ void LsmTree::background() {
     const auto age = interval * 4 / 5;
     auto deadline = steady_clock::now() + kParkedIdle;
     if (dirty_since_ && interval.count() > 0) deadline = std::min(deadline, *dirty_since_ + age);
-    wake_.wait_until(lock, deadline);  // or until the first change after a sync
+    if (unnoted_since_ && interval.count() > 0) deadline = std::min(deadline, *unnoted_since_ + interval);
+    wake_.wait_until(lock, deadline);  // or until the first change after a sync, or the first sync after a note
     if (stop_) break;
-    const bool due = interval.count() > 0 && dirty_since_ && !failure_ && steady_clock::now() >= *dirty_since_ + age;
+    const bool in_use = interval.count() > 0 && !failure_ && !options_.read_only;
+    const bool due = in_use && dirty_since_ && steady_clock::now() >= *dirty_since_ + age;
+    const bool note = unnoted_since_ && steady_clock::now() >= *unnoted_since_ + interval;
+    if (note) unnoted_since_.reset();
     if (sealed_ && committer_.ended()) (void)finish_sealed(lock);  // as here
     lock.unlock();
     if (due) (void)sync();  // a failure is reported and kept there
+    // After it there is nothing to note for an interval: what comes next says it of what was before.
+    if (note && in_use && !due) (void)store_.note_synced();
     {
       std::lock_guard parked(parked_mutex_);
       if (parked_.cursor && steady_clock::now() - parked_.used > kParkedIdle) parked_ = {};

@@ -220,6 +220,7 @@ class LsmTree final : public Tree {
   std::uint64_t blocks_epoch_ = 0;     // commits that touched family blocks
   std::atomic<std::uint64_t> moves_{0};  // renames that gave blocks another home
   std::optional<std::chrono::steady_clock::time_point> dirty_since_;  // the oldest change not synced
+  std::optional<std::chrono::steady_clock::time_point> unnoted_since_;  // the oldest sync that is not noted in the store
   bool stop_ = false;
   bool closed_ = false;
   std::condition_variable wake_;

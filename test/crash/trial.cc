@@ -256,6 +256,11 @@ void Trial::compact() {
   }
 }
 
+void Trial::note_synced() {
+  const auto noted = stack_.store->note_synced();
+  if (!noted && !note(noted.error()) && problem_.empty()) problem_ = "note of a sync: " + noted.error().message();
+}
+
 std::string Trial::read_all() {
   const std::string found = dump(tree()), expected = model_.dump();
   return found == expected ? "" : "reads give\n" + found + "and not\n" + expected;

@@ -68,6 +68,7 @@ class Trial {
   bool sync();
   void flush();    // what is in memory becomes tables
   void compact();  // and these become others
+  void note_synced();
   // Ends the recorded run: no more operations.
   void stop();
 

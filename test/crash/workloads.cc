@@ -142,7 +142,7 @@ const Start& start_in_log() {
 
 const Start& start_before_switch() {
   static const Start start = [] {
-    // Each change of names is a record, right after the one before; what goes elsewhere has switched.
+    // Each change of names is a record of two blocks, right after the one before; what goes elsewhere has switched.
     const auto fill = [](SparseDevice& device, std::size_t records) -> std::size_t {
       const auto volume = Volume::open(device);
       if (!volume) std::abort();
@@ -151,7 +151,7 @@ const Start& start_before_switch() {
         const auto filler = (*volume)->create("filler", FileKind::small);
         if (!filler || !(*volume)->commit()) std::abort();
         const std::vector<TraceEvent> trace = device.trace();
-        if (i > 0 && trace[trace.size() - 2].at != trace[trace.size() - 4].at + kDeviceBlock) return i;
+        if (i > 0 && trace[trace.size() - 2].at != trace[trace.size() - 4].at + 2 * kDeviceBlock) return i;
       }
       return records;
     };

@@ -51,6 +51,7 @@ class HeldStore final : public Store {
   }
   void keep_in_memory(const Batch& batch) override { store_.keep_in_memory(batch); }
   Result<void> sync() override { return store_.sync(); }
+  Result<void> note_synced() override { return store_.note_synced(); }
   Result<void> drop_caches() override { return {}; }
   Result<void> flush() override { return store_.flush(); }
   Result<std::vector<std::string>> verify(Family family, const std::function<void(ByteCount)>& progress) override {

@@ -188,30 +188,34 @@ std::string Model::dump() const {
   return out;
 }
 
-std::string dump(Tree& tree) {
+std::string dump(Tree& tree, std::set<std::string>* failed) {
   std::string out;
+  const auto fail = [&](const std::string& path, const Error& error) {
+    if (failed) failed->insert(path);
+    return error.message();
+  };
   std::function<void(const std::string&, const Attr&)> visit = [&](const std::string& path, const Attr& a) {
     std::string contents;
     if (S_ISREG(a.mode)) {
       contents.assign(a.size, '?');
       MutableBytes to{reinterpret_cast<std::byte*>(contents.data()), contents.size()};
       auto n = both_ways([&](Wait w) { return tree.read(a.ino, ByteOffset{0}, to, w); });
-      if (!n) contents = n.error().message();
+      if (!n) contents = fail(path, n.error());
       else if (*n != a.size) contents = "short read";
       if (a.blocks > div_up(a.size, kBlockSize) * 8) contents = "more blocks than the size allows";
     } else if (S_ISLNK(a.mode)) {
       auto target = both_ways([&](Wait w) { return tree.readlink(a.ino, w); });
-      contents = target ? *target : target.error().message();
+      contents = target ? *target : fail(path, target.error());
     }
     std::map<std::string, std::string> xattrs;
     const auto names = both_ways([&](Wait w) { return tree.listxattr(a.ino, w); });
-    const std::string text = names ? *names : names.error().message();
+    const std::string text = names ? *names : fail(path, names.error());
     std::string_view rest = text;
     while (!rest.empty()) {
       const std::string name(rest.substr(0, rest.find('\0')));
       rest.remove_prefix(std::min(rest.size(), name.size() + 1));
       auto value = both_ways([&](Wait w) { return tree.getxattr(a.ino, name, w); });
-      xattrs[name] = value ? *value : value.error().message();
+      xattrs[name] = value ? *value : fail(path, value.error());
     }
     out += Model::line(path, a, contents, xattrs);
     if (!S_ISDIR(a.mode)) return;
@@ -227,7 +231,7 @@ std::string dump(Tree& tree) {
           return true;
         }, w);
       });
-      if (!listed) out += listed.error().message() + "\n";
+      if (!listed) out += fail(path, listed.error()) + "\n";
     }
     for (auto& [name, attr] : children) {
       visit(path + "/" + name, attr);
@@ -235,7 +239,7 @@ std::string dump(Tree& tree) {
     }
   };
   auto root = both_ways([&](Wait w) { return tree.getattr(kRootIno, w); });
-  if (!root) return root.error().message();
+  if (!root) return fail("", root.error());
   visit("", *root);
   return out;
 }

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "lsmfs/tree.h"
@@ -48,6 +49,7 @@ class Model {
 };
 
 // The same text from a real tree. Raises and gives back lookups; `blocks` are checked for sanity.
-std::string dump(Tree& tree);
+// What cannot be read is not there, or is an error message; `failed` hears of the paths.
+std::string dump(Tree& tree, std::set<std::string>* failed = nullptr);
 
 }  // namespace lsmfs::test

@@ -53,6 +53,7 @@ class CountingStore final : public Store {
   Result<void> commit(Batch&, Wait) override { return {}; }
   void keep_in_memory(const Batch&) override {}
   Result<void> sync() override { return {}; }
+  Result<void> note_synced() override { return {}; }
   Result<void> drop_caches() override { return {}; }
   Result<void> flush() override { return {}; }
   Result<std::vector<std::string>> verify(Family, const std::function<void(ByteCount)>&) override {

@@ -1,0 +1,101 @@
+#include "kv/database.h"
+
+#include <rocksdb/version.h>
+
+#include <algorithm>
+#include <new>
+#include <stdexcept>
+#include <utility>
+
+#include "kv/batch.h"
+#include "kv/file_system.h"
+#include "kv/notice_logger.h"
+#include "kv/status.h"
+
+namespace lsmfs::kv {
+namespace {
+
+using rocksdb::Status;
+
+Status open_database(const rocksdb::DBOptions& options,
+                     const std::vector<rocksdb::ColumnFamilyDescriptor>& families, bool read_only,
+                     std::vector<rocksdb::ColumnFamilyHandle*>& handles, std::unique_ptr<rocksdb::DB>& db) {
+#if ROCKSDB_MAJOR >= 11
+  return read_only ? rocksdb::DB::OpenForReadOnly(options, kDirectory, families, &handles, &db)
+                   : rocksdb::DB::Open(options, kDirectory, families, &handles, &db);
+#else
+  rocksdb::DB* raw = nullptr;
+  Status status = read_only ? rocksdb::DB::OpenForReadOnly(options, kDirectory, families, &handles, &raw)
+                            : rocksdb::DB::Open(options, kDirectory, families, &handles, &raw);
+  db.reset(raw);
+  return status;
+#endif
+}
+
+Error open_error(const Status& status) {
+  Error error = to_error(status, "open the store");
+  // Whatever else RocksDB finds wrong while it opens its own files is damage to them.
+  if (error.code != EIO && error.code != ENOMEM && error.code != ENOSPC && error.code != EROFS) error.code = EUCLEAN;
+  return error;
+}
+
+}  // namespace
+
+// A store without its CURRENT file must not be taken for a new one: RocksDB would make an empty
+// database and remove every table as unknown. What a crash in the middle of the first open leaves
+// has neither tables nor logs.
+Result<bool> holds_database(const Volume& volume) {
+  for (const std::string& name : volume.list()) {
+    if (name.starts_with(kSavedRows)) return make_error(EUCLEAN, "store: a repair has not come to its end; run it again");
+  }
+  if (volume.exists("CURRENT")) return true;
+  for (const std::string& name : volume.list()) {
+    if (name.ends_with(".sst") || name.ends_with(".log")) {
+      return make_error(EUCLEAN, "store: the file CURRENT is missing, but there is " + name);
+    }
+  }
+  return false;
+}
+
+Database::Database(Volume& volume, const Sizing& sizing, FailStop& fail_stop, GiveWay& give_way, const Options& options)
+    : cache_(make_cache(sizing)),
+      env_(rocksdb::NewCompositeEnv(
+          make_file_system(volume, fail_stop, give_way, ByteCount{sizing.blocks_memtable + sizing.blocks_memtable / 16}))) {
+  const OptionParts parts{env_.get(), make_notice_logger(options.notice), options.listener, cache_};
+  options_ = db_options(sizing, parts, options.create);
+  families_ = {{kNamesFamily, family_options(Family::names, sizing, parts)},
+               {kBlocksFamily, family_options(Family::blocks, sizing, parts)}};
+}
+
+Result<void> Database::open(bool read_only) {
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  Status status;
+  // RocksDB decodes files that may be damaged; a length it believes must not end the process.
+  try {
+    status = open_database(options_, families_, read_only, handles, db_);
+  } catch (const std::bad_alloc&) {
+    return make_error(ENOMEM, "open the store");
+  } catch (const std::length_error&) {
+    return make_error(EUCLEAN, "open the store: a file holds an impossible length");
+  }
+  std::copy(handles.begin(), handles.end(), std::begin(handles_));
+  if (!status.ok()) return open_error(status);
+  for (const Family family : {Family::names, Family::blocks}) {
+    if (handle(family)->GetID() != family_number(family)) {
+      return make_error(EUCLEAN, "open the store: its families are not those of an lsmfs");
+    }
+  }
+  return {};
+}
+
+Status Database::close() {
+  if (!db_) return Status::OK();
+  for (auto*& handle : handles_) {
+    if (handle != nullptr) db_->DestroyColumnFamilyHandle(std::exchange(handle, nullptr)).PermitUncheckedError();
+  }
+  const Status status = db_->Close();
+  db_.reset();
+  return status;
+}
+
+}  // namespace lsmfs::kv

@@ -1,0 +1,267 @@
+// Store::repair(): a store of which everything can be read, from one with damaged tables or a damaged list of them.
+//
+// Tables are never changed, so a damaged one must go. What can be read of the rows where it lies, from all tables, is first
+// saved to a file; then it is taken off the list; then the saved rows are taken in above all others, and hide what lay
+// under them. While such a file is there, the store cannot be opened, and another repair goes on from there.
+#include <fmt/format.h>
+#include <rocksdb/sst_file_writer.h>
+#include <rocksdb/utilities/ldb_cmd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "kv/batch.h"
+#include "kv/database.h"
+#include "kv/file_system.h"
+#include "kv/status.h"
+#include "kv/verify.h"
+
+namespace lsmfs {
+namespace {
+
+using kv::DamagedTable;
+using rocksdb::Slice;
+using rocksdb::Status;
+
+constexpr std::string_view kCurrent = "CURRENT", kManifest = "MANIFEST-";
+
+class Repair {
+ public:
+  Repair(Volume& volume, const StoreOptions& options)
+      : volume_(volume),
+        sizing_(kv::Sizing::plan(volume.usage(), options.cache)),
+        fail_stop_(options.notice),
+        database_(volume, sizing_, fail_stop_, give_way_, {.create = false, .listener = nullptr, .notice = options.notice}) {
+    // A table that cannot even be opened must not keep the others from it, and nothing may be compacted with it.
+    database_.options().paranoid_checks = false;
+    for (auto& family : database_.families()) family.options.disable_auto_compactions = true;
+  }
+
+  Result<StoreRepair> run();
+
+ private:
+  Result<void> find_manifest();
+  Result<void> rebuild();
+  Result<void> save_rows(Family family, const DamagedTable& table);
+  Result<void> take_in_saved_rows();
+  Result<void> take_off_the_list(const DamagedTable& table);
+  Result<void> close();
+  // Adds the rows from where `at` is, upwards, to `table`; gives the last key.
+  static Result<std::string> copy(rocksdb::Iterator& at, rocksdb::SstFileWriter& table);
+  // Whether a copy of all tables that overlap a damaged one has room.
+  bool fits(Family family, const DamagedTable& table) const;
+  Result<void> check() const {
+    if (auto error = fail_stop_.error()) return std::move(*error);
+    return {};
+  }
+
+  Volume& volume_;
+  const kv::Sizing sizing_;
+  kv::FailStop fail_stop_;
+  kv::GiveWay give_way_;
+  kv::Database database_;
+  StoreRepair report_;
+};
+
+Result<StoreRepair> Repair::run() {
+  LSMFS_TRY(find_manifest());
+  Result<void> opened = database_.open(/*read_only=*/false);
+  if (!opened && opened.error().code == EUCLEAN) {
+    database_.close().PermitUncheckedError();
+    report_.lines.push_back("the list of tables is damaged (" + opened.error().context + "): made again from the tables");
+    LSMFS_TRY(rebuild());
+    opened = database_.open(/*read_only=*/false);
+  }
+  LSMFS_TRY(check());
+  LSMFS_TRY(opened);
+  LSMFS_TRY(take_in_saved_rows());
+
+  std::vector<DamagedTable> damaged;
+  for (const Family family : {Family::names, Family::blocks}) {
+    LSMFS_ASSIGN(const auto found, kv::damaged_tables(database_.db(), database_.handle(family), fail_stop_));
+    for (const DamagedTable& table : found) {
+      LSMFS_TRY(save_rows(family, table));
+      damaged.push_back(table);
+    }
+  }
+  LSMFS_TRY(close());
+  if (damaged.empty()) return std::move(report_);
+  for (const DamagedTable& table : damaged) LSMFS_TRY(take_off_the_list(table));
+  LSMFS_TRY(database_.open(/*read_only=*/false));
+  LSMFS_TRY(take_in_saved_rows());
+  LSMFS_TRY(close());
+  return std::move(report_);
+}
+
+Result<void> Repair::close() {
+  LSMFS_TRY(check());
+  if (const Status status = database_.close(); !status.ok()) return kv::to_error(status, "close the store");
+  return volume_.commit();
+}
+
+// CURRENT holds the name of the manifest in use. There is one manifest, or two after a crash while it was replaced.
+Result<void> Repair::find_manifest() {
+  const std::vector<std::string> names = volume_.list();
+  std::string newest;
+  for (const std::string& name : names) {
+    // The numbers have six digits, or more: the longer one is the greater.
+    if (name.starts_with(kManifest) && std::pair(name.size(), name) > std::pair(newest.size(), newest)) newest = name;
+  }
+  if (newest.empty()) return {};
+  if (volume_.exists(kCurrent)) {
+    LSMFS_ASSIGN(const auto reader, volume_.open_reader(kCurrent));
+    std::string text(std::min<std::uint64_t>(reader->size().v, 100), '\0');
+    LSMFS_TRY(reader->read(ByteOffset{0}, {reinterpret_cast<std::byte*>(text.data()), text.size()}));
+    if (text.ends_with('\n') && text.starts_with(kManifest) && volume_.exists(text.substr(0, text.size() - 1))) return {};
+  }
+  const std::string fresh = std::string(kCurrent) + ".repaired";
+  LSMFS_ASSIGN(const auto writer, volume_.create(fresh, FileKind::small));
+  LSMFS_TRY(writer->append(as_bytes(newest + "\n")));
+  LSMFS_TRY(writer->sync());
+  LSMFS_TRY(writer->close());
+  LSMFS_TRY(volume_.rename(fresh, kCurrent));
+  LSMFS_TRY(volume_.commit());
+  report_.lines.push_back("the file CURRENT was damaged: written again");
+  return {};
+}
+
+Result<void> Repair::rebuild() {
+  std::vector<std::string> logs;
+  for (const std::string& name : volume_.list()) {
+    if (name.ends_with(".log")) logs.push_back(name);
+  }
+  Status status;
+  try {
+    status = rocksdb::RepairDB(kv::kDirectory, database_.options(), database_.families());
+  } catch (const std::bad_alloc&) {
+    return make_error(ENOMEM, "repair the store");
+  } catch (const std::length_error&) {
+    return make_error(EUCLEAN, "repair the store: a file holds an impossible length");
+  }
+  LSMFS_TRY(check());
+  if (!status.ok()) return make_error(EUCLEAN, kv::to_error(status, "repair the store").message());
+  // Their rows are in tables now.
+  for (const std::string& name : logs) {
+    if (volume_.exists(name)) LSMFS_TRY(volume_.remove(name));
+  }
+  return volume_.commit();
+}
+
+bool Repair::fits(Family family, const DamagedTable& table) const {
+  rocksdb::ColumnFamilyMetaData facts;
+  database_.db().GetColumnFamilyMetaData(database_.handle(family), &facts);
+  std::uint64_t bytes = 0;
+  for (const auto& level : facts.levels) {
+    for (const auto& other : level.files) {
+      if (other.smallestkey <= table.last && other.largestkey >= table.first) bytes += other.size;
+    }
+  }
+  // Ingesting copies what has been written.
+  return 2 * kv::on_volume(bytes + bytes / 8) < volume_.usage().table_free.v;
+}
+
+Result<std::string> Repair::copy(rocksdb::Iterator& at, rocksdb::SstFileWriter& table) {
+  std::string last;
+  for (; at.Valid(); at.Next()) {
+    if (const Status status = table.Put(at.key(), at.value()); !status.ok()) return kv::to_error(status, "save rows");
+    last = at.key().ToString();
+  }
+  return last;
+}
+
+Result<void> Repair::save_rows(Family family, const DamagedTable& damaged) {
+  const std::string line = damaged.line();
+  const auto lost = [&](std::string after, std::string before, bool aged) {
+    report_.lost.push_back({family, std::move(after), std::move(before), aged});
+  };
+  rocksdb::DB& db = database_.db();
+  auto* const handle = database_.handle(family);
+  const std::string end = damaged.last + '\0';
+  const Slice lower(damaged.first), upper(end);
+  rocksdb::ReadOptions read = kv::cursor_options({.lower = {}, .upper = {}, .readahead = ByteCount{2 * MiB}, .fill_cache = false});
+  read.iterate_lower_bound = &lower;
+  read.iterate_upper_bound = &upper;
+
+  // Up to the damage, and down to it from the other end.
+  std::unique_ptr<rocksdb::Iterator> up(db.NewIterator(read, handle)), down(db.NewIterator(read, handle));
+  up->SeekToFirst();
+  std::string before;
+  std::uint64_t rows_behind = 0;
+  for (down->SeekToLast(); down->Valid(); down->Prev()) {
+    before = down->key().ToString();
+    ++rows_behind;
+  }
+  if ((!up->Valid() && rows_behind == 0 && !up->status().ok()) || !fits(family, damaged)) {
+    report_.lines.push_back(line + ": taken away; where it lay, rows are as they were before it was written");
+    lost(damaged.first, damaged.last, true);
+    return {};
+  }
+
+  const std::string path = fmt::format("{}/{}{}-{}.sst", kv::kDirectory, kv::kSavedRows, kv::family_number(family), damaged.number);
+  rocksdb::Options options(database_.options(), database_.families()[static_cast<std::size_t>(family)].options);
+  rocksdb::SstFileWriter table(rocksdb::EnvOptions(), options, handle);
+  Status status = table.Open(path);
+  // Under it nothing of the other tables is seen.
+  if (status.ok()) status = table.DeleteRange(lower, upper);
+  if (!status.ok()) return kv::to_error(status, "save rows");
+  LSMFS_ASSIGN(const std::string after, copy(*up, table));
+  if (!up->status().ok()) {
+    if (rows_behind > 0) {
+      up->Seek(std::max(before, after + '\0'));
+      LSMFS_TRY(copy(*up, table));
+    }
+    lost(after, rows_behind > 0 ? before : end, false);
+  }
+  LSMFS_TRY(check());
+  up.reset();
+  down.reset();
+  status = table.Finish();
+  if (!status.ok()) return kv::to_error(status, "save rows");
+  report_.lines.push_back(line + ": replaced by another with the rows that can be read");
+  return {};
+}
+
+Result<void> Repair::take_in_saved_rows() {
+  std::vector<rocksdb::LiveFileMetaData> tables;
+  database_.db().GetLiveFilesMetaData(&tables);
+  for (const std::string& name : volume_.list()) {
+    unsigned family = 0;
+    unsigned long long number = 0;
+    if (!name.starts_with(kv::kSavedRows)) continue;
+    if (std::sscanf(name.c_str() + kv::kSavedRows.size(), "%u-%llu", &family, &number) != 2 || family > 1) continue;
+    // While the damaged table is on the list, its rows are not all saved, or will be again.
+    if (std::ranges::none_of(tables, [&](const auto& table) { return table.file_number == number; })) {
+      rocksdb::IngestExternalFileOptions ingest;
+      ingest.write_global_seqno = false;  // tables cannot be written in place
+      const Status status = database_.db().IngestExternalFile(database_.handle(static_cast<Family>(family)),
+                                                              {fmt::format("{}/{}", kv::kDirectory, name)}, ingest);
+      LSMFS_TRY(check());
+      if (!status.ok()) return kv::to_error(status, "take in saved rows");
+    }
+    LSMFS_TRY(volume_.remove(name));
+  }
+  return volume_.commit();
+}
+
+// As `ldb unsafe_remove_sst_file` does, on the database that is closed.
+Result<void> Repair::take_off_the_list(const DamagedTable& table) {
+  const std::vector<std::string> words = {fmt::format("--db={}", kv::kDirectory), "unsafe_remove_sst_file", std::to_string(table.number)};
+  rocksdb::Options options(database_.options(), database_.families()[0].options);
+  const std::unique_ptr<rocksdb::LDBCommand> command(
+      rocksdb::LDBCommand::InitFromCmdLineArgs(words, options, rocksdb::LDBOptions(), &database_.families()));
+  if (!command) return make_error(EUCLEAN, "this RocksDB cannot take a table off its list");
+  command->Run();
+  LSMFS_TRY(check());
+  auto state = command->GetExecuteState();
+  if (state.IsFailed()) return make_error(EUCLEAN, state.ToString());
+  return {};
+}
+
+}  // namespace
+
+Result<StoreRepair> Store::repair(Volume& volume, const StoreOptions& options) {
+  if (!volume.writable()) return make_error(EROFS, "store: the volume is read-only");
+  return Repair(volume, options).run();
+}
+
+}  // namespace lsmfs

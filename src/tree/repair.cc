@@ -1,0 +1,339 @@
+#include "tree/repair.h"
+
+#include <algorithm>
+
+#include "tree/check.h"
+
+namespace lsmfs {
+namespace {
+
+using std::string_view_literals::operator""sv;
+using Place = TreeFacts::Inode::Place;
+
+constexpr ByteCount kReadahead{2 * MiB};
+constexpr std::size_t kBatch = MiB;
+// Each makes a tree that has less wrong with it; what nests deeper is an attack.
+constexpr int kRounds = 10;
+constexpr std::string_view kLostAndFound = "lost+found";
+
+bool ends_in(std::string_view home, Ino ino) {
+  const std::string key = keys::block(home, BlockIndex{0});
+  const auto parsed = keys::parse_block(key);
+  return parsed && parsed->ino == ino;
+}
+
+}  // namespace
+
+Mender::Mender(Store& store, TreeFacts& facts, RepairReport& report) : store_(store), facts_(facts), report_(report) {
+  // Numbers are never given again, so that no home is.
+  next_ino_ = facts.state ? facts.state->next_ino : Ino{kRootIno.v + 1};
+  const auto beyond = [this](Ino ino) { next_ino_ = std::max(next_ino_, Ino{ino.v + 1}); };
+  for (const auto& [ino, inode] : facts.inodes) beyond(ino);
+  for (const auto& directory : facts.stray_directories) beyond(directory.ino);
+  for (const auto& file : facts.stray_files) beyond(file.ino);
+  // Of all rows that claim a number, one owner: a record that is there, else a directory, else a file.
+  for (const auto& directory : facts.stray_directories) {
+    if (!facts.inodes.contains(directory.ino)) stray_homes_.try_emplace(directory.ino, directory.home);
+  }
+  for (const auto& file : facts.stray_files) {
+    if (!facts.inodes.contains(file.ino)) stray_homes_.try_emplace(file.ino, file.home);
+  }
+}
+
+Result<void> Mender::run() {
+  LSMFS_TRY(find_lost_and_found());
+  find_cycles();
+  LSMFS_TRY(scan(Family::names, [this](auto key, auto value) { mend_name(key, value); }));
+  LSMFS_TRY(scan(Family::blocks, [this](auto key, auto value) { mend_block(key, value); }));
+  mend_root();
+  take_in_strays();
+  mend_state();
+  return commit_some(0);
+}
+
+template <class Take>
+Result<void> Mender::scan(Family family, Take take) {
+  auto cursor = store_.cursor(family, {.lower = {}, .upper = {}, .readahead = kReadahead, .fill_cache = false});
+  for (cursor->seek(""); cursor->valid(); cursor->next()) {
+    take(cursor->key(), cursor->value());
+    LSMFS_TRY(commit_some(kBatch));
+  }
+  return cursor->status();
+}
+
+Result<void> Mender::commit_some(std::size_t least) {
+  if (batch_.empty() || batch_.bytes() < least) return {};
+  LSMFS_TRY(store_.commit(batch_, Wait::yes));
+  batch_.clear();
+  return {};
+}
+
+// In each circle of directories one is taken out.
+void Mender::find_cycles() {
+  std::unordered_map<Ino, Ino> walked_from;
+  for (const auto& [start, inode] : facts_.inodes) {
+    if (!inode.is_directory() || inode.reach != TreeFacts::Inode::Reach::no || walked_from.contains(start)) continue;
+    for (Ino at = start;;) {
+      const auto found = facts_.inodes.find(at);
+      if (found == facts_.inodes.end() || found->second.place != Place::named) break;
+      const auto [walk, is_new] = walked_from.try_emplace(at, start);
+      if (!is_new) {
+        if (walk->second == start) cut_off_.insert(at);
+        break;
+      }
+      at = found->second.parent;
+    }
+  }
+}
+
+bool Mender::is_stray(Ino ino, std::string_view home) const {
+  const auto at = stray_homes_.find(ino);
+  return at != stray_homes_.end() && at->second == home;
+}
+
+// ---- family names
+
+void Mender::mend_name(std::string_view key, std::string_view value) {
+  if (key.starts_with('/') && !key.starts_with("/\0"sv)) return mend_numbered(key, value);
+  const auto parsed = keys::parse_names(key);
+  if (!parsed) {
+    did("a row of names with the malformed key {}: erased", hex(key));
+    return batch_.erase(Family::names, key);
+  }
+  if (parsed->kind == keys::NamesKey::Kind::xattr) return mend_xattr_row(key, *parsed, value.size());
+  if (parsed->kind == keys::NamesKey::Kind::entry) return mend_entry(key, *parsed, value);
+  const auto root = facts_.inodes.find(kRootIno);
+  if (root == facts_.inodes.end() || root->second.row != checksum(key)) return;  // mend_root() writes it
+  mend_record(key, *decode_record(value), "/");
+}
+
+void Mender::mend_numbered(std::string_view key, std::string_view value) {
+  if (key == keys::kState) return;  // mend_state()
+  const bool linked = key.starts_with(keys::kLinkedPrefix);
+  const auto record = decode_record(value);
+  const auto found = record ? facts_.inodes.find(record->ino) : facts_.inodes.end();
+  if (found == facts_.inodes.end() || found->second.row != checksum(key) || !ends_in(record->home, record->ino) ||
+      (linked && record->is_directory())) {
+    did("the record at {}, of {}, is damaged: erased", hex(key), record ? path_in(record->home) : "something");
+    return batch_.erase(Family::names, key);
+  }
+  mend_record(key, *record, path_in(record->home));
+  if (linked && found->second.names == 0) {
+    put_in_lost_and_found(record->ino, encode(Link{record->ino, record->mode & S_IFMT}));
+    did("{}: had no name any more, is now /{}/#{}", path_in(record->home), lost_and_found_, record->ino.v);
+  }
+}
+
+void Mender::mend_entry(std::string_view key, const keys::NamesKey& parsed, std::string_view value) {
+  const std::string path = path_in(parsed.home, parsed.name);
+  if (!parsed.home.empty() && !facts_.directory_at(parsed.ino, parsed.home) && !is_stray(parsed.ino, parsed.home)) {
+    did("{}: is an entry of no directory: erased", path);
+    return batch_.erase(Family::names, key);
+  }
+  const auto row = decode_entry(value);
+  if (!row) {
+    did("{}: its row is damaged: erased", path);
+    return batch_.erase(Family::names, key);
+  }
+  if (const auto* link = std::get_if<Link>(&*row)) return mend_link(key, parsed, *link);
+
+  Record record = std::get<Record>(*row);
+  if (facts_.inodes.at(record.ino).row != checksum(key)) {
+    did("{}: is a second record of inode {}: erased", path, record.ino.v);
+    return batch_.erase(Family::names, key);
+  }
+  if (cut_off_.contains(record.ino)) {
+    if (record.home.empty()) record.home = keys::child_home(parsed.home, parsed.name, record.ino);
+    put_in_lost_and_found(record.ino, encode(record));
+    did("{}: was in a circle of directories, is now /{}/#{}", path, lost_and_found_, record.ino.v);
+    return batch_.erase(Family::names, key);
+  }
+  mend_record(key, record, path);
+}
+
+void Mender::mend_link(std::string_view key, const keys::NamesKey& parsed, const Link& link) {
+  const auto found = facts_.inodes.find(link.ino);
+  if (found == facts_.inodes.end() || found->second.place != Place::linked || found->second.is_directory()) {
+    did("{}: is a name of nothing: erased", path_in(parsed.home, parsed.name));
+    return batch_.erase(Family::names, key);
+  }
+  const std::uint32_t type = found->second.mode & S_IFMT;
+  if (link.type == type) return;
+  did("{}: its type is now that of the inode it names", path_in(parsed.home, parsed.name));
+  batch_.put(Family::names, key, encode(Link{link.ino, type}));
+}
+
+void Mender::mend_xattr_row(std::string_view key, const keys::NamesKey& parsed, std::size_t size) {
+  const auto wanted = facts_.xattrs.find(parsed.ino);
+  if (facts_.at_home(parsed.ino, parsed.home) && wanted != facts_.xattrs.end() &&
+      std::ranges::count(wanted->second, std::pair(std::string(parsed.name), std::uint64_t{size})) > 0) {
+    return;
+  }
+  did("{}: a value of an extended attribute that it does not have: erased", path_in(parsed.home));
+  batch_.erase(Family::names, key);
+}
+
+void Mender::mend_record(std::string_view key, const Record& record, const std::string& path) {
+  const TreeFacts::Inode& found = facts_.inodes.at(record.ino);
+  Record next = record;
+  if (found.place == Place::named && !next.home.empty() && !ends_in(next.home, next.ino)) {
+    next.home.clear();
+    did("{}: its home was not one of its own", path);
+  }
+  if (record.is_directory()) {
+    next.size = found.entries;
+    next.nlink = found.place == Place::orphan ? 0 : static_cast<std::uint32_t>(2 + found.subdirectories);
+    if (next.size < record.size) did("{}: {} of its {} entries are lost", path, record.size - next.size, record.size);
+    if (next.size > record.size) did("{}: has {} entries, and not {}", path, next.size, record.size);
+  } else {
+    next.nlink = found.place == Place::orphan ? 0 : found.place == Place::linked ? static_cast<std::uint32_t>(std::max<std::uint64_t>(found.names, 1)) : 1;
+  }
+  if (next.nlink != record.nlink) did("{}: its link count is {}, and not {}", path, next.nlink, record.nlink);
+  if (record.is_regular()) {
+    next.blocks = std::min(found.rows, block_count(record.size));
+    if (next.blocks < record.blocks) {
+      did("{}: {} of its {} blocks of {} bytes are lost and read as zeros", path, record.blocks - next.blocks, record.blocks, kBlockSize);
+    } else if (next.blocks > record.blocks) {
+      did("{}: has {} blocks of data, and not {}", path, next.blocks, record.blocks);
+    }
+  }
+  mend_xattrs(next, path);
+  if (next != record) batch_.put(Family::names, key, encode(next));
+}
+
+void Mender::mend_xattrs(Record& record, const std::string& path) {
+  const auto rows = facts_.xattr_rows.find(record.ino);
+  const bool here = rows != facts_.xattr_rows.end() && facts_.xattr_homes.at(record.ino) == facts_.inodes.at(record.ino).home;
+  std::erase_if(record.xattrs, [&](const Xattr& xattr) {
+    if (xattr.row_size == 0 || (here && std::ranges::count(rows->second, std::pair(xattr.name, std::uint64_t{xattr.row_size})) > 0)) {
+      return false;
+    }
+    did("{}: its extended attribute {} is lost", path, printable(xattr.name));
+    return true;
+  });
+}
+
+// ---- family blocks
+
+void Mender::mend_block(std::string_view key, std::string_view value) {
+  const auto parsed = keys::parse_block(key);
+  if (!parsed) {
+    did("a row of file data with the malformed key {}: erased", hex(key));
+    return batch_.erase(Family::blocks, key);
+  }
+  const TreeFacts::Inode* file = facts_.file_at(parsed->ino, parsed->home);
+  if (!file) {
+    if (is_stray(parsed->ino, parsed->home)) return;
+    if (dropped_home_ != parsed->home) {
+      dropped_home_ = parsed->home;
+      did("{}: data of a file that does not exist: erased", path_in(parsed->home));
+    }
+    return batch_.erase(Family::blocks, key);
+  }
+  const std::uint64_t index = parsed->index.v;
+  const std::uint64_t room = index < block_count(file->size) ? std::min<std::uint64_t>(kBlockSize, file->size - index * kBlockSize) : 0;
+  if (room > 0 && value.size() <= room) return;
+  did("{}: data past its end, in block {}: erased", path_in(parsed->home), index);
+  if (room == 0) {
+    batch_.erase(Family::blocks, key);
+  } else {
+    batch_.put(Family::blocks, key, value.substr(0, room));
+  }
+}
+
+// ---- what has no place in the tree gets one
+
+Result<void> Mender::find_lost_and_found() {
+  for (int attempt = 0;; ++attempt) {
+    lost_and_found_ = attempt == 0 ? std::string(kLostAndFound) : fmt::format("{}-{}", kLostAndFound, attempt);
+    LSMFS_ASSIGN(const auto row, store_.get(Family::names, keys::entry("", lost_and_found_), Wait::yes));
+    if (!row) {
+      make_lost_and_found_ = true;
+      lost_and_found_ino_ = next_ino_;
+      lost_and_found_home_ = keys::child_home("", lost_and_found_, lost_and_found_ino_);
+      return {};
+    }
+    const auto record = decode_record(*row);
+    if (!record || !record->is_directory()) continue;
+    lost_and_found_ino_ = record->ino;
+    lost_and_found_home_ = record->home.empty() ? keys::child_home("", lost_and_found_, record->ino) : record->home;
+    if (facts_.directory_at(lost_and_found_ino_, lost_and_found_home_)) return {};
+  }
+}
+
+void Mender::put_in_lost_and_found(Ino ino, const std::string& row) {
+  if (std::exchange(make_lost_and_found_, false)) {
+    ++next_ino_.v;
+    batch_.put(Family::names, keys::entry("", lost_and_found_), encode(blank(lost_and_found_ino_, S_IFDIR | 0700)));
+  }
+  batch_.put(Family::names, keys::entry(lost_and_found_home_, fmt::format("#{}", ino.v)), row);
+}
+
+Record Mender::blank(Ino ino, std::uint32_t mode) const {
+  Record record;
+  record.ino = ino;
+  record.mode = mode;
+  record.nlink = S_ISDIR(mode) ? 2 : 1;
+  record.atime = record.mtime = record.ctime = record.btime = now_;
+  return record;
+}
+
+void Mender::mend_root() {
+  if (facts_.inodes.contains(kRootIno)) return;
+  Record root = blank(kRootIno, S_IFDIR | 0755);
+  for (const auto& directory : facts_.stray_directories) {
+    if (!directory.home.empty()) continue;
+    root.size = directory.entries;
+    root.nlink += static_cast<std::uint32_t>(directory.subdirectories);
+  }
+  batch_.put(Family::names, keys::kRoot, encode(root));
+  did("/: its record is lost: owner, mode and times are new");
+}
+
+void Mender::take_in_strays() {
+  std::unordered_set<Ino> taken{kRootIno};
+  for (const auto& directory : facts_.stray_directories) {
+    if (!is_stray(directory.ino, directory.home) || !taken.insert(directory.ino).second) continue;
+    Record record = blank(directory.ino, S_IFDIR | 0700);
+    record.home = directory.home;
+    record.size = directory.entries;
+    record.nlink += static_cast<std::uint32_t>(directory.subdirectories);
+    put_in_lost_and_found(directory.ino, encode(record));
+    did("{}: its record is lost, its entries are in /{}/#{}", path_in(directory.home), lost_and_found_, directory.ino.v);
+  }
+  for (const auto& file : facts_.stray_files) {
+    if (!is_stray(file.ino, file.home) || !taken.insert(file.ino).second) continue;
+    Record record = blank(file.ino, S_IFREG | 0600);
+    record.home = file.home;
+    record.size = file.end;
+    record.blocks = std::min(file.rows, block_count(file.end));
+    put_in_lost_and_found(file.ino, encode(record));
+    did("{}: its record is lost, its data are in /{}/#{}", path_in(file.home), lost_and_found_, file.ino.v);
+  }
+}
+
+void Mender::mend_state() {
+  State state;
+  state.next_ino = next_ino_;
+  state.counts = facts_.counts;
+  const std::string row = encode(state);
+  if (facts_.state && encode(*facts_.state) == row) return;
+  batch_.put(Family::names, keys::kState, row);
+  static constexpr std::string_view kLine = "the tree's counts of files and of numbers given are corrected";
+  if (std::ranges::find(report_.lines, kLine) == report_.lines.end()) did("{}", kLine);
+}
+
+Result<RepairReport> repair_tree(Store& store, const std::function<void(std::uint64_t)>& progress) {
+  RepairReport report;
+  for (int round = 0;; ++round) {
+    Checker checker(store, progress, /*verify=*/round == 0);
+    LSMFS_ASSIGN(report.left, checker.run());
+    // What could not be read would be taken for missing.
+    if (report.left.clean() || !checker.read_all() || round == kRounds) break;
+    LSMFS_TRY(Mender(store, checker.facts(), report).run());
+  }
+  LSMFS_TRY(store.sync());
+  return report;
+}
+
+}  // namespace lsmfs

@@ -1,0 +1,78 @@
+// The parts of repair_tree(): one round over all rows that makes each of them agree with what check_tree() found.
+//
+// A round mends what it can see at once. What that brings to light (the children of a row that had to go, say) is the
+// next round's work, and a crash between two commits leaves a tree that another repair goes on with. Not thread-safe.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "tree/keys.h"
+#include "tree/tree_facts.h"
+
+namespace lsmfs {
+
+class Mender {
+ public:
+  Mender(Store& store, TreeFacts& facts, RepairReport& report);
+  Result<void> run();
+
+ private:
+  template <class... Arguments>
+  void did(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+    ++report_.mended;
+    if (report_.lines.size() < CheckReport::kLinesMax) {
+      report_.lines.push_back(fmt::format(format, std::forward<Arguments>(arguments)...));
+    }
+  }
+
+  // Gives each row of a family to `take`.
+  template <class Take>
+  Result<void> scan(Family family, Take take);
+  Result<void> commit_some(std::size_t least);  // what is to be written, if it has so many bytes
+
+  void find_cycles();
+
+  // Whether rows at that home have no owner yet, and get one in lost+found.
+  bool is_stray(Ino ino, std::string_view home) const;
+
+  // ---- a row of names
+  void mend_name(std::string_view key, std::string_view value);
+  void mend_numbered(std::string_view key, std::string_view value);
+  void mend_entry(std::string_view key, const keys::NamesKey& parsed, std::string_view value);
+  void mend_link(std::string_view key, const keys::NamesKey& parsed, const Link& link);
+  void mend_xattr_row(std::string_view key, const keys::NamesKey& parsed, std::size_t size);
+  // A record that stays, at `key`; `path` for the report.
+  void mend_record(std::string_view key, const Record& record, const std::string& path);
+  void mend_xattrs(Record& record, const std::string& path);
+
+  // ---- a row of data
+  void mend_block(std::string_view key, std::string_view value);
+
+  // ---- what has no place in the tree gets one
+  Result<void> find_lost_and_found();
+  void put_in_lost_and_found(Ino ino, const std::string& row);
+  Record blank(Ino ino, std::uint32_t mode) const;
+  void mend_root();
+  void take_in_strays();
+  void mend_state();
+
+  Store& store_;
+  TreeFacts& facts_;
+  RepairReport& report_;
+  Batch batch_;
+  Ino next_ino_;
+  const Time now_ = Time::now();
+  std::string lost_and_found_;  // its name
+  Ino lost_and_found_ino_;
+  std::string lost_and_found_home_;
+  bool make_lost_and_found_ = false;
+  std::unordered_set<Ino> cut_off_;  // directories that move to lost+found to end a cycle
+  std::unordered_map<Ino, std::string> stray_homes_;
+  std::string dropped_home_;  // whose rows of data are being dropped
+};
+
+}  // namespace lsmfs

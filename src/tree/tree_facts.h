@@ -1,0 +1,75 @@
+// What the rows of a tree say, as a pass over all of them has found it: what check_tree() judges and repair_tree() mends by.
+//
+// A home ends in its inode's number, so each row names the inode it belongs to, and what is kept of an inode is a few
+// numbers and checksums.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "tree/record.h"
+
+namespace lsmfs {
+
+struct TreeFacts {
+  // An inode: what its record says, and what other rows have said of it.
+  struct Inode {
+    enum class Place : std::uint8_t { root, named, linked, orphan } place = Place::named;
+    enum class Reach : std::uint8_t { unknown, asked, yes, no } reach = Reach::unknown;
+    std::uint32_t mode = 0, nlink = 0;
+    std::uint64_t size = 0, blocks = 0;
+    std::uint64_t row = 0, home = 0;  // checksums: of its record's key, and of its home
+    Ino parent;                       // named: the directory whose entry has the record
+    std::uint64_t names = 0;          // linked: rows that link to it
+    std::uint64_t entries = 0, subdirectories = 0;
+    std::uint64_t rows = 0;           // of data
+
+    bool is_directory() const { return S_ISDIR(mode); }
+  };
+  // The entries of a directory.
+  struct Directory {
+    std::string home;
+    Ino ino;
+    std::uint64_t entries = 0, subdirectories = 0;
+  };
+  // A file's data.
+  struct File {
+    std::string home;
+    Ino ino;
+    std::uint64_t rows = 0, end = 0;  // the latter in bytes: where its last row ends
+  };
+  // Large extended attributes: (name, size of the value), in the order of names.
+  using XattrRows = std::vector<std::pair<std::string, std::uint64_t>>;
+
+  // The record of a directory that lies at `home`; nullptr: there is none.
+  Inode* directory_at(Ino ino, std::string_view home) {
+    Inode* inode = at_home(ino, home);
+    return inode && inode->is_directory() ? inode : nullptr;
+  }
+  Inode* file_at(Ino ino, std::string_view home) {
+    Inode* inode = at_home(ino, home);
+    return inode && S_ISREG(inode->mode) ? inode : nullptr;
+  }
+  Inode* at_home(Ino ino, std::string_view home) {
+    const auto at = inodes.find(ino);
+    return at != inodes.end() && at->second.home == checksum(home) ? &at->second : nullptr;
+  }
+
+  bool state_seen = false;
+  std::optional<State> state;
+  TreeCounts counts;  // inodes that have a name
+  std::unordered_map<Ino, Inode> inodes;
+  std::unordered_map<Ino, std::uint64_t> links;      // names that are links, by what they link to
+  std::unordered_map<Ino, std::uint32_t> link_types;
+  std::unordered_map<Ino, XattrRows> xattrs, xattr_rows;  // what records name; what there is
+  std::unordered_map<Ino, std::uint64_t> xattr_homes;     // checksums: where the latter lie
+  std::vector<Directory> directories;
+  // Of directories and files that have no record.
+  std::vector<Directory> stray_directories;
+  std::vector<File> stray_files;
+};
+
+}  // namespace lsmfs
