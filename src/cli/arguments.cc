@@ -62,14 +62,18 @@ void take(CLI::App& app, MountArguments& arguments) {
 }
 
 void take(CLI::App& app, FsckArguments& arguments) {
-  ignore(app, "-n", "change nothing (which it never does)");
-  app.add_flag("-a,-p,-y", arguments.repair, "repair (which it cannot yet)");
+  using Repair = FsckArguments::Repair;
+  CLI::Option* none = app.add_flag_callback("-n", [&] { arguments.repair = Repair::none; }, "change nothing (the default)");
+  CLI::Option* safe = app.add_flag_callback("-a,-p", [&] { arguments.repair = Repair::safe; }, "repair if nothing is lost by it");
+  CLI::Option* all = app.add_flag_callback("-y", [&] { arguments.repair = Repair::all; }, "repair all that can be, say what is lost, and put what has no place into /lost+found");
+  none->excludes(safe)->excludes(all);
+  safe->excludes(all);
   ignore(app, "-f", "check also what seems clean (which it always does)");
   app.add_flag("-v", arguments.verbose, "say more");
   ignore(app, "-V,-t", "ignored");
   app.add_option("-C", arguments.progress, "write progress to this descriptor; 0: to the terminal");
   app.add_option("path", arguments.path, "block device or image file, or LABEL=... or UUID=...")->required();
-  app.footer("Exit codes: 0 clean, 4 problems found, 8 it could not be checked, 16 wrong arguments.");
+  app.footer("Exit codes: 0 clean, 1 all problems repaired, 4 problems are left, 8 it could not be checked, 16 wrong arguments.");
 }
 
 void take(CLI::App& app, InfoArguments& arguments) {

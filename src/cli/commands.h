@@ -30,7 +30,7 @@ int umount(const std::string& directory);
 
 struct FsckArguments {
   std::string path;             // device or image
-  bool repair = false;          // asked for, which nothing does yet
+  enum class Repair { none, safe, all } repair = Repair::none;  // safe: what loses nothing, if that is all
   bool verbose = false;
   std::optional<int> progress;  // a descriptor for lines of progress, or 0
 };

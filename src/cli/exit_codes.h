@@ -8,6 +8,7 @@ inline constexpr int kUsage = 1;          // wrong arguments, or no permission
 inline constexpr int kSystemError = 2;    // no memory, no fork, no /dev/fuse
 inline constexpr int kMountFailure = 32;  // it could not be mounted or unmounted
 inline constexpr int kFailure = 1;        // of mkfs, info, trim and layout
+inline constexpr int kFsckCorrected = 1;    // of fsck: errors that are repaired now
 inline constexpr int kFsckUncorrected = 4;  // of fsck: errors that are still there
 inline constexpr int kFsckOperational = 8;  // of fsck: it could not look
 inline constexpr int kFsckUsage = 16;       // of fsck: wrong arguments

@@ -1,4 +1,4 @@
-// lsmfs fsck: looks whether all of a file system is sound. It only reads.
+// lsmfs fsck: looks whether all of a file system is sound, and makes it so if that is asked for.
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -70,6 +70,8 @@ class Progress {
   bool shown_ = false;
 };
 
+using Repair = FsckArguments::Repair;
+
 class Check {
  public:
   Check(const std::string& path, const FsckArguments& arguments) : path_(path), arguments_(arguments) {}
@@ -78,31 +80,101 @@ class Check {
     if (const auto user = in_use(path_)) {
       return report({kFsckOperational, fmt::format("{}: is in use: {}; unmount it or end that first", path_, *user)});
     }
-    const auto done = check();
-    if (done) return finish(*done);
-    const Error& error = done.error();
+    const auto found = check();
     // What keeps it from being opened is damage, and the end of what can be found.
-    if (error.code != EUCLEAN && error.code != ENOSPC) return report({kFsckOperational, explain(path_, error)});
+    const bool unopened = !found && (found.error().code == EUCLEAN || found.error().code == ENOSPC || (found.error().code == EIO && arguments_.repair == Repair::all));
+    if (!found && !unopened) return report({kFsckOperational, explain(path_, found.error())});
     CheckReport damage;
-    damage.problems.push_back(error.context);
-    return finish(damage);
+    if (unopened) damage.problems.push_back(found.error().context.empty() ? "cannot be read" : found.error().context);
+    const CheckReport& now = found ? *found : damage;
+
+    tell(now);
+    const std::uint64_t problems = copies_.size() + now.all();
+    if (problems == 0) return clean(now);
+    if (arguments_.repair == Repair::none) {
+      say(fmt::format("{} found, nothing repaired: run lsmfs fsck -y to repair what can be", counted(problems)));
+      return kFsckUncorrected;
+    }
+    if (arguments_.repair == Repair::safe && now.all() > now.miscounts) {
+      say(fmt::format("{} found, nothing repaired, since something is lost: run lsmfs fsck -y", counted(problems)));
+      return kFsckUncorrected;
+    }
+    return repaired();
   }
 
  private:
+  // What a repair writes may lie on a part of the device that is bad as well: it counts when all of it has been read.
+  int repaired() {
+    constexpr int kAttempts = 3;
+    for (int attempt = 1;; ++attempt) {
+      const auto done = repair();
+      if (!done) {
+        const Error& error = done.error();
+        if (error.code != EUCLEAN) return report({kFsckOperational, explain(path_, error)});
+        say(fmt::format("cannot be repaired: {}", error.context));
+        return kFsckUncorrected;
+      }
+      copies_.clear();
+      const auto left = check();
+      if (left && left->clean() && copies_.empty()) {
+        clean(*left);
+        return kFsckCorrected;
+      }
+      if (attempt < kAttempts) continue;
+      if (!left) return report({kFsckOperational, explain(path_, left.error())});
+      tell(*left);
+      say(fmt::format("{} left", counted(copies_.size() + left->all())));
+      return kFsckUncorrected;
+    }
+  }
+
+  static std::string counted(std::uint64_t problems) { return fmt::format("{} problem{}", problems, problems == 1 ? "" : "s"); }
+
   Result<CheckReport> check() {
     Progress progress(path_, arguments_.progress);
     LSMFS_ASSIGN(const auto device, open_device(path_, Access::read_only, Sharing::exclusive));
-    LSMFS_TRY(read_volume_info(*device, {.notice = [this](std::string_view line) { superblocks_.emplace_back(line); }}));
-    LSMFS_ASSIGN(const auto volume, Volume::open(*device));
-    StoreOptions options{.cache = kCache, .read_only = true};
-    if (arguments_.verbose) options.notice = [this](std::string_view line) { say(line); };
-    LSMFS_ASSIGN(const auto store, Store::open(*volume, options));
-    const StoreStats stats = store->stats();
-    progress.begin(stats.table_bytes + stats.raw_bytes + stats.memtable_bytes);
-    auto report = check_tree(*store, [&](std::uint64_t bytes) { progress.at(bytes); });
-    if (report) progress.end();
+    LSMFS_ASSIGN(const auto volume, Volume::open(*device, {.notice = [this](std::string_view line) { copies_.emplace_back(line); }}));
+    LSMFS_ASSIGN(const auto store, Store::open(*volume, store_options(true)));
+    begin(progress, *store);
+    auto found = check_tree(*store, [&](std::uint64_t bytes) { progress.at(bytes); });
+    if (found) progress.end();
     LSMFS_TRY(store->close());
-    return report;
+    return found;
+  }
+
+  // From below to above, since each layer needs that those below are sound.
+  Result<void> repair() {
+    Progress progress(path_, arguments_.progress);
+    LSMFS_ASSIGN(const auto as_it_is, open_device(path_, Access::read_write, Sharing::exclusive));
+    const auto device = salvaging_device(*as_it_is, [this](ByteOffset at) {
+      say(fmt::format("the {} bytes at {} cannot be read: taken for zeros", kDeviceBlock, at.v));
+    });
+    LSMFS_TRY(Volume::repair(*device, [this](std::string_view line) { say(line); }));
+    LSMFS_ASSIGN(const auto volume, Volume::open(*device));
+    LSMFS_ASSIGN(const StoreRepair tables, Store::repair(*volume, store_options(false)));
+    for (const auto& line : tables.lines) say(line);
+    for (const auto& lost : tables.lost) {
+      say(fmt::format("{}: {}", rows_between(lost.family, lost.after, lost.before),
+                      lost.aged ? "some are as they were before, or lost" : "what was there is lost"));
+    }
+    LSMFS_ASSIGN(const auto store, Store::open(*volume, store_options(false)));
+    begin(progress, *store);
+    LSMFS_ASSIGN(const RepairReport rows, repair_tree(*store, [&](std::uint64_t bytes) { progress.at(bytes); }));
+    for (const auto& line : rows.lines) say(line);
+    if (rows.mended > rows.lines.size()) say(fmt::format("and {} more", rows.mended - rows.lines.size()));
+    progress.end();
+    return store->close();
+  }
+
+  StoreOptions store_options(bool read_only) const {
+    StoreOptions options{.cache = kCache, .read_only = read_only};
+    if (arguments_.verbose) options.notice = [this](std::string_view line) { say(line); };
+    return options;
+  }
+
+  static void begin(Progress& progress, const Store& store) {
+    const StoreStats stats = store.stats();
+    progress.begin(stats.table_bytes + stats.raw_bytes + stats.memtable_bytes);
   }
 
   // The lines name the path once.
@@ -110,16 +182,13 @@ class Check {
     fmt::print("{}{}\n", line.starts_with(path_) ? "" : path_ + ": ", line);
   }
 
-  int finish(const CheckReport& found) const {
-    for (const auto& line : superblocks_) say(line);
+  void tell(const CheckReport& found) {
+    for (const auto& line : copies_) say(line);
     for (const auto& line : found.problems) say(line);
     if (found.more_problems > 0) say(fmt::format("and {} more", found.more_problems));
-    const std::uint64_t problems = superblocks_.size() + found.problems.size() + found.more_problems;
-    if (problems > 0) {
-      say(fmt::format("{} problem{} found, nothing repaired: lsmfs fsck only reads{}", problems, problems == 1 ? "" : "s",
-                      arguments_.repair ? ", also with -a, -p and -y" : ""));
-      return kFsckUncorrected;
-    }
+  }
+
+  int clean(const CheckReport& found) const {
     const TreeCounts& counts = found.counts;
     say(fmt::format("clean: {} files, {} directories, {} symbolic links, {} others", counts.regular, counts.directories,
                     counts.symlinks, counts.others));
@@ -129,7 +198,7 @@ class Check {
 
   const std::string path_;
   const FsckArguments& arguments_;
-  std::vector<std::string> superblocks_;  // what is wrong with them
+  std::vector<std::string> copies_;  // damaged ones, of what is there twice
 };
 
 }  // namespace

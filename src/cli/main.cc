@@ -24,7 +24,7 @@ int run(int argc, char** argv) {
   CLI::App* umount_command = app.add_subcommand("umount", "Unmount; returns when all is on disk");
   umount_command->add_option("directory", umount_directory, "where it is mounted")->required();
   FsckArguments fsck_arguments;
-  CLI::App* fsck_command = app.add_subcommand("fsck", "Look whether all of a file system is sound; it only reads");
+  CLI::App* fsck_command = app.add_subcommand("fsck", "Look whether all of a file system is sound, and repair it");
   take(*fsck_command, fsck_arguments);
   InfoArguments info_arguments;
   CLI::App* info_command = app.add_subcommand("info", "Print facts: label, sizes, compression, files, levels");

@@ -111,11 +111,54 @@ TEST_F(Fsck, RowsThatDoNotAgreeAreNamedLineByLineAndNothingIsRepaired) {
   EXPECT_NE(text.find(path("image") + ": a row of names has the unknown key 2f78\n"), std::string::npos) << text;
   EXPECT_NE(text.find(path("image") + ": the row of the tree's state is missing\n"), std::string::npos) << text;
   EXPECT_NE(text.find("2 problems found, nothing repaired"), std::string::npos) << text;
-  EXPECT_EQ(text.find("also with"), std::string::npos) << text;
-  for (const char* option : {"-a", "-p", "-y"}) {
-    EXPECT_NE(finds({option, path("image")}).find("only reads, also with -a, -p and -y"), std::string::npos) << option;
-  }
+  EXPECT_EQ(finds({"-n", path("image")}), text);
   EXPECT_EQ(finds({"fsck", path("image")}, {}), text);
+  for (const char* option : {"-a", "-p"}) {
+    EXPECT_NE(finds({option, path("image")}).find("nothing repaired, since something is lost: run lsmfs fsck -y"), std::string::npos) << option;
+  }
+}
+
+TEST_F(Fsck, ProblemsAreRepairedWhenThatIsAskedFor) {
+  make_image("image");
+  damage_rows("image", [](Batch& batch) {
+    batch.erase(Family::names, "/s");
+    batch.put(Family::names, "/x", "what is this");
+  });
+  const Outcome repaired = run({"-y", path("image")}, {.name = "fsck.lsmfs"});
+  EXPECT_EQ(repaired.code, 1) << repaired.out << repaired.err;
+  EXPECT_EQ(repaired.err, "");
+  EXPECT_NE(repaired.out.find(path("image") + ": a row of names has the unknown key 2f78\n"), std::string::npos) << repaired.out;
+  EXPECT_NE(repaired.out.find(": erased\n"), std::string::npos) << repaired.out;
+  EXPECT_NE(repaired.out.find("clean: 0 files"), std::string::npos) << repaired.out;
+  accepted({"fsck", path("image")});
+}
+
+TEST_F(Fsck, WhatLosesNothingIsRepairedWithoutAsking) {
+  for (const std::string option : {"-a", "-p"}) {
+    const std::string image = "image" + option;
+    make_image(image);
+    patch(image, 100, "damage");
+    damage_rows(image, [](Batch& batch) { batch.erase(Family::names, "/s"); });
+    const Outcome repaired = run({option, path(image)}, {.name = "fsck.lsmfs"});
+    EXPECT_EQ(repaired.code, 1) << repaired.out << repaired.err;
+    EXPECT_NE(repaired.out.find("superblocks was damaged: written again"), std::string::npos) << repaired.out;
+    accepted({"fsck", path(image)});
+  }
+}
+
+TEST_F(Fsck, OnlyOneOfTheWaysToRepairCanBeAskedFor) {
+  make_image("image");
+  refused(16, {"-n", "-y", path("image")}, {"-y", "fsck.lsmfs --help"}, {.name = "fsck.lsmfs"});
+  refused(16, {"-p", "-y", path("image")}, {"-y"}, {.name = "fsck.lsmfs"});
+}
+
+TEST_F(Fsck, WhatCannotBeRepairedIsSaid) {
+  make_image("image");
+  patch("image", 100, "damage");
+  patch("image", 127 * MiB + 100, "damage");
+  const Outcome outcome = run({"-y", path("image")}, {.name = "fsck.lsmfs"});
+  EXPECT_EQ(outcome.code, 4);
+  EXPECT_NE(outcome.out.find("cannot be repaired: "), std::string::npos) << outcome.out;
 }
 
 TEST_F(Fsck, LongListsEndWithTheirNumber) {
