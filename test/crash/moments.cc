@@ -26,7 +26,8 @@ std::string Moments::judge(const std::string& dump, std::size_t events) const {
   std::size_t first = 0, end = 0;
   for (std::size_t i = 0; i < moments_.size(); ++i) {
     if (moments_[i].durable_at <= events) first = i;
-    if (i == 0 || moments_[i].began < events) end = i + 1;
+    // One that changed nothing may be durable without a request of its own.
+    if (i == 0 || moments_[i].began < events || moments_[i].durable_at <= events) end = i + 1;
   }
   for (std::size_t i = first; i < end; ++i) {
     if (moments_[i].dump == dump) return "";
