@@ -112,7 +112,7 @@ struct StoreRepair {
   struct Lost {
     Family family;
     std::string after, before;
-    bool aged = false;  // not all are lost, but some are as they were at an earlier time
+    bool aged = false;  // other tables have rows there, some of which may be as they were at an earlier time
   };
   std::vector<std::string> lines;
   std::vector<Lost> lost;

@@ -65,7 +65,8 @@ void take(CLI::App& app, FsckArguments& arguments) {
   using Repair = FsckArguments::Repair;
   CLI::Option* none = app.add_flag_callback("-n", [&] { arguments.repair = Repair::none; }, "change nothing (the default)");
   CLI::Option* safe = app.add_flag_callback("-a,-p", [&] { arguments.repair = Repair::safe; }, "repair if nothing is lost by it");
-  CLI::Option* all = app.add_flag_callback("-y", [&] { arguments.repair = Repair::all; }, "repair all that can be, say what is lost, and put what has no place into /lost+found");
+  CLI::Option* all = app.add_flag_callback("-y", [&] { arguments.repair = Repair::all; },
+                                             "repair all that can be, say what is lost, and put what has no place into /lost+found");
   none->excludes(safe)->excludes(all);
   safe->excludes(all);
   ignore(app, "-f", "check also what seems clean (which it always does)");

@@ -81,11 +81,10 @@ class Check {
       return report({kFsckOperational, fmt::format("{}: is in use: {}; unmount it or end that first", path_, *user)});
     }
     const auto found = check();
-    // What keeps it from being opened is damage, and the end of what can be found.
-    const bool unopened = !found && (found.error().code == EUCLEAN || found.error().code == ENOSPC || (found.error().code == EIO && arguments_.repair == Repair::all));
-    if (!found && !unopened) return report({kFsckOperational, explain(path_, found.error())});
+    // What keeps it from being opened is damage, and the end of what can be found; what cannot be read, if it may be repaired.
+    if (!found && !is_damage(found.error())) return report({kFsckOperational, explain(path_, found.error())});
     CheckReport damage;
-    if (unopened) damage.problems.push_back(found.error().context.empty() ? "cannot be read" : found.error().context);
+    if (!found) damage.problems.push_back(found.error().context);
     const CheckReport& now = found ? *found : damage;
 
     tell(now);
@@ -103,6 +102,11 @@ class Check {
   }
 
  private:
+  // Of a check that came to no end.
+  bool is_damage(const Error& error) const {
+    return error.code == EUCLEAN || error.code == ENOSPC || (error.code == EIO && arguments_.repair == Repair::all);
+  }
+
   // What a repair writes may lie on a part of the device that is bad as well: it counts when all of it has been read.
   int repaired() {
     constexpr int kAttempts = 3;
@@ -155,7 +159,7 @@ class Check {
     for (const auto& line : tables.lines) say(line);
     for (const auto& lost : tables.lost) {
       say(fmt::format("{}: {}", rows_between(lost.family, lost.after, lost.before),
-                      lost.aged ? "some are as they were before, or lost" : "what was there is lost"));
+                      lost.aged ? "some may be as they were earlier, or lost" : "what was there is lost"));
     }
     LSMFS_ASSIGN(const auto store, Store::open(*volume, store_options(false)));
     begin(progress, *store);

@@ -2,13 +2,15 @@
 //
 // Tables are never changed, so a damaged one must go. What can be read of the rows where it lies, from all tables, is first
 // saved to a file; then it is taken off the list; then the saved rows are taken in above all others, and hide what lay
-// under them. While such a file is there, the store cannot be opened, and another repair goes on from there.
+// under them. Where nothing could be read, rows of other tables stay: most are right, and which are too old nobody knows.
+// While such a file is there, the store cannot be opened, and another repair goes on from there.
 #include <fmt/format.h>
 #include <rocksdb/sst_file_writer.h>
 #include <rocksdb/utilities/ldb_cmd.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 
 #include "kv/batch.h"
 #include "kv/database.h"
@@ -48,6 +50,10 @@ class Repair {
   Result<void> close();
   // Adds the rows from where `at` is, upwards, to `table`; gives the last key.
   static Result<std::string> copy(rocksdb::Iterator& at, rocksdb::SstFileWriter& table);
+  // Tables of a family with keys from `first` to `last`.
+  std::vector<rocksdb::SstFileMetaData> overlapping(Family family, std::string_view first, std::string_view last) const;
+  // Whether others have rows there, which may be older.
+  bool others_between(Family family, const DamagedTable& table, std::string_view after, std::string_view before) const;
   // Whether a copy of all tables that overlap a damaged one has room.
   bool fits(Family family, const DamagedTable& table) const;
   Result<void> check() const {
@@ -147,17 +153,28 @@ Result<void> Repair::rebuild() {
   return volume_.commit();
 }
 
-bool Repair::fits(Family family, const DamagedTable& table) const {
+std::vector<rocksdb::SstFileMetaData> Repair::overlapping(Family family, std::string_view first, std::string_view last) const {
   rocksdb::ColumnFamilyMetaData facts;
   database_.db().GetColumnFamilyMetaData(database_.handle(family), &facts);
-  std::uint64_t bytes = 0;
+  std::vector<rocksdb::SstFileMetaData> found;
   for (const auto& level : facts.levels) {
-    for (const auto& other : level.files) {
-      if (other.smallestkey <= table.last && other.largestkey >= table.first) bytes += other.size;
+    for (const auto& table : level.files) {
+      if (table.smallestkey <= last && table.largestkey >= first) found.push_back(table);
     }
   }
-  // Ingesting copies what has been written.
+  return found;
+}
+
+bool Repair::fits(Family family, const DamagedTable& table) const {
+  std::uint64_t bytes = 0;
+  for (const auto& other : overlapping(family, table.first, table.last)) bytes += other.size;
+  // Taking it in copies what has been written.
   return 2 * kv::on_volume(bytes + bytes / 8) < volume_.usage().table_free.v;
+}
+
+bool Repair::others_between(Family family, const DamagedTable& table, std::string_view after, std::string_view before) const {
+  const auto found = overlapping(family, after, before);
+  return std::ranges::any_of(found, [&](const auto& other) { return other.file_number != table.number; });
 }
 
 Result<std::string> Repair::copy(rocksdb::Iterator& at, rocksdb::SstFileWriter& table) {
@@ -170,30 +187,21 @@ Result<std::string> Repair::copy(rocksdb::Iterator& at, rocksdb::SstFileWriter& 
 }
 
 Result<void> Repair::save_rows(Family family, const DamagedTable& damaged) {
-  const std::string line = damaged.line();
-  const auto lost = [&](std::string after, std::string before, bool aged) {
-    report_.lost.push_back({family, std::move(after), std::move(before), aged});
-  };
-  rocksdb::DB& db = database_.db();
   auto* const handle = database_.handle(family);
   const std::string end = damaged.last + '\0';
   const Slice lower(damaged.first), upper(end);
   rocksdb::ReadOptions read = kv::cursor_options({.lower = {}, .upper = {}, .readahead = ByteCount{2 * MiB}, .fill_cache = false});
   read.iterate_lower_bound = &lower;
   read.iterate_upper_bound = &upper;
+  std::unique_ptr<rocksdb::Iterator> at(database_.db().NewIterator(read, handle));
 
-  // Up to the damage, and down to it from the other end.
-  std::unique_ptr<rocksdb::Iterator> up(db.NewIterator(read, handle)), down(db.NewIterator(read, handle));
-  up->SeekToFirst();
-  std::string before;
-  std::uint64_t rows_behind = 0;
-  for (down->SeekToLast(); down->Valid(); down->Prev()) {
-    before = down->key().ToString();
-    ++rows_behind;
-  }
-  if ((!up->Valid() && rows_behind == 0 && !up->status().ok()) || !fits(family, damaged)) {
-    report_.lines.push_back(line + ": taken away; where it lay, rows are as they were before it was written");
-    lost(damaged.first, damaged.last, true);
+  // What can be read lies up to the damage, and from the other end down to it.
+  std::optional<std::string> before;
+  for (at->SeekToLast(); at->Valid(); at->Prev()) before = at->key().ToString();
+  at->SeekToFirst();
+  if ((!before && !at->Valid()) || !fits(family, damaged)) {
+    report_.lines.push_back(damaged.line() + ": taken away");
+    report_.lost.push_back({family, damaged.first, damaged.last, /*aged=*/true});
     return {};
   }
 
@@ -201,23 +209,26 @@ Result<void> Repair::save_rows(Family family, const DamagedTable& damaged) {
   rocksdb::Options options(database_.options(), database_.families()[static_cast<std::size_t>(family)].options);
   rocksdb::SstFileWriter table(rocksdb::EnvOptions(), options, handle);
   Status status = table.Open(path);
-  // Under it nothing of the other tables is seen.
-  if (status.ok()) status = table.DeleteRange(lower, upper);
   if (!status.ok()) return kv::to_error(status, "save rows");
-  LSMFS_ASSIGN(const std::string after, copy(*up, table));
-  if (!up->status().ok()) {
-    if (rows_behind > 0) {
-      up->Seek(std::max(before, after + '\0'));
-      LSMFS_TRY(copy(*up, table));
+  LSMFS_ASSIGN(const std::string after, copy(*at, table));
+  // Under what is saved nothing of the other tables is seen any more, or rows that were erased would come back.
+  if (at->status().ok()) {
+    status = table.DeleteRange(lower, upper);
+  } else {
+    if (!after.empty()) status = table.DeleteRange(lower, after + '\0');
+    if (status.ok() && before) {
+      at->Seek(std::max(*before, after + '\0'));
+      LSMFS_TRY(copy(*at, table));
+      status = table.DeleteRange(*before, upper);
     }
-    lost(after, rows_behind > 0 ? before : end, false);
+    const bool aged = others_between(family, damaged, after, before.value_or(end));
+    report_.lost.push_back({family, after, before.value_or(end), aged});
   }
   LSMFS_TRY(check());
-  up.reset();
-  down.reset();
-  status = table.Finish();
+  at.reset();
+  if (status.ok()) status = table.Finish();
   if (!status.ok()) return kv::to_error(status, "save rows");
-  report_.lines.push_back(line + ": replaced by another with the rows that can be read");
+  report_.lines.push_back(damaged.line() + ": replaced by another with the rows that can be read");
   return {};
 }
 

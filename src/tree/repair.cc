@@ -186,7 +186,8 @@ void Mender::mend_record(std::string_view key, const Record& record, const std::
     if (next.size < record.size) did("{}: {} of its {} entries are lost", path, record.size - next.size, record.size);
     if (next.size > record.size) did("{}: has {} entries, and not {}", path, next.size, record.size);
   } else {
-    next.nlink = found.place == Place::orphan ? 0 : found.place == Place::linked ? static_cast<std::uint32_t>(std::max<std::uint64_t>(found.names, 1)) : 1;
+    next.nlink = found.place == Place::orphan ? 0 : 1;
+    if (found.place == Place::linked && found.names > 0) next.nlink = static_cast<std::uint32_t>(found.names);
   }
   if (next.nlink != record.nlink) did("{}: its link count is {}, and not {}", path, next.nlink, record.nlink);
   if (record.is_regular()) {

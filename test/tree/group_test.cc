@@ -1,6 +1,7 @@
 // Groups: what happens to operations while the one before them is being committed, or cannot be.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -51,7 +52,11 @@ class HeldStore final : public Store {
   }
   void keep_in_memory(const Batch& batch) override { store_.keep_in_memory(batch); }
   Result<void> sync() override { return store_.sync(); }
-  Result<void> note_synced() override { return store_.note_synced(); }
+  Result<void> note_synced() override {
+    ++notes_;
+    return store_.note_synced();
+  }
+  int notes() const { return notes_; }
   Result<void> drop_caches() override { return {}; }
   Result<void> flush() override { return store_.flush(); }
   Result<std::vector<std::string>> verify(Family family, const std::function<void(ByteCount)>& progress) override {
@@ -74,6 +79,7 @@ class HeldStore final : public Store {
   bool held_ = false;
   int error_ = 0;
   int waiting_ = 0;
+  std::atomic<int> notes_ = 0;
 };
 
 // Calls f(Wait::no), again for a while when it says EAGAIN: the tree's own thread may have the mutex for a moment.
@@ -136,6 +142,18 @@ class Groups : public testing::Test {
   std::unique_ptr<Tree> tree_;
   std::string notices_;
 };
+
+TEST_F(Groups, WhatWasSyncedIsNotedInTheStoreAfterAWhileIfThereIsATimer) {
+  ASSERT_EQ(unpack(1), 0);
+  ASSERT_TRUE(tree_->sync());
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_EQ(held_->notes(), 0);
+  ASSERT_TRUE(tree_->reconfigure({.sync_interval_ms = 10}));
+  ASSERT_EQ(unpack(2), 0);
+  ASSERT_TRUE(tree_->sync());
+  for (int i = 0; i < 3000 && held_->notes() == 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_GT(held_->notes(), 0);
+}
 
 TEST_F(Groups, OperationsGoOnWhileAGroupIsCommittedUntilTheNextIsLarge) {
   held_->hold();
