@@ -27,6 +27,126 @@ using rocksdb::Status;
 
 constexpr std::string_view kCurrent = "CURRENT", kManifest = "MANIFEST-";
 
+// A key between two others, about in the middle; or one of them.
+std::string midpoint(const std::string& low, const std::string& high) {
+  const auto differs = std::ranges::mismatch(low, high);
+  const std::size_t common = static_cast<std::size_t>(differs.in1 - low.begin());
+  const auto number = [common](const std::string& key) {
+    std::uint64_t value = 0;
+    for (std::size_t i = common; i < common + 8; ++i) value = value << 8 | (i < key.size() ? static_cast<std::uint8_t>(key[i]) : 0);
+    return value;
+  };
+  std::string key = low.substr(0, common);
+  put_be64(key, number(low) + (number(high) - number(low)) / 2);
+  return key;
+}
+
+// Writes to a table all rows of a range that a cursor can read, in order, and hides what lies under them. Where it cannot
+// read on, it looks for places further on where it can.
+class Salvage {
+ public:
+  using Gap = std::pair<std::string, std::string>;  // the rows beside it; "": there is none
+
+  // From lower to before upper.
+  Salvage(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* family, rocksdb::SstFileWriter& table, std::string lower, std::string upper)
+      : db_(db), family_(family), table_(table), lower_(std::move(lower)), upper_(std::move(upper)) {}
+
+  // EIO, ENOSPC: of what is written.
+  Result<void> run() {
+    std::optional<std::string> before;
+    restart();
+    for (at_->SeekToLast(); at_->Valid(); at_->Prev()) before = at_->key().ToString();
+    restart();
+    at_->SeekToFirst();
+    const std::string after = copy(upper_);
+    if (at_->status().ok()) {
+      hide(lower_, upper_);
+    } else {
+      if (!after.empty()) hide(lower_, after + '\0');
+      if (before && *before > after) {
+        look_between(after, *before, kProbes);
+        seek(*before);
+        copy(upper_);
+        hide(*before, upper_);
+      } else {
+        add_gap(after, "");
+      }
+    }
+    return kv::to_result(status_, "save rows");
+  }
+
+  const std::vector<Gap>& gaps() const { return gaps_; }
+  bool empty() const { return rows_ == 0; }
+
+ private:
+  static constexpr int kProbes = 8;  // halvings of a gap
+
+  // Rows lie between `low` and `high`, perhaps, and nothing of them is known.
+  void look_between(const std::string& low, const std::string& high, int probes) {
+    const std::string middle = midpoint(low, high);
+    if (probes == 0 || middle <= low || middle >= high) return add_gap(low, high);
+    seek(middle);
+    if (!at_->Valid() && !at_->status().ok()) {
+      look_between(low, middle, probes - 1);
+      return look_between(middle, high, probes - 1);
+    }
+    if (!at_->Valid() || at_->key().compare(high) >= 0) return look_between(low, middle, probes - 1);
+    std::string bottom;
+    for (; at_->Valid() && at_->key().compare(low) > 0; at_->Prev()) bottom = at_->key().ToString();
+    if (!at_->Valid()) look_between(low, bottom, probes - 1);
+    seek(bottom);
+    const std::string top = copy(high);
+    if (top.empty()) return add_gap(bottom, high);
+    hide(bottom, top + '\0');
+    if (!at_->Valid()) look_between(top, high, probes - 1);
+  }
+
+  // From where the cursor is, upwards to before `end`; gives the last key.
+  std::string copy(const std::string& end) {
+    std::string last;
+    for (; at_->Valid() && at_->key().compare(end) < 0 && status_.ok(); at_->Next()) {
+      status_ = table_.Put(at_->key(), at_->value());
+      last = at_->key().ToString();
+      ++rows_;
+    }
+    return last;
+  }
+
+  void hide(const std::string& from, const std::string& to) {
+    if (status_.ok()) status_ = table_.DeleteRange(from, to);
+  }
+
+  void add_gap(const std::string& after, const std::string& before) {
+    if (!gaps_.empty() && gaps_.back().second == after) {
+      gaps_.back().second = before;  // they were taken apart in the middle of nothing
+    } else {
+      gaps_.emplace_back(after, before);
+    }
+  }
+
+  // One that has failed may go on to fail where it need not.
+  void restart() {
+    rocksdb::ReadOptions read = kv::cursor_options({.lower = {}, .upper = {}, .readahead = ByteCount{2 * MiB}, .fill_cache = false});
+    read.iterate_lower_bound = &lower_slice_;
+    read.iterate_upper_bound = &upper_slice_;
+    at_.reset(db_.NewIterator(read, family_));
+  }
+  void seek(const std::string& key) {
+    if (!at_->status().ok()) restart();
+    at_->Seek(key);
+  }
+
+  rocksdb::DB& db_;
+  rocksdb::ColumnFamilyHandle* const family_;
+  rocksdb::SstFileWriter& table_;
+  const std::string lower_, upper_;
+  const Slice lower_slice_{lower_}, upper_slice_{upper_};
+  std::unique_ptr<rocksdb::Iterator> at_;
+  Status status_;
+  std::uint64_t rows_ = 0;
+  std::vector<Gap> gaps_;
+};
+
 class Repair {
  public:
   Repair(Volume& volume, const StoreOptions& options)
@@ -48,8 +168,6 @@ class Repair {
   Result<void> take_in_saved_rows();
   Result<void> take_off_the_list(const DamagedTable& table);
   Result<void> close();
-  // Adds the rows from where `at` is, upwards, to `table`; gives the last key.
-  static Result<std::string> copy(rocksdb::Iterator& at, rocksdb::SstFileWriter& table);
   // Tables of a family with keys from `first` to `last`.
   std::vector<rocksdb::SstFileMetaData> overlapping(Family family, std::string_view first, std::string_view last) const;
   // Whether others have rows there, which may be older.
@@ -177,57 +295,32 @@ bool Repair::others_between(Family family, const DamagedTable& table, std::strin
   return std::ranges::any_of(found, [&](const auto& other) { return other.file_number != table.number; });
 }
 
-Result<std::string> Repair::copy(rocksdb::Iterator& at, rocksdb::SstFileWriter& table) {
-  std::string last;
-  for (; at.Valid(); at.Next()) {
-    if (const Status status = table.Put(at.key(), at.value()); !status.ok()) return kv::to_error(status, "save rows");
-    last = at.key().ToString();
-  }
-  return last;
-}
-
 Result<void> Repair::save_rows(Family family, const DamagedTable& damaged) {
-  auto* const handle = database_.handle(family);
-  const std::string end = damaged.last + '\0';
-  const Slice lower(damaged.first), upper(end);
-  rocksdb::ReadOptions read = kv::cursor_options({.lower = {}, .upper = {}, .readahead = ByteCount{2 * MiB}, .fill_cache = false});
-  read.iterate_lower_bound = &lower;
-  read.iterate_upper_bound = &upper;
-  std::unique_ptr<rocksdb::Iterator> at(database_.db().NewIterator(read, handle));
-
-  // What can be read lies up to the damage, and from the other end down to it.
-  std::optional<std::string> before;
-  for (at->SeekToLast(); at->Valid(); at->Prev()) before = at->key().ToString();
-  at->SeekToFirst();
-  if ((!before && !at->Valid()) || !fits(family, damaged)) {
+  const auto give_up = [&] {
     report_.lines.push_back(damaged.line() + ": taken away");
     report_.lost.push_back({family, damaged.first, damaged.last, /*aged=*/true});
+  };
+  if (!fits(family, damaged)) {
+    give_up();
     return {};
   }
-
-  const std::string path = fmt::format("{}/{}{}-{}.sst", kv::kDirectory, kv::kSavedRows, kv::family_number(family), damaged.number);
+  const std::string name = fmt::format("{}{}-{}.sst", kv::kSavedRows, kv::family_number(family), damaged.number);
   rocksdb::Options options(database_.options(), database_.families()[static_cast<std::size_t>(family)].options);
+  auto* const handle = database_.handle(family);
   rocksdb::SstFileWriter table(rocksdb::EnvOptions(), options, handle);
-  Status status = table.Open(path);
-  if (!status.ok()) return kv::to_error(status, "save rows");
-  LSMFS_ASSIGN(const std::string after, copy(*at, table));
-  // Under what is saved nothing of the other tables is seen any more, or rows that were erased would come back.
-  if (at->status().ok()) {
-    status = table.DeleteRange(lower, upper);
-  } else {
-    if (!after.empty()) status = table.DeleteRange(lower, after + '\0');
-    if (status.ok() && before) {
-      at->Seek(std::max(*before, after + '\0'));
-      LSMFS_TRY(copy(*at, table));
-      status = table.DeleteRange(*before, upper);
-    }
-    const bool aged = others_between(family, damaged, after, before.value_or(end));
-    report_.lost.push_back({family, after, before.value_or(end), aged});
-  }
+  if (const Status status = table.Open(fmt::format("{}/{}", kv::kDirectory, name)); !status.ok()) return kv::to_error(status, "save rows");
+  Salvage salvage(database_.db(), handle, table, damaged.first, damaged.last + '\0');
+  LSMFS_TRY(salvage.run());
   LSMFS_TRY(check());
-  at.reset();
-  if (status.ok()) status = table.Finish();
-  if (!status.ok()) return kv::to_error(status, "save rows");
+  if (salvage.empty() && !salvage.gaps().empty()) {
+    give_up();
+    return volume_.remove(name);
+  }
+  for (const auto& [after, before] : salvage.gaps()) {
+    const bool aged = others_between(family, damaged, after.empty() ? damaged.first : after, before.empty() ? damaged.last : before);
+    report_.lost.push_back({family, after, before, aged});
+  }
+  if (const Status status = table.Finish(); !status.ok()) return kv::to_error(status, "save rows");
   report_.lines.push_back(damaged.line() + ": replaced by another with the rows that can be read");
   return {};
 }

@@ -119,6 +119,9 @@ class DamagedTable : public testing::Test {
   }
   void flip(std::string_view bytes) {
     h_.unmount();
+    flip_on_device(bytes);
+  }
+  void flip_on_device(std::string_view bytes) {
     AlignedBuffer whole(MiB);
     int found = 0;
     for (std::uint64_t at = 0; at + MiB <= h_.device().size().v; at += MiB) {

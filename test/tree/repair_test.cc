@@ -182,6 +182,26 @@ TEST_F(RepairTables, OfADamagedTableOnlyWhatIsUnreadableIsLost) {
   EXPECT_EQ(h_.check(), "");
 }
 
+TEST_F(RepairTables, BetweenSeveralDamagedPlacesInATableWhatCanBeReadIsKept) {
+  const std::string data = random_bytes(400 * kBlockSize);
+  for (int i = 0; i < 4; ++i) h_.create(kRootIno, "file" + std::to_string(i), data.substr(i * 100 * kBlockSize, 100 * kBlockSize));
+  h_.unmount();
+  for (const std::size_t block : {20, 150, 350}) flip_on_device(std::string_view(data).substr(block * kBlockSize + 100, 64));
+  const StoreRepair done = repair();
+  EXPECT_EQ(done.lost.size(), 3u);
+  h_.mount();
+  std::size_t lost = 0;
+  for (int i = 0; i < 4; ++i) {
+    const std::string left = h_.read_path("file" + std::to_string(i));
+    ASSERT_EQ(left.size(), 100 * kBlockSize);
+    for (std::size_t at = 0; at < left.size(); at += kBlockSize) {
+      lost += left.compare(at, kBlockSize, data, i * 100 * kBlockSize + at, kBlockSize) != 0;
+    }
+  }
+  EXPECT_GE(lost, 3u);
+  EXPECT_LE(lost, 3 * 32u);
+}
+
 TEST_F(RepairTables, WhatIsOlderComesBackOnlyWhereNothingCanBeRead) {
   const std::string data = random_bytes(100 * kBlockSize);
   const Ino file = h_.create(kRootIno, "file", std::string(100 * kBlockSize, 'o'));
