@@ -148,7 +148,7 @@ void LsmTree::note_access_time(Inode& inode) {
   if (record.is_directory() && !options_.directory_atime) return;
   const Time now = Time::now();
   if (options_.atime == AtimePolicy::relatime && record.atime > record.mtime && record.atime > record.ctime &&
-      now.seconds - record.atime.seconds < kRelatimeSeconds) {
+      record.atime.seconds > now.seconds - kRelatimeSeconds) {
     return;
   }
   record.atime = now;
