@@ -51,5 +51,56 @@ TEST_F(DamagedRows, NamesThatCannotBeAreNotListed) {
   EXPECT_EQ(list(b_, true), 0);
 }
 
+// Whatever the rows say, the parents of a directory lead to the root.
+TEST_F(DamagedRows, ADirectoryIsNotFoundInItself) {
+  put(keys::entry(home_b(), "a"), value(keys::entry("", "a")));
+  put(keys::entry(home_b(), "root"), value(std::string(keys::kRoot)));
+  put(keys::entry(home_b(), "link"), encode(Link{a_, S_IFDIR}));
+  for (const char* name : {"a", "root", "link"}) EXPECT_EQ(lookup(b_, name), EUCLEAN) << name;
+  EXPECT_EQ(list(b_, true), EUCLEAN);
+  EXPECT_EQ(code(h_.tree().rename(a_, "b", kRootIno, "b", 0, Wait::yes)), 0);  // and this looks where they lead
+}
+
+TEST_F(DamagedRows, ADirectoryHasNoSecondName) {
+  put(keys::entry("", "also b"), value(keys::entry(home_a(), "b")));
+  EXPECT_EQ(lookup(kRootIno, "also b"), EUCLEAN);
+  // The one by which it is found first counts.
+  h_.tree().forget(b_, 1000);
+  EXPECT_EQ(lookup(kRootIno, "also b"), 0);
+  EXPECT_EQ(lookup(a_, "b"), EUCLEAN);
+  // Nor one that is a link.
+  Record record = *decode_record(value(keys::entry(home_a(), "b")));
+  record.home = home_b();
+  record.ino = Ino{b_.v - 1};
+  ASSERT_NE(record.ino, a_);
+  put(keys::linked(record.ino), encode(record));
+  put(keys::entry(home_a(), "linked"), encode(Link{record.ino, S_IFDIR}));
+  EXPECT_EQ(lookup(a_, "linked"), EUCLEAN);
+}
+
+// Directories that the kernel has forgotten while it uses what is in them: it does not do that.
+TEST_F(DamagedRows, ACircleOfDirectoriesEndsARename) {
+  put(keys::entry(home_b(), "again"), value(keys::entry("", "a")));
+  h_.tree().forget(a_, 1000);
+  ASSERT_EQ(lookup(b_, "again"), 0);
+  const Ino other = h_.mkdir(kRootIno, "other");
+  EXPECT_EQ(code(h_.tree().rename(kRootIno, "other", b_, "into the circle", 0, Wait::yes)), EINVAL);
+  EXPECT_EQ(h_.walk("other"), other);
+}
+
+// Else the next inode that is made would take the place of one that is in use.
+TEST_F(DamagedRows, NumbersThatWereNotGivenAreRefused) {
+  State state = *decode_state(value(std::string(keys::kState)));
+  state.next_ino = b_;
+  put(std::string(keys::kState), encode(state));
+  h_.crash();
+  EXPECT_EQ(lookup(kRootIno, "a"), 0);
+  EXPECT_EQ(lookup(a_, "b"), EUCLEAN);
+  state.next_ino = kInoMax;
+  EXPECT_TRUE(decode_state(encode(state)));
+  ++state.next_ino.v;
+  EXPECT_FALSE(decode_state(encode(state)));
+}
+
 }  // namespace
 }  // namespace lsmfs::test
