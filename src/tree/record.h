@@ -69,7 +69,7 @@ struct Link {
   friend bool operator==(const Link&, const Link&) = default;
 };
 
-inline constexpr Ino kInoMax{INT64_MAX};  // a number over it is never given, so that counting ends nowhere else
+inline constexpr Ino kInoMax{INT64_MAX};  // is never given: counting must not wrap around
 
 struct State {
   Ino next_ino{2};  // at most kInoMax

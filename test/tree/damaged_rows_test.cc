@@ -71,8 +71,7 @@ TEST_F(DamagedRows, ADirectoryHasNoSecondName) {
   // Nor one that is a link.
   Record record = *decode_record(value(keys::entry(home_a(), "b")));
   record.home = home_b();
-  record.ino = Ino{b_.v - 1};
-  ASSERT_NE(record.ino, a_);
+  record.ino = Ino{b_.v + 1};  // the file's
   put(keys::linked(record.ino), encode(record));
   put(keys::entry(home_a(), "linked"), encode(Link{record.ino, S_IFDIR}));
   EXPECT_EQ(lookup(a_, "linked"), EUCLEAN);
@@ -93,9 +92,22 @@ TEST_F(DamagedRows, NumbersThatWereNotGivenAreRefused) {
   State state = *decode_state(value(std::string(keys::kState)));
   state.next_ino = b_;
   put(std::string(keys::kState), encode(state));
+  ASSERT_TRUE(h_.store().sync());
   h_.crash();
   EXPECT_EQ(lookup(kRootIno, "a"), 0);
   EXPECT_EQ(lookup(a_, "b"), EUCLEAN);
+}
+
+TEST_F(DamagedRows, TheLastNumberIsNotGiven) {
+  State state = *decode_state(value(std::string(keys::kState)));
+  state.next_ino = Ino{kInoMax.v - 1};
+  put(std::string(keys::kState), encode(state));
+  ASSERT_TRUE(h_.store().sync());
+  h_.crash();
+  EXPECT_EQ(h_.create(kRootIno, "last").v, kInoMax.v - 1);
+  EXPECT_EQ(code(h_.tree().make(kRootIno, "one more", {.mode = S_IFREG | 0644}, Wait::yes)), ENOSPC);
+  h_.remount();
+  EXPECT_EQ(h_.check(), "");
   state.next_ino = kInoMax;
   EXPECT_TRUE(decode_state(encode(state)));
   ++state.next_ino.v;
