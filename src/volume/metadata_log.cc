@@ -125,6 +125,9 @@ Result<MetadataLog> MetadataLog::load(Device& device, const SuperblockInfo& supe
   const auto generation = [&](int i) { return snapshots[i] ? snapshots[i]->header.generation : 0; };
   log.area_ = generation(1) > generation(0) ? 1 : 0;
   log.generation_ = generation(log.area_);
+  if (log.generation_ == UINT64_MAX) {  // the next one would be older
+    return make_error(EUCLEAN, fmt::format("{}: the metadata log is damaged: generation {}", device.path(), log.generation_));
+  }
   const Bytes area = areas[log.area_].bytes(), other = areas[1 - log.area_].bytes();
 
   // Deltas follow a snapshot only after it was durable. So a newer delta in the other area means
