@@ -119,7 +119,7 @@ void Checker::join_links() {
     if ((at->second.mode & S_IFMT) != link_types_[ino]) problem("inode {}: a name says another type than its record", ino.v);
   }
   for (const auto& [ino, found] : inodes_) {
-    if (found.place == Found::Place::linked && found.nlink != found.names) {
+    if (found.place == Found::Place::linked && (found.nlink != found.names || found.names == 0)) {
       problem("inode {}: has {} names, but a link count of {}", ino.v, found.names, found.nlink);
     }
   }

@@ -1,6 +1,7 @@
 // What one row says to check_tree(), and what is wrong with it by itself.
 #include <algorithm>
 
+#include "tree/acl.h"
 #include "tree/check.h"
 
 namespace lsmfs {
@@ -49,6 +50,7 @@ void Checker::take_name(std::string_view key, std::string_view value) {
     case keys::NamesKey::Kind::xattr:
       xattr_rows_[parsed->ino].emplace_back(parsed->name, value.size());
       xattr_homes_[parsed->ino] = checksum(parsed->home);
+      check_acl(parsed->ino, parsed->name, value);
       return;
     case keys::NamesKey::Kind::entry:
       return take_entry(*parsed, value);
@@ -131,7 +133,11 @@ Checker::Found* Checker::add(const Record& record, Found::Place place, std::stri
     if (!parsed || parsed->ino != record.ino) problem("inode {}: its home is not one of its own", record.ino.v);
   }
   for (const Xattr& xattr : record.xattrs) {
-    if (xattr.row_size > 0) xattrs_[record.ino].emplace_back(xattr.name, xattr.row_size);
+    if (xattr.row_size > 0) {
+      xattrs_[record.ino].emplace_back(xattr.name, xattr.row_size);
+    } else {
+      check_acl(record.ino, xattr.name, xattr.value);
+    }
   }
   if (place == Found::Place::orphan) {
     ++report_.unused;
@@ -140,6 +146,10 @@ Checker::Found* Checker::add(const Record& record, Found::Place place, std::stri
     ++(S_ISREG(record.mode) ? c.regular : S_ISDIR(record.mode) ? c.directories : S_ISLNK(record.mode) ? c.symlinks : c.others);
   }
   return &found;
+}
+
+void Checker::check_acl(Ino ino, std::string_view name, std::string_view value) {
+  if (acl::is_name(name) && !acl::decode(value)) problem("inode {}: its access control list {} is damaged", ino.v, name);
 }
 
 void Checker::end_directory() {
