@@ -1,5 +1,6 @@
 #include "kv/store.h"
 
+#include <fmt/format.h>
 #include <rocksdb/convenience.h>
 #include <rocksdb/listener.h>
 #include <rocksdb/table_properties.h>
@@ -53,6 +54,18 @@ class RocksStore::Listener final : public rocksdb::EventListener {
 
 namespace {
 
+// RocksDB reads these files as a whole; they have a few KiB, whatever a damaged volume says.
+constexpr std::uint64_t kSmallFileMax = MiB;
+
+Result<void> check_small_files(Volume& volume) {
+  for (const std::string& name : volume.list()) {
+    if (kv::file_kind(name) != FileKind::small) continue;
+    LSMFS_ASSIGN(const ByteCount size, volume.size_of(name));
+    if (size.v > kSmallFileMax) return make_error(EUCLEAN, fmt::format("store: the file {} has {} bytes", name, size.v));
+  }
+  return {};
+}
+
 // A store without its CURRENT file must not be taken for a new one: RocksDB would make an empty
 // database and remove every table as unknown. What a crash in the middle of the first open leaves
 // has neither tables nor logs.
@@ -104,6 +117,7 @@ Result<void> RocksStore::open() {
   if (!options_.read_only && !volume_.writable()) return make_error(EROFS, "store: the volume is read-only");
   LSMFS_ASSIGN(const bool exists, holds_store(volume_));
   if (!exists && options_.read_only) return make_error(EUCLEAN, "store: the volume holds none");
+  LSMFS_TRY(check_small_files(volume_));
 
   cache_ = kv::make_cache(sizing_);
   env_ = rocksdb::NewCompositeEnv(
