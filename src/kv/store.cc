@@ -8,13 +8,12 @@
 
 #include <algorithm>
 #include <map>
-#include <new>
-#include <stdexcept>
 #include <utility>
 
 #include "kv/batch.h"
 #include "kv/cursor.h"
 #include "kv/file_system.h"
+#include "kv/guarded.h"
 #include "kv/memory_only.h"
 #include "kv/notice_logger.h"
 #include "kv/options.h"
@@ -131,15 +130,7 @@ Result<void> RocksStore::open() {
   };
 
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
-  Status status;
-  // RocksDB decodes files that may be damaged; a length it believes must not end the process.
-  try {
-    status = open_database(db_options, families, options_.read_only, handles, db_);
-  } catch (const std::bad_alloc&) {
-    return make_error(ENOMEM, "open the store");
-  } catch (const std::length_error&) {
-    return make_error(EUCLEAN, "open the store: a file holds an impossible length");
-  }
+  const Status status = kv::guarded([&] { return open_database(db_options, families, options_.read_only, handles, db_); });
   std::copy(handles.begin(), handles.end(), std::begin(handles_));
   // A log that could not be read looks to RocksDB like one that ends there.
   LSMFS_TRY(check());
@@ -179,7 +170,7 @@ Result<std::optional<std::string>> RocksStore::get(Family family, std::string_vi
   const std::uint64_t read_failures = fail_stop_.read_failures();
   std::string value;
   const kv::MemoryOnly scope(wait == Wait::no);
-  const Status status = db_->Get(kv::read_options(), handle(family), Slice(key.data(), key.size()), &value);
+  const Status status = kv::guarded([&] { return db_->Get(kv::read_options(), handle(family), Slice(key.data(), key.size()), &value); });
   if (scope.refused()) return make_error(EAGAIN, "get");
   if (read_failures != fail_stop_.read_failures()) return make_error(EIO, "get: a read of the device failed");
   if (!status.ok() && !status.IsNotFound()) return to_error(status, "get");
