@@ -1,7 +1,8 @@
 // Runs each target on random changes of its examples, and of what came of them and could be decoded. A failure is a test
 // that fails; what ends the process, or takes too long, says on which input it did.
 //
-// LSMFS_FUZZ_SEED repeats a run, LSMFS_FUZZ_EXECUTIONS sets its length, LSMFS_LONG=1 makes it long.
+// LSMFS_FUZZ_SEED repeats a run, LSMFS_FUZZ_EXECUTIONS sets its length, LSMFS_LONG=1 makes it long. LSMFS_FUZZ_ROCKSDB=1
+// puts RocksDB's own checksums right, too, in whole images: see rocksdb_seals.h.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

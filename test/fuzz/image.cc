@@ -19,6 +19,7 @@
 #include <unordered_map>
 
 #include "fuzz/prepared.h"
+#include "fuzz/rocksdb_seals.h"
 #include "fuzz/seals.h"
 #include "fuzz/target.h"
 #include "tree/harness.h"
@@ -45,6 +46,25 @@ constexpr ByteCount kCache{32 * MiB};
 void overwrite(SparseImage& image, const Piece& piece, std::uint64_t offset, std::string_view bytes) {
   offset %= piece.length;
   image.write_sectors(piece.at + offset, as_bytes(bytes.substr(0, std::min(kBytesMax, piece.length - offset))));
+}
+
+// Those inside of RocksDB's files.
+void seal_rocksdb(SparseImage& image, Place place, const Piece& piece, const Prepared& from) {
+  if (place == Place::frames) {
+    std::string frame = bytes_at(image, piece.at, piece.length);
+    format::FrameHeader header;
+    std::memcpy(&header, frame.data(), sizeof header);
+    std::string payload = frame.substr(sizeof header);
+    seal_log_records(payload, header.offset);
+    image.write_sectors(piece.at + sizeof header, as_bytes(payload));
+  } else if (place == Place::tables) {
+    for (const auto& [at, size] : from.table_blocks) {
+      if (at < piece.at || at >= piece.at + piece.length) continue;
+      std::string sum;
+      put_le32(sum, block_checksum(bytes_at(image, at, size)));
+      image.write_sectors(at + size, as_bytes(sum));
+    }
+  }
 }
 
 // The checksums of a structure that was changed.
@@ -80,6 +100,9 @@ SparseImage change_bytes(const Prepared& from, Reader& in, bool sealed) {
     }
   }
   if (sealed) {
+    if (seals_rocksdb()) {
+      for (const auto& [at, piece] : touched) seal_rocksdb(image, piece.first, piece.second, from);
+    }
     for (const auto& [at, piece] : touched) seal_piece(image, piece.first, piece.second);
   }
   return image;

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "fuzz/prepared.h"
-#include "kv/footer.h"
+#include "fuzz/rocksdb_seals.h"
 #include "volume/support.h"
 
 namespace lsmfs::fuzz {
@@ -12,19 +12,6 @@ namespace {
 using test::ok;
 using test::SparseDevice;
 using test::SparseImage;
-
-std::string bytes_at(const SparseImage& image, std::uint64_t at, std::uint64_t length) {
-  AlignedBuffer blocks(round_up(at % kDeviceBlock + length, kDeviceBlock));
-  image.read(round_down(at, kDeviceBlock), blocks.bytes());
-  return std::string(as_text(blocks.bytes()).substr(at % kDeviceBlock, length));
-}
-
-// RocksDB's checksum of a block and the byte of its kind behind it.
-std::uint32_t block_checksum(std::string_view block_and_kind) {
-  const auto last = static_cast<std::uint8_t>(block_and_kind.back());
-  block_and_kind.remove_suffix(1);
-  return static_cast<std::uint32_t>(checksum(block_and_kind)) ^ last * 0x6b9083d9u;
-}
 
 // Puts an index into the table that consists of one block of 2^62 bytes.
 void break_index(SparseImage& image, const Piece& table) {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/posix_acl.h>
 
+#include "fuzz/rocksdb_seals.h"
 #include "fuzz/target.h"
 #include "tree/acl.h"
 #include "tree/harness.h"
@@ -141,6 +142,12 @@ void add_rows(Prepared& p) {
   }
 }
 
+void add_blocks(Prepared& p) {
+  for (const Piece& table : p.pieces[static_cast<std::size_t>(Place::tables)]) {
+    for (const auto& [offset, size] : blocks_of(bytes_at(p.image, table.at, table.length))) p.table_blocks.emplace_back(table.at + offset, size);
+  }
+}
+
 Prepared prepare(bool in_log) {
   SparseDevice device{SparseImage(kDeviceMin)};
   must(Stack::format(device));
@@ -159,11 +166,18 @@ Prepared prepare(bool in_log) {
   }
   add_structures(p);
   add_rows(p);
+  if (seals_rocksdb()) add_blocks(p);
   for (const auto& pieces : p.pieces) check(!pieces.empty(), "the example: nothing of a kind");
   return p;
 }
 
 }  // namespace
+
+std::string bytes_at(const SparseImage& image, std::uint64_t at, std::uint64_t length) {
+  AlignedBuffer blocks(round_up(at % kBlock + length, kBlock));
+  image.read(round_down(at, kBlock), blocks.bytes());
+  return std::string(as_text(blocks.bytes()).substr(at % kBlock, length));
+}
 
 const Prepared& prepared(bool in_log) {
   static const Prepared tables = prepare(false), log = prepare(true);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lsmfs/kv.h"
@@ -25,10 +26,13 @@ struct Row {
   std::string key, value;
 };
 
+std::string bytes_at(const test::SparseImage& image, std::uint64_t at, std::uint64_t length);
+
 struct Prepared {
   test::SparseImage image{0};
   std::vector<Piece> pieces[kPlaces];
   std::vector<Row> rows;
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> table_blocks;  // with seals_rocksdb(): (place on the device, bytes)
 };
 
 // A small tree with all kinds of inodes, links, holes, attributes, and directories that were renamed; all of it in
