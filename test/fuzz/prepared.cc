@@ -7,6 +7,7 @@
 #include "fuzz/target.h"
 #include "tree/acl.h"
 #include "tree/harness.h"
+#include "volume/frames.h"
 #include "volume/metadata_log.h"
 #include "volume/support.h"
 
