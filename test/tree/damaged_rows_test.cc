@@ -87,6 +87,16 @@ TEST_F(DamagedRows, ACircleOfDirectoriesEndsARename) {
   EXPECT_EQ(h_.walk("other"), other);
 }
 
+TEST_F(DamagedRows, ABlockThatIsTooLargeIsNotTakenAlong) {
+  const Ino file = h_.walk("a/b/file");
+  Batch batch;
+  batch.put(Family::blocks, keys::block(keys::child_home(home_b(), "file", file), BlockIndex{0}), std::string(kBlockSize + 1, 'x'));
+  ASSERT_TRUE(h_.store().commit(batch, Wait::yes));
+  EXPECT_EQ(code(h_.tree().rename(b_, "file", a_, "file", 0, Wait::yes)), EUCLEAN);
+  std::string to(100, '?');
+  EXPECT_EQ(code(h_.tree().read(file, ByteOffset{0}, {reinterpret_cast<std::byte*>(to.data()), to.size()}, Wait::yes)), EUCLEAN);
+}
+
 // Else the next inode that is made would take the place of one that is in use.
 TEST_F(DamagedRows, NumbersThatWereNotGivenAreRefused) {
   State state = *decode_state(value(std::string(keys::kState)));
