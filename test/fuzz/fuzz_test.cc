@@ -127,7 +127,7 @@ TEST_P(Fuzz, FindsNothingWrong) {
   EXPECT_GT(c.clean, 0u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, Fuzz, testing::ValuesIn(targets().begin(), targets().end()), [](const auto& info) { return std::string(info.param->name); });
+INSTANTIATE_TEST_SUITE_P(Targets, Fuzz, testing::ValuesIn(targets().begin(), targets().end()), [](const auto& some) { return std::string(some.param->name); });
 
 struct Plant {
   Planted fault;

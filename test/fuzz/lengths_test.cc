@@ -2,6 +2,8 @@
 // this program operator new refuses such lengths, also with the address sanitizer, which else ends the process.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "fuzz/prepared.h"
 #include "fuzz/rocksdb_seals.h"
 #include "volume/support.h"
@@ -13,7 +15,9 @@ using test::ok;
 using test::SparseDevice;
 using test::SparseImage;
 
-// Puts an index into the table that consists of one block of 2^62 bytes.
+constexpr std::uint64_t kTooLong = std::uint64_t{1} << 40;
+
+// Gives the table an index, in place of its first data, by which it consists of one block of kTooLong bytes.
 void break_index(SparseImage& image, const Piece& table) {
   const std::uint64_t footer_at = table.at + table.length - kv::kFooterSize;
   const std::string footer = bytes_at(image, footer_at, kv::kFooterSize);
@@ -24,22 +28,23 @@ void break_index(SparseImage& image, const Piece& table) {
   ASSERT_EQ(Reader(std::string_view(before).substr(size + 1)).le32(), block_checksum(std::string_view(before).substr(0, size + 1)));
 
   std::string index;
-  const std::string key(9, '\xff');
-  put_varint(index, 0);  // shared with the key before
-  put_varint(index, key.size());
-  index += key;
+  Reader entry(before);
+  ASSERT_EQ(entry.varint(), 0u);  // what the first key shares with the one before
+  const std::string_view key = entry.string();
   put_varint(index, 0);
-  put_varint(index, std::uint64_t{1} << 62);
+  put_string(index, key);
+  put_varint(index, 0);  // where the block begins
+  put_varint(index, kTooLong);
   put_le32(index, 0);  // where the one entry begins
   put_le32(index, 1);  // how many do
   const std::uint64_t index_size = index.size();
-  ASSERT_LE(index_size, size);
+  ASSERT_LT(index_size + 5, offset);
   index.push_back('\0');  // not compressed
   put_le32(index, block_checksum(index));
-  image.write_sectors(table.at + offset, as_bytes(index));
+  image.write_sectors(table.at, as_bytes(index));
 
   std::string handles;
-  for (const std::uint64_t n : {meta_offset, meta_size, offset, index_size}) put_varint(handles, n);
+  for (const std::uint64_t n : {meta_offset, meta_size, std::uint64_t{0}, index_size}) put_varint(handles, n);
   image.write_sectors(footer_at + 1, as_bytes(handles));
 }
 
@@ -52,10 +57,15 @@ TEST(Lengths, OfBlocksThatNobodyHasMemoryForAreErrors) {
   const auto store = Store::open(**volume, {.cache = ByteCount{32 * MiB}, .read_only = true});
   ASSERT_TRUE(ok(store));
   for (const Family family : {Family::names, Family::blocks}) {
-    EXPECT_EQ((*store)->get(family, "a key", Wait::yes).error().code, ENOMEM);
+    const auto& rows = prepared(false).rows;
+    const auto row = std::find_if(rows.begin(), rows.end(), [&](const Row& some) { return some.family == family; });
+    const auto got = (*store)->get(family, row->key, Wait::yes);
+    ASSERT_FALSE(got);
+    EXPECT_EQ(got.error().code, ENOMEM) << got.error().message();
     const auto cursor = (*store)->cursor(family, {});
     cursor->seek("");
     EXPECT_FALSE(cursor->valid());
+    ASSERT_FALSE(cursor->status());
     EXPECT_EQ(cursor->status().error().code, ENOMEM);
     cursor->seek("b");
     EXPECT_FALSE(cursor->valid());

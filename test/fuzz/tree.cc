@@ -11,6 +11,8 @@
 namespace lsmfs::fuzz {
 namespace {
 
+constexpr std::uint32_t kNoId = ACL_UNDEFINED_ID;
+
 // ---- keys: a byte that says of which family, then the key
 
 bool is_name(std::string_view name) {
@@ -185,9 +187,9 @@ bool run_acl(std::string_view input) {
 }
 
 std::vector<std::string> acl_examples() {
-  const acl::List minimal{{ACL_USER_OBJ, 7, ACL_UNDEFINED_ID}, {ACL_GROUP_OBJ, 5, ACL_UNDEFINED_ID}, {ACL_OTHER, 0, ACL_UNDEFINED_ID}};
-  const acl::List full{{ACL_USER_OBJ, 7, ACL_UNDEFINED_ID}, {ACL_USER, 6, 1000}, {ACL_USER, 4, 1001}, {ACL_GROUP_OBJ, 5, ACL_UNDEFINED_ID},
-                       {ACL_GROUP, 2, 50}, {ACL_MASK, 7, ACL_UNDEFINED_ID}, {ACL_OTHER, 0, ACL_UNDEFINED_ID}};
+  const acl::List minimal{{ACL_USER_OBJ, 7, kNoId}, {ACL_GROUP_OBJ, 5, kNoId}, {ACL_OTHER, 0, kNoId}};
+  const acl::List full{{ACL_USER_OBJ, 7, kNoId}, {ACL_USER, 6, 1000}, {ACL_USER, 4, 1001}, {ACL_GROUP_OBJ, 5, kNoId},
+                       {ACL_GROUP, 2, 50}, {ACL_MASK, 7, kNoId}, {ACL_OTHER, 0, kNoId}};
   return {acl::encode(minimal), acl::encode(full)};
 }
 

@@ -16,6 +16,21 @@ constexpr std::uint64_t kDeviceSize = kDeviceMin;
 
 bool sealed(std::string_view input) { return !input.empty() && (input.front() & 1); }
 
+// Blocks are mostly zeros, which are not worth an input's bytes: it has pieces, each the number of a block (varint) and
+// what begins there (string).
+void put_piece(std::string& input, std::uint64_t block, std::string_view bytes) {
+  put_varint(input, block);
+  put_string(input, bytes.substr(0, bytes.find_last_not_of('\0') + 1));
+}
+
+void get_pieces(Reader& in, MutableBytes blocks) {
+  while (in.ok() && !in.at_end() && !blocks.empty()) {
+    const std::uint64_t at = in.varint() % (blocks.size() / kBlock) * kBlock;
+    const std::string_view bytes = in.string();
+    std::copy_n(as_bytes(bytes).data(), std::min<std::size_t>(bytes.size(), blocks.size() - at), blocks.data() + at);
+  }
+}
+
 SuperblockInfo superblock_of(std::uint64_t device_size, std::string label) {
   SuperblockInfo info;
   info.info.version = kFormatVersion;
@@ -184,9 +199,9 @@ std::vector<std::string> payload_examples() {
   return all;
 }
 
-// ---- metadata log: a byte of mode, then both areas, which are small here
+// ---- metadata log: a byte of mode, then pieces of both areas, which are small here
 
-constexpr std::uint64_t kArea = 6 * kBlock;
+constexpr std::uint64_t kArea = 5 * kBlock;
 
 const SuperblockInfo& small_superblock() {
   static const SuperblockInfo superblock = [] {
@@ -214,9 +229,9 @@ bool append(MetadataLog& log, Catalog& catalog, std::size_t filler) {
 
 bool run_metadata_log(std::string_view input) {
   if (input.empty()) return false;
-  const std::string_view areas = input.substr(1, 2 * kArea);
   AlignedBuffer bytes(2 * kArea);
-  std::memcpy(bytes.data(), areas.data(), areas.size());
+  Reader in(input.substr(1));
+  get_pieces(in, bytes.bytes());
   if (sealed(input)) {
     for (const std::uint64_t area : {std::uint64_t{0}, kArea}) {
       for (std::uint64_t at = kArea; at > 0;) {  // from the end: a record may lie in the payload of one before it
@@ -235,13 +250,7 @@ bool run_metadata_log(std::string_view input) {
     return false;
   }
   check_catalog(catalog);
-  for (std::size_t i = 0; i < 4; ++i) {
-    const Catalog before = catalog;
-    if (!append(*log, catalog, i)) {
-      catalog = before;
-      break;
-    }
-  }
+  if (const Catalog before = catalog; !append(*log, catalog, 0)) catalog = before;
   Catalog again(regions());
   check(load(*device, again).has_value(), "what was appended cannot be decoded");
   check(again.snapshot() == catalog.snapshot(), "what was appended decodes to something else");
@@ -254,7 +263,11 @@ std::vector<std::string> metadata_log_examples() {
   const auto add = [&] {
     AlignedBuffer bytes(2 * kArea);
     check(device->read(ByteOffset{0}, bytes.bytes()).has_value(), "the device");
-    for (const char mode : {1, 0}) all.push_back(mode + std::string(as_text(bytes.bytes())));
+    for (const char mode : {1, 0}) {
+      std::string input(1, mode);
+      for (std::uint64_t at = 0; at < bytes.size(); at += kBlock) put_piece(input, at / kBlock, as_text(bytes.bytes()).substr(at, kBlock));
+      all.push_back(input);
+    }
   };
   Catalog catalog(regions());
   check(MetadataLog::format(*device, small_superblock(), catalog.snapshot()).has_value(), "format");
@@ -270,9 +283,10 @@ std::vector<std::string> metadata_log_examples() {
   return all;
 }
 
-// ---- frames: a byte of mode, what the metadata says of the file (varints: cut_sequence, cut_size, synced_sequence), its blocks
+// ---- frames: a byte of mode, what the metadata says of the file (varints: blocks, cut_sequence, cut_size,
+// synced_sequence), pieces of its blocks
 
-constexpr std::uint64_t kLogMax = 16 * kBlock, kFileId = 9, kFrameSeed = 77;
+constexpr std::uint64_t kLogMax = 8 * kBlock, kFileId = 9, kFrameSeed = 77;
 
 void put_frame(std::string& blocks, std::string_view payload, format::FrameHeader header) {
   header.magic = format::kFrameMagic;
@@ -318,11 +332,11 @@ bool run_frames(std::string_view input) {
   file.id = kFileId;
   file.kind = FileKind::log;
   file.name = "log";
+  std::string blocks(in.varint() % (kLogMax / kBlock + 1) * kBlock, '\0');
   file.cut_sequence = in.varint();
   file.cut_size = in.varint();
   file.synced_sequence = in.varint();
-  std::string blocks(in.rest().substr(0, kLogMax));
-  blocks.resize(round_up(blocks.size(), kBlock));
+  get_pieces(in, {reinterpret_cast<std::byte*>(blocks.data()), blocks.size()});
   file.extents = {{MiB, blocks.size()}};
   if (sealed(input)) {
     for (std::uint64_t at = blocks.size(); at > 0;) {  // as above
@@ -363,8 +377,8 @@ bool run_frames(std::string_view input) {
 std::vector<std::string> frames_examples() {
   std::string plain, sessions;
   put_frame(plain, "hello", {.sequence = 1, .session = 5});
-  put_frame(plain, std::string(5000, 'a'), {.sequence = 2, .durable_sequence = 1, .offset = 5, .session = 5, .previous_session = 5});
-  put_frame(plain, "end", {.sequence = 3, .durable_sequence = 2, .offset = 5005, .session = 5, .previous_session = 5});
+  put_frame(plain, std::string(4100, 'a'), {.sequence = 2, .durable_sequence = 1, .offset = 5, .session = 5, .previous_session = 5});
+  put_frame(plain, "end", {.sequence = 3, .durable_sequence = 2, .offset = 4105, .session = 5, .previous_session = 5});
   put_frame(sessions, "0123456789", {.sequence = 1, .session = 5});
   put_frame(sessions, "shorter", {.sequence = 2, .durable_sequence = 1, .offset = 4, .session = 6, .previous_session = 5});
   std::vector<std::string> all;
@@ -372,10 +386,9 @@ std::vector<std::string> frames_examples() {
     for (const std::string& blocks : {plain, sessions}) {
       for (const std::uint64_t cut : {0, 2}) {
         std::string input(1, mode);
-        put_varint(input, cut);
-        put_varint(input, cut * 3);
-        put_varint(input, 1);
-        all.push_back(input + blocks);
+        for (const std::uint64_t n : {blocks.size() / kBlock + 1, cut, cut * 3, std::uint64_t{1}}) put_varint(input, n);
+        for (std::uint64_t at = 0; at < blocks.size(); at += kBlock) put_piece(input, at / kBlock, blocks.substr(at, kBlock));
+        all.push_back(input);
       }
     }
   }
@@ -386,7 +399,7 @@ std::vector<std::string> frames_examples() {
 
 const Target kSuperblock{"superblock", run_superblock, superblock_examples, 1 + sizeof(format::Superblock), 16};
 const Target kPayload{"payload", run_payload, payload_examples, 4096, 256};
-const Target kMetadataLog{"metadata_log", run_metadata_log, metadata_log_examples, 1 + 2 * kArea, 256};
-const Target kFrames{"frames", run_frames, frames_examples, 32 + kLogMax, 64};
+const Target kMetadataLog{"metadata_log", run_metadata_log, metadata_log_examples, 4096, 256};
+const Target kFrames{"frames", run_frames, frames_examples, 6000, 64};
 
 }  // namespace lsmfs::fuzz
