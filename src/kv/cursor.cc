@@ -1,5 +1,8 @@
 #include "kv/cursor.h"
 
+#include <utility>
+
+#include "kv/guarded.h"
 #include "kv/memory_only.h"
 #include "kv/options.h"
 #include "kv/status.h"
@@ -26,9 +29,7 @@ class RocksCursor final : public Cursor {
       upper_slice_ = upper_;
       o.iterate_upper_bound = &upper_slice_;
     }
-    const MemoryOnly scope(memory_only_);
-    iterator_.reset(db.NewIterator(o, family));
-    missed_ = scope.refused();
+    move([&] { iterator_.reset(db.NewIterator(o, family)); });
   }
 
   void seek(std::string_view key) override {
@@ -38,19 +39,15 @@ class RocksCursor final : public Cursor {
     }
     past_end_ = false;
     if (key < std::string_view(lower_)) key = lower_;
-    if (missed_) return;
-    const MemoryOnly scope(memory_only_);
-    iterator_->Seek(Slice(key.data(), key.size()));
-    missed_ = scope.refused();
+    if (missed_ || !thrown_.ok()) return;
+    move([&] { iterator_->Seek(Slice(key.data(), key.size())); });
   }
 
   void next() override {
-    const MemoryOnly scope(memory_only_);
-    iterator_->Next();
-    missed_ = scope.refused();
+    move([&] { iterator_->Next(); });
   }
 
-  bool valid() const override { return !missed_ && !past_end_ && iterator_->Valid() && sound(); }
+  bool valid() const override { return !missed_ && thrown_.ok() && !past_end_ && iterator_->Valid() && sound(); }
 
   std::string_view key() const override { return view(iterator_->key()); }
   std::string_view value() const override { return view(iterator_->value()); }
@@ -60,18 +57,30 @@ class RocksCursor final : public Cursor {
       return make_error(EIO, "cursor: a read of the device failed; the rows after it cannot be trusted");
     }
     if (missed_) return make_error(EAGAIN, "cursor");
+    if (!thrown_.ok()) return to_error(thrown_, "cursor");
     if (past_end_) return {};
     return to_result(iterator_->status(), "cursor");
   }
 
  private:
   static std::string_view view(const Slice& slice) { return {slice.data(), slice.size()}; }
+  template <class Step>
+  void move(const Step& step) {
+    const MemoryOnly scope(memory_only_);
+    rocksdb::Status status = guarded([&] {
+      step();
+      return rocksdb::Status::OK();
+    });
+    if (!status.ok()) thrown_ = std::move(status);
+    missed_ = scope.refused();
+  }
   bool sound() const { return read_failures_ == fail_stop_.read_failures(); }
 
   const std::string lower_, upper_;
   Slice lower_slice_, upper_slice_;
   const bool memory_only_;
   bool missed_ = false;  // a row may be missing: from then on the iterator is not to be trusted
+  rocksdb::Status thrown_;  // the iterator is not touched any more then
   const FailStop& fail_stop_;
   std::uint64_t read_failures_ = 0;
   bool past_end_ = true;  // until the first seek

@@ -2,13 +2,14 @@
 
 #include <rocksdb/version.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <new>
-#include <stdexcept>
 #include <utility>
 
 #include "kv/batch.h"
 #include "kv/file_system.h"
+#include "kv/guarded.h"
 #include "kv/notice_logger.h"
 #include "kv/status.h"
 
@@ -30,6 +31,18 @@ Status open_database(const rocksdb::DBOptions& options,
   db.reset(raw);
   return status;
 #endif
+}
+
+// RocksDB reads these files as a whole; they have a few KiB, whatever a damaged volume says.
+constexpr std::uint64_t kSmallFileMax = MiB;
+
+Result<void> check_small_files(Volume& volume) {
+  for (const std::string& name : volume.list()) {
+    if (file_kind(name) != FileKind::small) continue;
+    LSMFS_ASSIGN(const ByteCount size, volume.size_of(name));
+    if (size.v > kSmallFileMax) return make_error(EUCLEAN, fmt::format("store: the file {} has {} bytes", name, size.v));
+  }
+  return {};
 }
 
 Error open_error(const Status& status) {
@@ -58,7 +71,8 @@ Result<bool> holds_database(const Volume& volume) {
 }
 
 Database::Database(Volume& volume, const Sizing& sizing, FailStop& fail_stop, GiveWay& give_way, const Options& options)
-    : cache_(make_cache(sizing)),
+    : volume_(volume),
+      cache_(make_cache(sizing)),
       env_(rocksdb::NewCompositeEnv(
           make_file_system(volume, fail_stop, give_way, ByteCount{sizing.blocks_memtable + sizing.blocks_memtable / 16}))) {
   const OptionParts parts{env_.get(), make_notice_logger(options.notice), options.listener, cache_};
@@ -69,15 +83,8 @@ Database::Database(Volume& volume, const Sizing& sizing, FailStop& fail_stop, Gi
 
 Result<void> Database::open(bool read_only) {
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
-  Status status;
-  // RocksDB decodes files that may be damaged; a length it believes must not end the process.
-  try {
-    status = open_database(options_, families_, read_only, handles, db_);
-  } catch (const std::bad_alloc&) {
-    return make_error(ENOMEM, "open the store");
-  } catch (const std::length_error&) {
-    return make_error(EUCLEAN, "open the store: a file holds an impossible length");
-  }
+  LSMFS_TRY(check_small_files(volume_));
+  const Status status = guarded([&] { return open_database(options_, families_, read_only, handles, db_); });
   std::copy(handles.begin(), handles.end(), std::begin(handles_));
   if (!status.ok()) return open_error(status);
   for (const Family family : {Family::names, Family::blocks}) {

@@ -43,6 +43,7 @@ class Database {
   std::vector<rocksdb::ColumnFamilyDescriptor>& families() { return families_; }
 
  private:
+  Volume& volume_;
   const std::shared_ptr<rocksdb::Cache> cache_;
   const std::unique_ptr<rocksdb::Env> env_;
   rocksdb::DBOptions options_;

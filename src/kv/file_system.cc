@@ -78,7 +78,7 @@ class VolumeFileSystem final : public rocksdb::FileSystem {
                                std::unique_ptr<rocksdb::FSRandomAccessFile>* result, IODebugContext*) override {
     std::unique_ptr<FileReader> reader;
     if (IOStatus s = open_reader(path, reader); !s.ok()) return s;
-    *result = make_random_access_file(std::move(reader), fail_stop_, give_way_);
+    *result = make_random_access_file(std::move(reader), fail_stop_, give_way_, parse(path)->name.ends_with(".sst"));
     return IOStatus::OK();
   }
 

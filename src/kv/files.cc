@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "kv/footer.h"
 #include "kv/memory_only.h"
 #include "kv/status.h"
 
@@ -169,8 +170,8 @@ class SequentialFile final : public rocksdb::FSSequentialFile {
 
 class RandomAccessFile final : public rocksdb::FSRandomAccessFile {
  public:
-  RandomAccessFile(std::unique_ptr<FileReader> reader, FailStop& fail_stop, GiveWay& give_way)
-      : reader_(std::move(reader)), fail_stop_(fail_stop), give_way_(give_way) {}
+  RandomAccessFile(std::unique_ptr<FileReader> reader, FailStop& fail_stop, GiveWay& give_way, bool is_table)
+      : reader_(std::move(reader)), fail_stop_(fail_stop), give_way_(give_way), is_table_(is_table) {}
 
   IOStatus Read(std::uint64_t offset, std::size_t n, const IOOptions&, Slice* result, char* scratch,
                 IODebugContext*) const override {
@@ -180,6 +181,11 @@ class RandomAccessFile final : public rocksdb::FSRandomAccessFile {
     const auto got =
         read_or_stop(*reader_, fail_stop_, ByteOffset{offset}, {reinterpret_cast<std::byte*>(scratch), n});
     if (!got) return to_io_status(got.error());
+    const std::uint64_t size = reader_->size().v;
+    if (is_table_ && *got >= kFooterSize && offset + *got == size &&
+        !sound_footer({scratch + *got - kFooterSize, kFooterSize}, size)) {
+      return IOStatus::Corruption("a table's footer is damaged");
+    }
     *result = Slice(scratch, *got);
     return IOStatus::OK();
   }
@@ -193,6 +199,7 @@ class RandomAccessFile final : public rocksdb::FSRandomAccessFile {
   const std::unique_ptr<FileReader> reader_;
   FailStop& fail_stop_;
   GiveWay& give_way_;
+  const bool is_table_;
 };
 
 }  // namespace
@@ -209,8 +216,9 @@ std::unique_ptr<rocksdb::FSSequentialFile> make_sequential_file(std::unique_ptr<
 }
 
 std::unique_ptr<rocksdb::FSRandomAccessFile> make_random_access_file(std::unique_ptr<FileReader> reader,
-                                                                     FailStop& fail_stop, GiveWay& give_way) {
-  return std::make_unique<RandomAccessFile>(std::move(reader), fail_stop, give_way);
+                                                                     FailStop& fail_stop, GiveWay& give_way,
+                                                                     bool is_table) {
+  return std::make_unique<RandomAccessFile>(std::move(reader), fail_stop, give_way, is_table);
 }
 
 }  // namespace lsmfs::kv

@@ -27,6 +27,7 @@ std::unique_ptr<rocksdb::FSWritableFile> make_writable_file(std::unique_ptr<File
 std::unique_ptr<rocksdb::FSSequentialFile> make_sequential_file(std::unique_ptr<FileReader> reader,
                                                                 FailStop& fail_stop);
 std::unique_ptr<rocksdb::FSRandomAccessFile> make_random_access_file(std::unique_ptr<FileReader> reader,
-                                                                     FailStop& fail_stop, GiveWay& give_way);
+                                                                     FailStop& fail_stop, GiveWay& give_way,
+                                                                     bool is_table);
 
 }  // namespace lsmfs::kv

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 
+#include "kv/footer.h"
 #include "kv/patch.h"
 
 namespace lsmfs::kv {
@@ -30,7 +31,7 @@ rocksdb::BlockBasedTableOptions table_options(Family family, const OptionParts& 
   t.block_cache = parts.cache;
   t.block_size = family == Family::names ? kNamesTableBlock : kBlocksTableBlock;
   // 5 is the newest that every version from 6.6 on reads, with the faster filters.
-  t.format_version = 5;
+  t.format_version = kTableFormat;
   t.checksum = rocksdb::kXXH3;  // three times as fast as CRC32C without its instruction
   // The index and filters of a large volume exceed any cache: in it, not beside it.
   t.cache_index_and_filter_blocks = true;

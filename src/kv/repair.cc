@@ -15,6 +15,7 @@
 #include "kv/batch.h"
 #include "kv/database.h"
 #include "kv/file_system.h"
+#include "kv/guarded.h"
 #include "kv/status.h"
 #include "kv/verify.h"
 
@@ -51,8 +52,21 @@ class Salvage {
   Salvage(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* family, rocksdb::SstFileWriter& table, std::string lower, std::string upper)
       : db_(db), family_(family), table_(table), lower_(std::move(lower)), upper_(std::move(upper)) {}
 
-  // EIO, ENOSPC: of what is written.
+  // EIO, ENOSPC: of what is written. ENOMEM, EUCLEAN: for an absurd length that the damage looks like.
   Result<void> run() {
+    return kv::to_result(kv::guarded([this] {
+      save();
+      return status_;
+    }), "save rows");
+  }
+
+  const std::vector<Gap>& gaps() const { return gaps_; }
+  bool empty() const { return rows_ == 0; }
+
+ private:
+  static constexpr int kProbes = 8;  // halvings of a gap
+
+  void save() {
     std::optional<std::string> before;
     restart();
     for (at_->SeekToLast(); at_->Valid(); at_->Prev()) before = at_->key().ToString();
@@ -72,14 +86,7 @@ class Salvage {
         add_gap(after, "");
       }
     }
-    return kv::to_result(status_, "save rows");
   }
-
-  const std::vector<Gap>& gaps() const { return gaps_; }
-  bool empty() const { return rows_ == 0; }
-
- private:
-  static constexpr int kProbes = 8;  // halvings of a gap
 
   // Rows lie between `low` and `high`, perhaps, and nothing of them is known.
   void look_between(const std::string& low, const std::string& high, int probes) {
@@ -254,14 +261,7 @@ Result<void> Repair::rebuild() {
   for (const std::string& name : volume_.list()) {
     if (name.ends_with(".log")) logs.push_back(name);
   }
-  Status status;
-  try {
-    status = rocksdb::RepairDB(kv::kDirectory, database_.options(), database_.families());
-  } catch (const std::bad_alloc&) {
-    return make_error(ENOMEM, "repair the store");
-  } catch (const std::length_error&) {
-    return make_error(EUCLEAN, "repair the store: a file holds an impossible length");
-  }
+  const Status status = kv::guarded([&] { return rocksdb::RepairDB(kv::kDirectory, database_.options(), database_.families()); });
   LSMFS_TRY(check());
   if (!status.ok()) return make_error(EUCLEAN, kv::to_error(status, "repair the store").message());
   // Their rows are in tables now.

@@ -1,5 +1,6 @@
 #include "kv/store.h"
 
+#include <fmt/format.h>
 #include <rocksdb/convenience.h>
 #include <rocksdb/listener.h>
 #include <rocksdb/table_properties.h>
@@ -10,6 +11,7 @@
 
 #include "kv/batch.h"
 #include "kv/cursor.h"
+#include "kv/guarded.h"
 #include "kv/memory_only.h"
 #include "kv/options.h"
 #include "kv/status.h"
@@ -91,7 +93,8 @@ Result<std::optional<std::string>> RocksStore::get(Family family, std::string_vi
   const std::uint64_t read_failures = fail_stop_.read_failures();
   std::string value;
   const kv::MemoryOnly scope(wait == Wait::no);
-  const Status status = db().Get(kv::read_options(), handle(family), Slice(key.data(), key.size()), &value);
+  const Status status =
+      kv::guarded([&] { return db().Get(kv::read_options(), handle(family), Slice(key.data(), key.size()), &value); });
   if (scope.refused()) return make_error(EAGAIN, "get");
   if (read_failures != fail_stop_.read_failures()) return make_error(EIO, "get: a read of the device failed");
   if (!status.ok() && !status.IsNotFound()) return to_error(status, "get");

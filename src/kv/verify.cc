@@ -2,6 +2,7 @@
 
 #include <rocksdb/sst_file_reader.h>
 
+#include "kv/guarded.h"
 #include "kv/options.h"
 
 namespace lsmfs::kv {
@@ -32,8 +33,10 @@ Result<std::vector<DamagedTable>> damaged_tables(rocksdb::DB& db, rocksdb::Colum
     for (const auto& table : level.files) {
       const std::uint64_t read_failures = fail_stop.read_failures();
       rocksdb::SstFileReader reader(options);
-      rocksdb::Status status = reader.Open(table.db_path + table.name);
-      if (status.ok()) status = reader.VerifyChecksum(read);
+      const rocksdb::Status status = guarded([&] {
+        const rocksdb::Status opened = reader.Open(table.db_path + table.name);
+        return opened.ok() ? reader.VerifyChecksum(read) : opened;
+      });
       if (read_failures != fail_stop.read_failures()) return make_error(EIO, "verify: a read of the device failed");
       if (progress) progress(ByteCount{table.size});
       // A compaction may have replaced it meanwhile.

@@ -131,8 +131,8 @@ void Checker::join_links() {
     if ((at->second.mode & S_IFMT) != facts_.link_types[ino]) problem("inode {}: a name says another type than its record", ino.v);
   }
   for (const auto& [ino, found] : facts_.inodes) {
-    if (found.place != Found::Place::linked || found.nlink == found.names) continue;
-    if (found.names < found.nlink) {
+    if (found.place != Found::Place::linked || (found.nlink == found.names && found.names > 0)) continue;
+    if (found.names < found.nlink || found.names == 0) {
       problem("inode {}: has {} names, but a link count of {}", ino.v, found.names, found.nlink);
     } else {
       miscount("inode {}: has {} names, but a link count of {}", ino.v, found.names, found.nlink);

@@ -59,6 +59,7 @@ class Checker {
   void take_entry(std::string_view key, const keys::NamesKey& parsed, std::string_view value);
   // nullptr: there is one of that number.
   Found* add(std::string_view key, const Record& record, Found::Place place, std::string_view home);
+  void check_acl(Ino ino, std::string_view name, std::string_view value);  // if the attribute is one
   void end_directory();  // its entries lie side by side; its record may come later
   void take_block(std::string_view key, std::string_view value);
   void end_file();       // the same of a file's data

@@ -1,6 +1,7 @@
 // What one row says to check_tree(), and what is wrong with it by itself.
 #include <algorithm>
 
+#include "tree/acl.h"
 #include "tree/check.h"
 
 namespace lsmfs {
@@ -45,6 +46,7 @@ void Checker::take_name(std::string_view key, std::string_view value) {
     case keys::NamesKey::Kind::xattr:
       facts_.xattr_rows[parsed->ino].emplace_back(parsed->name, value.size());
       facts_.xattr_homes[parsed->ino] = checksum(parsed->home);
+      check_acl(parsed->ino, parsed->name, value);
       return;
     case keys::NamesKey::Kind::entry:
       return take_entry(key, *parsed, value);
@@ -128,7 +130,11 @@ Checker::Found* Checker::add(std::string_view key, const Record& record, Found::
     if (!parsed || parsed->ino != record.ino) problem("inode {}: its home is not one of its own", record.ino.v);
   }
   for (const Xattr& xattr : record.xattrs) {
-    if (xattr.row_size > 0) facts_.xattrs[record.ino].emplace_back(xattr.name, xattr.row_size);
+    if (xattr.row_size > 0) {
+      facts_.xattrs[record.ino].emplace_back(xattr.name, xattr.row_size);
+    } else {
+      check_acl(record.ino, xattr.name, xattr.value);
+    }
   }
   if (place == Found::Place::orphan) {
     ++report_.unused;
@@ -137,6 +143,10 @@ Checker::Found* Checker::add(std::string_view key, const Record& record, Found::
     ++(S_ISREG(record.mode) ? c.regular : S_ISDIR(record.mode) ? c.directories : S_ISLNK(record.mode) ? c.symlinks : c.others);
   }
   return &found;
+}
+
+void Checker::check_acl(Ino ino, std::string_view name, std::string_view value) {
+  if (acl::is_name(name) && !acl::decode(value)) problem("inode {}: its access control list {} is damaged", ino.v, name);
 }
 
 void Checker::end_directory() {

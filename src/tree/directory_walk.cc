@@ -75,6 +75,7 @@ Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const Di
   bool given = cookie < kDots;
   while (cursor && cursor->valid()) {
     name = keys::entry_name(home, cursor->key());
+    if (!keys::is_name(name)) return make_error(EUCLEAN, fmt::format("the name of an entry in directory {} is damaged", ino.v));
     row = cursor->value();
     cursor->next();
     const auto more = cursor->status();

@@ -38,7 +38,9 @@ Result<LsmTree::Rows> LsmTree::load_blocks(const Lock& lock, const Inode& inode,
   auto cursor = store_.cursor(
       Family::blocks, {.lower = lower, .upper = keys::block(home, to), .wait = wait, .fill_cache = values});
   for (cursor->seek(lower); cursor->valid(); cursor->next()) {
-    if (!keys::block_index(cursor->key(), home.size())) return make_error(EUCLEAN, "a row of file data has a malformed key");
+    if (!keys::block_index(cursor->key(), home.size()) || cursor->value().size() > kBlockSize) {
+      return make_error(EUCLEAN, "a row of file data is damaged");
+    }
     rows.emplace_back(cursor->key(), values ? cursor->value() : std::string_view());
   }
   LSMFS_TRY(cursor->status());
@@ -148,7 +150,7 @@ void LsmTree::note_access_time(Inode& inode) {
   if (record.is_directory() && !options_.directory_atime) return;
   const Time now = Time::now();
   if (options_.atime == AtimePolicy::relatime && record.atime > record.mtime && record.atime > record.ctime &&
-      now.seconds - record.atime.seconds < kRelatimeSeconds) {
+      record.atime.seconds > now.seconds - kRelatimeSeconds) {
     return;
   }
   record.atime = now;

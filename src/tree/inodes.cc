@@ -33,15 +33,18 @@ Result<Inode*> LsmTree::adopt(Inode& dir, std::string_view name, std::string_vie
   const bool is_link = std::holds_alternative<Link>(*row);
   const Ino ino = is_link ? std::get<Link>(*row).ino : std::get<Record>(*row).ino;
   if (Inode* inode = inodes_.find(ino)) {
+    // The entry of an inode with one name is the one it was found by. Else a directory could lie in itself.
+    if (inode->place != Inode::Place::linked && (inode->parent != dir.ino() || inode->name != name)) return damaged("an entry", ino);
     inode->parent = dir.ino();
     return inode;
   }
+  if (ino >= state_.next_ino) return damaged("the number", ino);  // it would be given again
   Inode inode;
   if (is_link) {
     LSMFS_ASSIGN(const auto linked, store_.get(Family::names, keys::linked(ino), wait));
     if (!linked) return damaged("the record", ino);
     auto record = decode_record(*linked);
-    if (!record || record->ino != ino || record->home.empty()) return damaged("the record", ino);
+    if (!record || record->ino != ino || record->home.empty() || record->is_directory()) return damaged("the record", ino);
     inode.record = std::move(*record);
     inode.place = Inode::Place::linked;
   } else {

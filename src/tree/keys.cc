@@ -83,11 +83,11 @@ std::optional<std::uint64_t> block_index(std::string_view key, std::size_t home_
   return reader.be64();
 }
 
-namespace {
-
 bool is_name(std::string_view name) {
-  return !name.empty() && name.size() <= kNameMax && name.find('\0') == name.npos && name.find('/') == name.npos;
+  return !name.empty() && name.size() <= kNameMax && name.find('\0') == name.npos && name.find('/') == name.npos && name != "." && name != "..";
 }
+
+namespace {
 
 struct Component {
   std::string_view name;

@@ -51,6 +51,9 @@ std::string block(std::string_view home, BlockIndex index);
 std::optional<std::uint64_t> block_index(std::string_view key, std::size_t home_size);
 inline std::string blocks_end(std::string_view home) { return block(home, BlockIndex{~std::uint64_t{0}}); }
 
+// Whether it can be the name of an entry: 1 to kNameMax bytes without 0x00 and '/', and neither "." nor "..".
+bool is_name(std::string_view name);
+
 // ---- reading keys. nullopt: no key of this grammar. The views point into the key.
 
 // A key of family names outside of the rows that start with '/'.

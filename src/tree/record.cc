@@ -245,7 +245,7 @@ std::optional<State> decode_state(std::string_view value) {
   s.counts.directories = in.varint();
   s.counts.symlinks = in.varint();
   s.counts.others = in.varint();
-  if (!in.ok() || !in.at_end() || s.next_ino.v < 2) return std::nullopt;
+  if (!in.ok() || !in.at_end() || s.next_ino.v < 2 || s.next_ino > kInoMax) return std::nullopt;
   return s;
 }
 

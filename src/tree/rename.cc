@@ -97,8 +97,9 @@ Result<void> LsmTree::rename(Ino from_dir, std::string_view from, Ino to_dir, st
 // that is in use, so the chain of parents is in the table.
 bool LsmTree::is_within(const Inode& inode, const Inode& ancestor) const {
   if (!ancestor.record.is_directory()) return false;
+  std::size_t left = inodes_.size();  // the chain of a damaged tree may lead back to itself
   for (const Inode* at = &inode; at; at = inodes_.find(at->parent)) {
-    if (at == &ancestor) return true;
+    if (at == &ancestor || left-- == 0) return true;
     if (at->ino() == kRootIno) break;
   }
   return false;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tree/acl.h"
 #include "tree/check.h"
 
 namespace lsmfs {
@@ -100,7 +101,7 @@ void Mender::mend_name(std::string_view key, std::string_view value) {
     did("a row of names with the malformed key {}: erased", hex(key));
     return batch_.erase(Family::names, key);
   }
-  if (parsed->kind == keys::NamesKey::Kind::xattr) return mend_xattr_row(key, *parsed, value.size());
+  if (parsed->kind == keys::NamesKey::Kind::xattr) return mend_xattr_row(key, *parsed, value);
   if (parsed->kind == keys::NamesKey::Kind::entry) return mend_entry(key, *parsed, value);
   const auto root = facts_.inodes.find(kRootIno);
   if (root == facts_.inodes.end() || root->second.row != checksum(key)) return;  // mend_root() writes it
@@ -163,10 +164,14 @@ void Mender::mend_link(std::string_view key, const keys::NamesKey& parsed, const
   batch_.put(Family::names, key, encode(Link{link.ino, type}));
 }
 
-void Mender::mend_xattr_row(std::string_view key, const keys::NamesKey& parsed, std::size_t size) {
+void Mender::mend_xattr_row(std::string_view key, const keys::NamesKey& parsed, std::string_view value) {
+  if (acl::is_name(parsed.name) && !acl::decode(value)) {
+    did("{}: its access control list is damaged: erased", path_in(parsed.home));
+    return batch_.erase(Family::names, key);
+  }
   const auto wanted = facts_.xattrs.find(parsed.ino);
   if (facts_.at_home(parsed.ino, parsed.home) && wanted != facts_.xattrs.end() &&
-      std::ranges::count(wanted->second, std::pair(std::string(parsed.name), std::uint64_t{size})) > 0) {
+      std::ranges::count(wanted->second, std::pair(std::string(parsed.name), std::uint64_t{value.size()})) > 0) {
     return;
   }
   did("{}: a value of an extended attribute that it does not have: erased", path_in(parsed.home));
@@ -206,6 +211,10 @@ void Mender::mend_xattrs(Record& record, const std::string& path) {
   const auto rows = facts_.xattr_rows.find(record.ino);
   const bool here = rows != facts_.xattr_rows.end() && facts_.xattr_homes.at(record.ino) == facts_.inodes.at(record.ino).home;
   std::erase_if(record.xattrs, [&](const Xattr& xattr) {
+    if (xattr.row_size == 0 && acl::is_name(xattr.name) && !acl::decode(xattr.value)) {
+      did("{}: its access control list is damaged: erased", path);
+      return true;
+    }
     if (xattr.row_size == 0 || (here && std::ranges::count(rows->second, std::pair(xattr.name, std::uint64_t{xattr.row_size})) > 0)) {
       return false;
     }

@@ -44,7 +44,7 @@ class Mender {
   void mend_numbered(std::string_view key, std::string_view value);
   void mend_entry(std::string_view key, const keys::NamesKey& parsed, std::string_view value);
   void mend_link(std::string_view key, const keys::NamesKey& parsed, const Link& link);
-  void mend_xattr_row(std::string_view key, const keys::NamesKey& parsed, std::size_t size);
+  void mend_xattr_row(std::string_view key, const keys::NamesKey& parsed, std::string_view value);
   // A record that stays, at `key`; `path` for the report.
   void mend_record(std::string_view key, const Record& record, const std::string& path);
   void mend_xattrs(Record& record, const std::string& path);

@@ -40,17 +40,23 @@ std::uint64_t total_length(const std::vector<Extent>& extents) {
   return total;
 }
 
-std::vector<Extent> cut_extents(std::vector<Extent>& extents, std::uint64_t from) {
-  std::vector<Extent> kept, rest;
-  std::uint64_t at = 0;
-  for (const Extent& e : extents) {
-    const std::uint64_t keep = from > at ? std::min(e.length, from - at) : 0;
-    append_extent(kept, {e.start, keep});
-    append_extent(rest, {e.start + keep, e.length - keep});
-    at += e.length;
+std::vector<Extent> cut_extents(std::vector<Extent>& extents, std::uint64_t from, std::uint64_t total) {
+  std::vector<Extent> rest;  // the last one first
+  while (total > from) {
+    Extent& last = extents.back();
+    total -= last.length;
+    const std::uint64_t keep = from > total ? from - total : 0;
+    rest.push_back({last.start + keep, last.length - keep});
+    last.length = keep;
+    if (keep > 0) break;
+    extents.pop_back();
   }
-  extents = std::move(kept);
+  std::reverse(rest.begin(), rest.end());
   return rest;
+}
+
+std::vector<Extent> cut_extents(std::vector<Extent>& extents, std::uint64_t from) {
+  return cut_extents(extents, from, total_length(extents));
 }
 
 void put_create(std::string& out, std::uint64_t id, FileKind kind, std::uint64_t seed, std::string_view name) {
@@ -131,16 +137,18 @@ Result<void> Catalog::give_name(std::uint64_t id, std::string_view name) {
 }
 
 Result<void> Catalog::set_extents(FileRecord& file, std::uint64_t from, const std::vector<Extent>& added) {
-  if (from > total_length(file.extents)) return impossible("extents beyond the end of a file");
-  LSMFS_TRY(release(cut_extents(file.extents, from)));
+  if (from > file.allocated) return impossible("extents beyond the end of a file");
+  LSMFS_TRY(release(cut_extents(file.extents, from, file.allocated)));
+  file.allocated = from;
   for (const Extent& e : added) {
     // Tables never lie in the fixed region; take() refuses what overlaps another file.
     if (!table_.take(e) && (file.kind == FileKind::table || !fixed_.take(e))) {
       return impossible(fmt::format("extent at {} of {} bytes", e.start, e.length));
     }
     append_extent(file.extents, e);
+    file.allocated += e.length;
   }
-  if (file.kind != FileKind::log && file.size > total_length(file.extents)) file.size = total_length(file.extents);
+  if (file.kind != FileKind::log) file.size = std::min(file.size, file.allocated);
   return {};
 }
 
@@ -185,7 +193,7 @@ Result<void> Catalog::apply_one(Reader& in) {
     }
     case Op::size: {
       const std::uint64_t size = in.varint();
-      if (!in.ok() || file->kind == FileKind::log || size > total_length(file->extents))
+      if (!in.ok() || file->kind == FileKind::log || size > file->allocated)
         return impossible("size of a file");
       file->size = size;
       return {};

@@ -25,6 +25,7 @@ struct FileRecord {
   std::uint64_t seed = 0;  // random; part of the checksums of a log's frames
   std::string name;
   std::vector<Extent> extents;  // in the order of the file's bytes
+  std::uint64_t allocated = 0;  // their total length, for the catalog: a hostile log has millions of them
   std::uint64_t size = 0;       // table and small: the bytes that count
   // log: the frames up to cut_sequence hold at most cut_size bytes of the file (0: no cut).
   std::uint64_t cut_sequence = 0, cut_size = 0;
@@ -34,8 +35,9 @@ struct FileRecord {
 // Adds an extent to a list, joining it to the last one where they touch.
 void append_extent(std::vector<Extent>& extents, const Extent& extent);
 std::uint64_t total_length(const std::vector<Extent>& extents);
-// Cuts the list at `from` bytes and gives what was behind.
+// Cuts the list at `from` bytes and gives what was behind. `total`: its length, which takes time to sum up.
 std::vector<Extent> cut_extents(std::vector<Extent>& extents, std::uint64_t from);
+std::vector<Extent> cut_extents(std::vector<Extent>& extents, std::uint64_t from, std::uint64_t total);
 
 // ---- the operations of a record
 void put_create(std::string& out, std::uint64_t id, FileKind kind, std::uint64_t seed, std::string_view name);

@@ -28,7 +28,7 @@ class Window {
   // At least `length` bytes at `position`; both must lie within the extents.
   Result<Bytes> at(std::uint64_t position, std::uint64_t length) {
     if (position < start_ || position + length > start_ + filled_) {
-      if (buffer_.size() == 0) buffer_ = AlignedBuffer(kSize);
+      if (buffer_.size() == 0) buffer_ = AlignedBuffer(std::min(kSize, total_));
       start_ = position;
       filled_ = 0;
       const std::uint64_t most = cautious_ ? length : std::min<std::uint64_t>(buffer_.size(), total_ - position);
@@ -67,7 +67,7 @@ Result<std::optional<FrameHeader>> frame_at(Window& window, std::uint64_t positi
   FrameHeader header;
   std::memcpy(&header, block.data(), sizeof header);
   if (header.magic != format::kFrameMagic || header.version != kFormatVersion || header.file_id != file_id) return none;
-  if (header.payload_length == 0 || header.payload_length > format::kFramePayloadMax) return none;
+  if (header.payload_length == 0 || header.payload_length > format::kFramePayloadMax || header.session == 0) return none;
   const std::uint64_t length = frame_length(header.payload_length);
   if (length > window.total() - position) return none;
   LSMFS_ASSIGN(const Bytes frame, window.at(position, length));

@@ -439,6 +439,24 @@ TEST(Store, AVolumeThatLostItsStartIsRefusedAndNotMadeAnew) {
   EXPECT_EQ((*v)->list(), names);
 }
 
+TEST(Store, ASmallFileThatIsLargeIsDamageAndIsNotReadIntoMemory) {
+  for (const char* name : {"CURRENT", "IDENTITY"}) {
+    Machine m = Machine::fresh();
+    m.stop();
+    auto volume = Volume::open(m.disk->device());
+    ASSERT_TRUE(volume);
+    auto writer = (*volume)->create(name, FileKind::small);
+    ASSERT_TRUE(writer);
+    expect_ok((*writer)->append(as_bytes(std::string(2 * MiB, 'x'))));
+    expect_ok((*writer)->sync());
+    const std::uint64_t before = m.disk->reads;
+    const auto store = Store::open(**volume, kv_test::quiet_options());
+    ASSERT_FALSE(store);
+    EXPECT_EQ(store.error().code, EUCLEAN);
+    EXPECT_EQ(m.disk->reads, before);
+  }
+}
+
 TEST(Store, NothingButItsOwnFilesIsOnTheVolume) {
   auto m = Machine::fresh();
   put(*m.store, Family::names, "a", "1");

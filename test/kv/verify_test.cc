@@ -56,6 +56,16 @@ class Verify : public testing::Test {
     return disk;
   }
 
+  void put(Disk& disk, std::uint64_t at, std::string_view bytes) {
+    for (const char byte : bytes) {
+      AlignedBuffer block(4096);
+      const ByteOffset from{round_down(at, 4096)};
+      EXPECT_TRUE(disk.memory().read(from, block.bytes()));
+      block.data()[at++ % 4096] = static_cast<std::byte>(byte);
+      EXPECT_TRUE(disk.memory().write(from, block.bytes()));
+    }
+  }
+
   // The lines about both families; that the store does not even open is a line as well.
   static std::vector<std::string> verify(Disk& disk) {
     auto volume = Volume::open(disk.device());
@@ -108,6 +118,26 @@ TEST_F(Verify, AFlippedBitAnywhereInATableIsFound) {
       ++found;
     }
     EXPECT_GT(found, 150u);
+  }
+}
+
+// No checksum covers the footer, which says where the index is.
+TEST_F(Verify, AFooterThatPointsOutsideOfItsTableIsDamage) {
+  const Table& table = tables_.front();
+  const std::uint64_t footer = table.place + table.size - kFooter;
+  for (const std::uint64_t huge : {table.size, std::uint64_t{1} << 40, std::uint64_t{1} << 62, UINT64_MAX - 5, UINT64_MAX}) {
+    for (const auto& [offset, size] : {std::pair{huge, std::uint64_t{100}}, std::pair{std::uint64_t{100}, huge}}) {
+      for (const bool of_index : {false, true}) {
+        std::string handles;
+        for (const bool wrong : {!of_index, of_index}) {
+          put_varint(handles, wrong ? offset : 0);
+          put_varint(handles, wrong ? size : 100);
+        }
+        auto disk = machine_.disk->copy();
+        put(*disk, footer + 1, handles);
+        EXPECT_FALSE(verify(*disk).empty()) << offset << ' ' << size;
+      }
+    }
   }
 }
 

@@ -167,6 +167,8 @@ TEST_F(Check, ARecordOfSeveralNamesThatHasNone) {
   change(std::string(keys::kRoot), [](Record& record) { --record.size; });
   change(keys::entry(root_, "directory"), [](Record& record) { --record.size; });
   expect({{inode(linked_), "has 0 names", "link count of 2"}});
+  change(keys::linked(linked_), [](Record& record) { record.nlink = 0; });
+  expect({{inode(linked_), "has 0 names", "link count of 0"}});
 }
 
 TEST_F(Check, ANameThatSaysAnotherType) {
@@ -295,6 +297,14 @@ TEST_F(Check, AnAttributeOfAnotherSizeOrNone) {
   expect({{inode(attributed_), "extended attributes"}});
   put(keys::xattr(keys::child_home(root_, "old name", attributed_), "user.large"), row);
   expect({{inode(attributed_), "extended attributes"}});
+}
+
+TEST_F(Check, AnAccessControlListThatIsNone) {
+  change(file_row(), [](Record& record) { record.set_xattr({"system.posix_acl_access", "no list", 0}); });
+  expect({{inode(file_), "system.posix_acl_access", "damaged"}});
+  change(file_row(), [](Record& record) { record.xattrs = {{"system.posix_acl_access", "", 300}}; });
+  put(keys::xattr(file_home(), "system.posix_acl_access"), std::string(300, 'x'));
+  expect({{inode(file_), "system.posix_acl_access", "damaged"}});
 }
 
 TEST_F(Check, AnAttributeOfNobody) {

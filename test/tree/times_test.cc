@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "tree/harness.h"
 
 namespace lsmfs::test {
@@ -27,6 +29,15 @@ TEST(Times, ARelativeAccessTimeFollowsTheFirstReadAfterAChangeAndPersists) {
   EXPECT_EQ(h.attr(f).atime, once.atime);
   h.remount();
   EXPECT_EQ(h.attr(h.walk("f")).atime, once.atime);
+}
+
+TEST(Times, AnAccessTimeOfTheFarPastIsOlderThanADay) {
+  Harness h;
+  const Ino f = h.create(kRootIno, "f", "x");
+  const std::int64_t past = std::numeric_limits<std::int64_t>::min();
+  ASSERT_TRUE(h.tree().setattr(f, {.atime = Time{past + 1, 0}, .mtime = Time{past, 0}, .ctime = Time{past, 0}}, Wait::yes));
+  h.read(f);
+  EXPECT_GT(h.attr(f).atime.seconds, 0);
 }
 
 TEST(Times, NoatimeLeavesAccessTimesAlone) {

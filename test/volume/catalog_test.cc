@@ -36,6 +36,24 @@ class CatalogTest : public ::testing::Test {
   }
 };
 
+// A metadata area has room for so many operations, and none may look at all the others.
+TEST_F(CatalogTest, TakesAMillionExtentsOfOneFileOneByOne) {
+  const Layout layout = *plan_layout(4096 * GiB);
+  Catalog catalog(layout);
+  std::string payload;
+  put_create(payload, 1, FileKind::table, 0, "t");
+  std::uint64_t length = 0;
+  for (std::uint64_t i = 0; i < 500'000; ++i) {
+    put_extents(payload, 1, length, {{layout.table.start + 2 * i * MiB, MiB}});
+    put_extents(payload, 1, length, {{layout.table.start + 2 * i * MiB, MiB}});  // in its place
+    length += MiB;
+  }
+  ASSERT_LE(payload.size(), format::kMetadataAreaMax);
+  ASSERT_TRUE(ok(catalog.apply(payload)));
+  EXPECT_EQ(catalog.files().at(1).extents.size(), 500'000u);
+  EXPECT_EQ(catalog.table().free(), layout.table.length - length);
+}
+
 TEST_F(CatalogTest, TellsItsStateInASnapshot) {
   std::string ops;
   put_create(ops, 3, FileKind::table, 0, "a");

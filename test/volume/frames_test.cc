@@ -110,6 +110,11 @@ TEST_F(Frames, OfAnotherFileOrVolumeDoNotCount) {
   EXPECT_EQ(size(), 7u);
 }
 
+TEST_F(Frames, OfNoSessionDoNotCount) {
+  put(0, {.session = 0});
+  EXPECT_EQ(size(), 0u);
+}
+
 TEST_F(Frames, OfAnEarlierSessionDoNotFollowThoseOfALaterOne) {
   put(0, {});
   put(kB, {.sequence = 2, .offset = 7, .session = 200, .previous = 100});

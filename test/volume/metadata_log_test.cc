@@ -216,6 +216,26 @@ TEST_F(MetadataLogTest, ReportsADamagedSnapshotInsteadOfFallingBackToAnOldOne) {
   EXPECT_EQ(*load(device), n - 2);
 }
 
+TEST_F(MetadataLogTest, RefusesTheLastGenerationAfterWhichNoneCanCome) {
+  SparseDevice device{SparseImage(kSize)};
+  ASSERT_TRUE(ok(MetadataLog::format(device, superblock_, delta(0, 0))));
+  AlignedBuffer block(kDeviceBlock);
+  const ByteOffset at{superblock_.layout.metadata[0].start};
+  ASSERT_TRUE(ok(device.read(at, block.bytes())));
+  for (const std::uint64_t generation : {UINT64_MAX - 1, UINT64_MAX}) {
+    format::RecordHeader header;
+    std::memcpy(&header, block.data(), sizeof header);
+    header.generation = generation;
+    header.checksum = 0;
+    const std::uint64_t head = checksum({reinterpret_cast<const std::byte*>(&header), sizeof header}, superblock_.metadata_seed());
+    header.checksum = checksum(Bytes(block.bytes()).subspan(sizeof header, header.payload_length), head);
+    std::memcpy(block.data(), &header, sizeof header);
+    ASSERT_TRUE(ok(device.write(at, block.bytes())));
+    const auto loaded = load(device);
+    EXPECT_EQ(loaded ? 0 : loaded.error().code, generation == UINT64_MAX ? EUCLEAN : 0);
+  }
+}
+
 TEST_F(MetadataLogTest, IgnoresRecordsOfAnotherVolume) {
   SparseDevice device{SparseImage(kSize)};
   ASSERT_TRUE(ok(MetadataLog::format(device, superblock_, delta(0, 0))));

@@ -1,0 +1,128 @@
+// Rows that no tree writes, as a hostile image may hold them: they are refused where they would do harm.
+#include <gtest/gtest.h>
+
+#include "tree/harness.h"
+#include "tree/keys.h"
+#include "tree/record.h"
+
+namespace lsmfs::test {
+namespace {
+
+class DamagedRows : public testing::Test {
+ protected:
+  DamagedRows() {
+    a_ = h_.mkdir(kRootIno, "a");
+    b_ = h_.mkdir(a_, "b");
+    h_.create(b_, "file", "data");
+    h_.remount();
+    a_ = h_.walk("a");
+    b_ = h_.walk("a/b");
+  }
+
+  std::string home_a() { return keys::child_home("", "a", a_); }
+  std::string home_b() { return keys::child_home(home_a(), "b", b_); }
+  void put(const std::string& key, const std::string& row) {
+    Batch batch;
+    batch.put(Family::names, key, row);
+    ASSERT_TRUE(h_.store().commit(batch, Wait::yes));
+  }
+  std::string value(const std::string& key) { return **h_.store().get(Family::names, key, Wait::yes); }
+  int lookup(Ino dir, std::string_view name) { return code(h_.tree().lookup(dir, name, Wait::yes)); }
+  int list(Ino dir, bool plus) {
+    return code(h_.tree().readdir(dir, 0, plus, [](const DirEntry&) { return true; }, Wait::yes));
+  }
+
+  Harness h_;
+  Ino a_, b_;
+};
+
+TEST_F(DamagedRows, NamesThatCannotBeAreNotListed) {
+  const std::string row = value(keys::entry(home_b(), "file"));
+  for (const std::string& name : {std::string("."), std::string(".."), std::string("x/y"), std::string(256, 'n'), std::string("nul\0", 4)}) {
+    const std::string key = keys::entry(home_b(), name);
+    put(key, row);
+    EXPECT_EQ(list(b_, false), EUCLEAN) << name;
+    EXPECT_EQ(list(b_, true), EUCLEAN) << name;
+    EXPECT_NE(h_.check(), "") << name;
+    Batch batch;
+    batch.erase(Family::names, key);
+    ASSERT_TRUE(h_.store().commit(batch, Wait::yes));
+  }
+  EXPECT_EQ(list(b_, true), 0);
+}
+
+// Whatever the rows say, the parents of a directory lead to the root.
+TEST_F(DamagedRows, ADirectoryIsNotFoundInItself) {
+  put(keys::entry(home_b(), "a"), value(keys::entry("", "a")));
+  put(keys::entry(home_b(), "root"), value(std::string(keys::kRoot)));
+  put(keys::entry(home_b(), "link"), encode(Link{a_, S_IFDIR}));
+  for (const char* name : {"a", "root", "link"}) EXPECT_EQ(lookup(b_, name), EUCLEAN) << name;
+  EXPECT_EQ(list(b_, true), EUCLEAN);
+  EXPECT_EQ(code(h_.tree().rename(a_, "b", kRootIno, "b", 0, Wait::yes)), 0);  // and this looks where they lead
+}
+
+TEST_F(DamagedRows, ADirectoryHasNoSecondName) {
+  put(keys::entry("", "also b"), value(keys::entry(home_a(), "b")));
+  EXPECT_EQ(lookup(kRootIno, "also b"), EUCLEAN);
+  // The one by which it is found first counts.
+  h_.tree().forget(b_, 1000);
+  EXPECT_EQ(lookup(kRootIno, "also b"), 0);
+  EXPECT_EQ(lookup(a_, "b"), EUCLEAN);
+  // Nor one that is a link.
+  Record record = *decode_record(value(keys::entry(home_a(), "b")));
+  record.home = home_b();
+  record.ino = Ino{b_.v + 1};  // the file's
+  put(keys::linked(record.ino), encode(record));
+  put(keys::entry(home_a(), "linked"), encode(Link{record.ino, S_IFDIR}));
+  EXPECT_EQ(lookup(a_, "linked"), EUCLEAN);
+}
+
+// Directories that the kernel has forgotten while it uses what is in them: it does not do that.
+TEST_F(DamagedRows, ACircleOfDirectoriesEndsARename) {
+  put(keys::entry(home_b(), "again"), value(keys::entry("", "a")));
+  h_.tree().forget(a_, 1000);
+  ASSERT_EQ(lookup(b_, "again"), 0);
+  const Ino other = h_.mkdir(kRootIno, "other");
+  EXPECT_EQ(code(h_.tree().rename(kRootIno, "other", b_, "into the circle", 0, Wait::yes)), EINVAL);
+  EXPECT_EQ(h_.walk("other"), other);
+}
+
+TEST_F(DamagedRows, ABlockThatIsTooLargeIsNotTakenAlong) {
+  const Ino file = h_.walk("a/b/file");
+  Batch batch;
+  batch.put(Family::blocks, keys::block(keys::child_home(home_b(), "file", file), BlockIndex{0}), std::string(kBlockSize + 1, 'x'));
+  ASSERT_TRUE(h_.store().commit(batch, Wait::yes));
+  EXPECT_EQ(code(h_.tree().rename(b_, "file", a_, "file", 0, Wait::yes)), EUCLEAN);
+  std::string to(100, '?');
+  EXPECT_EQ(code(h_.tree().read(file, ByteOffset{0}, {reinterpret_cast<std::byte*>(to.data()), to.size()}, Wait::yes)), EUCLEAN);
+}
+
+// Else the next inode that is made would take the place of one that is in use.
+TEST_F(DamagedRows, NumbersThatWereNotGivenAreRefused) {
+  State state = *decode_state(value(std::string(keys::kState)));
+  state.next_ino = b_;
+  put(std::string(keys::kState), encode(state));
+  ASSERT_TRUE(h_.store().sync());
+  h_.crash();
+  EXPECT_EQ(lookup(kRootIno, "a"), 0);
+  EXPECT_EQ(lookup(a_, "b"), EUCLEAN);
+}
+
+TEST_F(DamagedRows, TheLastNumberIsNotGiven) {
+  State state = *decode_state(value(std::string(keys::kState)));
+  state.next_ino = Ino{kInoMax.v - 1};
+  put(std::string(keys::kState), encode(state));
+  ASSERT_TRUE(h_.store().sync());
+  h_.crash();
+  EXPECT_EQ(h_.create(kRootIno, "last").v, kInoMax.v - 1);
+  EXPECT_EQ(code(h_.tree().make(kRootIno, "one more", {.mode = S_IFREG | 0644}, Wait::yes)), ENOSPC);
+  h_.remount();
+  EXPECT_EQ(h_.check(), "");
+  state.next_ino = kInoMax;
+  EXPECT_TRUE(decode_state(encode(state)));
+  ++state.next_ino.v;
+  EXPECT_FALSE(decode_state(encode(state)));
+}
+
+}  // namespace
+}  // namespace lsmfs::test
