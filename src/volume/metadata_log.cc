@@ -142,9 +142,9 @@ Result<MetadataLog> MetadataLog::load(Device& device, const SuperblockInfo& supe
     log.position_ += record_length(record->payload.size());
     ++log.sequence_;
   }
-  // Likewise a record is written only after the one before it was durable.
+  // Likewise a record is written only after the one before it was durable. And what is left of other generations is older.
   if (any_record(area, log.position_, log.seed_, [&](const RecordHeader& h) {
-        return h.generation == log.generation_ && h.sequence >= log.sequence_;
+        return h.generation > log.generation_ || (h.generation == log.generation_ && h.sequence >= log.sequence_);
       })) {
     return make_error(EUCLEAN,
                       fmt::format("{}: record {} of the metadata log is damaged", device.path(), log.sequence_));

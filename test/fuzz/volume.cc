@@ -397,9 +397,9 @@ std::vector<std::string> frames_examples() {
 
 }  // namespace
 
-const Target kSuperblock{"superblock", run_superblock, superblock_examples, 1 + sizeof(format::Superblock), 16};
-const Target kPayload{"payload", run_payload, payload_examples, 4096, 256};
-const Target kMetadataLog{"metadata_log", run_metadata_log, metadata_log_examples, 4096, 256};
-const Target kFrames{"frames", run_frames, frames_examples, 6000, 64};
+const Target kSuperblock{"superblock", run_superblock, superblock_examples, 1 + sizeof(format::Superblock), 16, 200'000};
+const Target kPayload{"payload", run_payload, payload_examples, 4096, 256, 100'000};
+const Target kMetadataLog{"metadata_log", run_metadata_log, metadata_log_examples, 4096, 256, 50'000};
+const Target kFrames{"frames", run_frames, frames_examples, 6000, 64, 100'000};
 
 }  // namespace lsmfs::fuzz
