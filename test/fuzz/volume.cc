@@ -102,7 +102,10 @@ std::vector<std::string> superblock_examples() {
   for (const SuperblockInfo& info : {superblock_of(kDeviceMin, "scratch"), superblock_of(64 * GiB + 4096, "\xc3\xa4"), superblock_of(kDeviceMin + 5 * MiB, "")}) {
     format::Superblock block;
     encode_superblock(info, block);
-    for (const char mode : {1, 0}) all.push_back(mode + text_of(block).substr(0, offsetof(format::Superblock, zero)));
+    for (const char mode : {1, 0}) {
+      all.emplace_back(1, mode);
+      all.back().append(text_of(block), 0, offsetof(format::Superblock, zero));
+    }
   }
   return all;
 }
