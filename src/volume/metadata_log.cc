@@ -178,9 +178,6 @@ Result<MetadataLog> MetadataLog::load(Device& device, const SuperblockInfo& supe
   const auto generation = [&](int i) { return snapshots[i] ? snapshots[i]->record.header.generation : 0; };
   log.area_ = generation(1) > generation(0) ? 1 : 0;
   log.generation_ = generation(log.area_);
-  if (log.generation_ == UINT64_MAX) {  // the next one would be older
-    return make_error(EUCLEAN, fmt::format("{}: the metadata log is damaged: generation {}", device.path(), log.generation_));
-  }
 
   // Records follow one another only after each was durable. So a later one shows that what is missing before it was
   // damaged later, and that what is here is not all there was.
@@ -196,6 +193,9 @@ Result<MetadataLog> MetadataLog::load(Device& device, const SuperblockInfo& supe
       newest = std::max(newest, h.generation);
       return false;
     });
+  }
+  if (newest == UINT64_MAX) {  // the next one would be older
+    return make_error(EUCLEAN, fmt::format("{}: the metadata log is damaged: generation {}", device.path(), newest));
   }
   if (newest > log.generation_) LSMFS_TRY(damaged("the newest snapshot"));
 

@@ -16,7 +16,7 @@
 
 // A report of a sanitizer ends the process, by a signal that is caught below; sizes that nobody has are refused.
 extern "C" const char* __asan_default_options();
-extern "C" const char* __asan_default_options() { return "abort_on_error=1:allocator_may_return_null=1"; }
+extern "C" const char* __asan_default_options() { return "abort_on_error=1:allocator_may_return_null=1:quarantine_size_mb=8"; }
 extern "C" const char* __ubsan_default_options();
 extern "C" const char* __ubsan_default_options() { return "halt_on_error=1:abort_on_error=1:print_stacktrace=1"; }
 
@@ -95,7 +95,7 @@ std::uint64_t number_from(const char* variable, std::uint64_t otherwise) {
 
 std::size_t executions_of(const Target& target) {
   const bool everything = std::getenv("LSMFS_LONG") != nullptr, image = &target == &kImage;
-  return number_from("LSMFS_FUZZ_EXECUTIONS", everything ? (image ? 100'000 : 2'000'000) : (image ? 200 : 200'000));
+  return number_from("LSMFS_FUZZ_EXECUTIONS", everything ? target.executions * (image ? 1000 : 10) : target.executions);
 }
 
 class Fuzz : public testing::TestWithParam<const Target*> {

@@ -486,6 +486,6 @@ std::vector<std::string> image_examples() {
 
 ImageCounts image_counts;
 
-const Target kImage{"image", run_image, image_examples, 512, 0};
+const Target kImage{"image", run_image, image_examples, 512, 0, 100};
 
 }  // namespace lsmfs::fuzz

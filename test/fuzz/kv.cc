@@ -66,6 +66,6 @@ std::vector<std::string> patch_examples() {
 
 }  // namespace
 
-const Target kPatch{"patch", run_patch, patch_examples, 1024, 256};
+const Target kPatch{"patch", run_patch, patch_examples, 1024, 256, 200'000};
 
 }  // namespace lsmfs::fuzz

@@ -33,7 +33,7 @@ void break_index(SparseImage& image, const Piece& table) {
   const std::string_view key = entry.string();
   put_varint(index, 0);
   put_string(index, key);
-  put_varint(index, 0);  // where the block begins
+  put_varint(index, 64);  // where the block begins: not where the index does, which is cached under its place
   put_varint(index, kTooLong);
   put_le32(index, 0);  // where the one entry begins
   put_le32(index, 1);  // how many do

@@ -34,6 +34,7 @@ struct Target {
   std::vector<std::string> (*examples)();
   std::size_t size_max;       // of an input that is worth trying
   std::size_t memory_factor;  // bytes of memory that a byte of input may take, beside kMemoryBase; 0: the target looks itself
+  std::size_t executions;     // in an ordinary run of the tests
 };
 
 extern const Target kSuperblock, kPayload, kMetadataLog, kFrames;  // volume.cc

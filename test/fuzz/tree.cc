@@ -195,8 +195,8 @@ std::vector<std::string> acl_examples() {
 
 }  // namespace
 
-const Target kKeys{"keys", run_keys, keys_examples, 2048, 64};
-const Target kRecord{"record", run_record, record_examples, 4096, 256};
-const Target kAcl{"acl", run_acl, acl_examples, 1024, 64};
+const Target kKeys{"keys", run_keys, keys_examples, 2048, 64, 200'000};
+const Target kRecord{"record", run_record, record_examples, 4096, 256, 200'000};
+const Target kAcl{"acl", run_acl, acl_examples, 1024, 64, 200'000};
 
 }  // namespace lsmfs::fuzz

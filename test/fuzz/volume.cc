@@ -102,7 +102,10 @@ std::vector<std::string> superblock_examples() {
   for (const SuperblockInfo& info : {superblock_of(kDeviceMin, "scratch"), superblock_of(64 * GiB + 4096, "\xc3\xa4"), superblock_of(kDeviceMin + 5 * MiB, "")}) {
     format::Superblock block;
     encode_superblock(info, block);
-    for (const char mode : {1, 0}) all.push_back(mode + text_of(block).substr(0, offsetof(format::Superblock, zero)));
+    for (const char mode : {1, 0}) {
+      all.emplace_back(1, mode);
+      all.back().append(text_of(block), 0, offsetof(format::Superblock, zero));
+    }
   }
   return all;
 }
@@ -397,9 +400,9 @@ std::vector<std::string> frames_examples() {
 
 }  // namespace
 
-const Target kSuperblock{"superblock", run_superblock, superblock_examples, 1 + sizeof(format::Superblock), 16};
-const Target kPayload{"payload", run_payload, payload_examples, 4096, 256};
-const Target kMetadataLog{"metadata_log", run_metadata_log, metadata_log_examples, 4096, 256};
-const Target kFrames{"frames", run_frames, frames_examples, 6000, 64};
+const Target kSuperblock{"superblock", run_superblock, superblock_examples, 1 + sizeof(format::Superblock), 16, 200'000};
+const Target kPayload{"payload", run_payload, payload_examples, 4096, 256, 100'000};
+const Target kMetadataLog{"metadata_log", run_metadata_log, metadata_log_examples, 4096, 256, 50'000};
+const Target kFrames{"frames", run_frames, frames_examples, 6000, 64, 100'000};
 
 }  // namespace lsmfs::fuzz

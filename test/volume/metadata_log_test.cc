@@ -66,6 +66,16 @@ class MetadataLogTest : public ::testing::Test {
   std::uint64_t block_of_area(int area, std::uint64_t block) const {
     return superblock_.layout.metadata[area].start + block * kDeviceBlock;
   }
+  // Of a sound record, which stays sound.
+  void set_generation(MutableBytes record, std::uint64_t generation) {
+    format::RecordHeader header;
+    std::memcpy(&header, record.data(), sizeof header);
+    header.generation = generation;
+    header.checksum = 0;
+    const std::uint64_t head = checksum({reinterpret_cast<const std::byte*>(&header), sizeof header}, superblock_.metadata_seed());
+    header.checksum = checksum(Bytes(record).subspan(sizeof header, header.payload_length), head);
+    std::memcpy(record.data(), &header, sizeof header);
+  }
 
   SuperblockInfo superblock_;
 };
@@ -223,16 +233,25 @@ TEST_F(MetadataLogTest, RefusesTheLastGenerationAfterWhichNoneCanCome) {
   const ByteOffset at{superblock_.layout.metadata[0].start};
   ASSERT_TRUE(ok(device.read(at, block.bytes())));
   for (const std::uint64_t generation : {UINT64_MAX - 1, UINT64_MAX}) {
-    format::RecordHeader header;
-    std::memcpy(&header, block.data(), sizeof header);
-    header.generation = generation;
-    header.checksum = 0;
-    const std::uint64_t head = checksum({reinterpret_cast<const std::byte*>(&header), sizeof header}, superblock_.metadata_seed());
-    header.checksum = checksum(Bytes(block.bytes()).subspan(sizeof header, header.payload_length), head);
-    std::memcpy(block.data(), &header, sizeof header);
+    set_generation(block.bytes(), generation);
     ASSERT_TRUE(ok(device.write(at, block.bytes())));
     const auto loaded = load(device);
     EXPECT_EQ(loaded ? 0 : loaded.error().code, generation == UINT64_MAX ? EUCLEAN : 0);
+  }
+}
+
+// It would be accepted now, and refused as the trace of a lost snapshot when the other area is in use.
+TEST_F(MetadataLogTest, ReportsARecordOfALaterGenerationInItsOwnArea) {
+  SparseDevice device{SparseImage(kSize)};
+  ASSERT_TRUE(ok(MetadataLog::format(device, superblock_, delta(0, 0))));
+  AlignedBuffer block(kDeviceBlock);
+  const std::uint64_t area = superblock_.layout.metadata[0].start;
+  ASSERT_TRUE(ok(device.read(ByteOffset{area}, block.bytes())));
+  for (const std::uint64_t generation : {0, 1, 2}) {
+    set_generation(block.bytes(), generation);
+    ASSERT_TRUE(ok(device.write(ByteOffset{area + 3 * kDeviceBlock}, block.bytes())));
+    const auto loaded = load(device);
+    EXPECT_EQ(loaded ? 0 : loaded.error().code, generation > 1 ? EUCLEAN : 0) << generation;
   }
 }
 
