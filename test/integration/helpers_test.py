@@ -395,11 +395,14 @@ class Check(Installed):
         code, said = self.fsck("-t", "lsmfs", volume.device, "--", "-z")
         self.assertEqual(code, 16, said)
         self.damage(volume)
-        for words in ([], ["-a"], ["-y"]):
+        for words in ([], ["-n"], ["-a"]):
             code, said = self.fsck("-t", "lsmfs", *words, volume.device)
             self.assertEqual(code, 4, said)
             self.assertIn("file data from", said)
-        self.must(LSMFS, "mkfs", "-f", volume.device)
+        code, said = self.fsck("-t", "lsmfs", "-y", volume.device)
+        self.assertEqual(code, 1, said)
+        self.assertRegex(said, r"/file: \d+ of its 25 blocks of 4096 bytes are lost")
+        self.assertEqual(self.fsck("-t", "lsmfs", volume.device)[0], 0)
 
     def test_progress_is_shown_on_a_terminal_that_asks(self):
         volume = self.volume(200 * MiB)
