@@ -4,11 +4,12 @@ import os
 import random
 import string
 
+import caches
+
 
 def drop_caches():
     os.sync()
-    with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as file:
-        file.write("3")
+    caches.drop()
 
 
 def grep_command(point, rng):

@@ -8,6 +8,7 @@ does the same when its owner dies without doing so (killed by a timeout, say).
         ...  # work.path
 """
 
+import fcntl
 import os
 import shutil
 import signal
@@ -184,20 +185,44 @@ def stop_on_signals():
         signal.signal(sig, stop)
 
 
-class Workspace:
-    """`kept`: a folder for what is to outlive it, in which nothing stays mounted or attached either."""
+class Taken(Exception):
+    """A folder to keep things in is another workspace's."""
 
-    def __init__(self, name, parent=None, kept=None):
+
+def _take(path, patience):
+    """Locks a folder; the lock ends with the last process that has the descriptor."""
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return folder
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                os.close(folder)
+                raise Taken(path) from None
+        time.sleep(0.1)
+
+
+class Workspace:
+    """`kept`: a folder for what is to outlive it, in which nothing stays mounted or attached either. It is one workspace's
+    at a time; the guard of one that was killed has it for a while. Taken: after `patience` seconds it was not free."""
+
+    def __init__(self, name, parent=None, kept=None, patience=30.0):
+        self._kept = os.path.realpath(kept) if kept else None
+        lock = _take(self._kept, patience) if kept else None
         # Not tempfile's default: /tmp may be a tmpfs, and a loop device with direct I/O needs a disk.
         parent = parent or os.environ.get("LSMFS_TMPDIR") or "/var/tmp"
         self.path = os.path.realpath(tempfile.mkdtemp(prefix=f"lsmfs-{name}-", dir=parent))
         os.chmod(self.path, 0o755)
         reader, self._to_guard = os.pipe()
         self._guard = subprocess.Popen([sys.executable, os.path.abspath(__file__), "--guard"],
-                                       stdin=reader, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                                       stdin=reader, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                       pass_fds=[lock] if kept else [])
         os.close(reader)
+        if kept:
+            os.close(lock)  # the guard holds it, and outlives this
         self._guard.wait()
-        self._kept = os.path.realpath(kept) if kept else None
         os.write(self._to_guard, os.fsencode(self.path) + b"\0" + os.fsencode(self._kept or "") + b"\0")
 
     def sub(self, name):

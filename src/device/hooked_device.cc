@@ -1,11 +1,11 @@
-#include "lsmfs/device.h"
+#include "device/decorator.h"
 
 namespace lsmfs {
 namespace {
 
-class HookedDevice final : public Device {
+class HookedDevice final : public DeviceDecorator {
  public:
-  HookedDevice(Device& inner, DeviceHook observe) : inner_(inner), observe_(std::move(observe)) {}
+  HookedDevice(Device& inner, DeviceHook observe) : DeviceDecorator(inner), observe_(std::move(observe)) {}
 
   Result<void> read(ByteOffset from, MutableBytes to) override {
     LSMFS_TRY(observe_({DeviceEvent::Kind::read, from, ByteCount{to.size()}}, {}));
@@ -23,13 +23,8 @@ class HookedDevice final : public Device {
     LSMFS_TRY(observe_({DeviceEvent::Kind::discard, from, length}, {}));
     return inner_.discard(from, length);
   }
-  ByteCount size() const override { return inner_.size(); }
-  bool writable() const override { return inner_.writable(); }
-  bool is_block_device() const override { return inner_.is_block_device(); }
-  const std::string& path() const override { return inner_.path(); }
 
  private:
-  Device& inner_;
   DeviceHook observe_;
 };
 

@@ -3,15 +3,15 @@
 #include <mutex>
 #include <set>
 
-#include "lsmfs/device.h"
+#include "device/decorator.h"
 
 namespace lsmfs {
 namespace {
 
-class SalvagingDevice final : public Device {
+class SalvagingDevice final : public DeviceDecorator {
  public:
   SalvagingDevice(Device& inner, std::function<void(ByteOffset)> unreadable)
-      : inner_(inner), unreadable_(std::move(unreadable)) {}
+      : DeviceDecorator(inner), unreadable_(std::move(unreadable)) {}
 
   Result<void> read(ByteOffset from, MutableBytes to) override {
     const auto whole = inner_.read(from, to);
@@ -27,16 +27,8 @@ class SalvagingDevice final : public Device {
     }
     return {};
   }
-  Result<void> write(ByteOffset to, Bytes data) override { return inner_.write(to, data); }
-  Result<void> flush() override { return inner_.flush(); }
-  Result<void> discard(ByteOffset from, ByteCount length) override { return inner_.discard(from, length); }
-  ByteCount size() const override { return inner_.size(); }
-  bool writable() const override { return inner_.writable(); }
-  bool is_block_device() const override { return inner_.is_block_device(); }
-  const std::string& path() const override { return inner_.path(); }
 
  private:
-  Device& inner_;
   const std::function<void(ByteOffset)> unreadable_;
   std::mutex mutex_;
   std::set<std::uint64_t> told_;

@@ -27,6 +27,12 @@ std::string path_in(std::string_view home, std::string_view name) {
   return printable(path.starts_with('/') ? path : "/" + path);
 }
 
+bool ends_in(std::string_view home, Ino ino) {
+  const std::string key = keys::block(home, BlockIndex{0});
+  const auto parsed = keys::parse_block(key);
+  return parsed && parsed->ino == ino;
+}
+
 std::string hex(std::string_view bytes) {
   std::string out;
   for (const char c : bytes.substr(0, 64)) out += fmt::format("{:02x}", static_cast<std::uint8_t>(c));
@@ -124,11 +130,7 @@ Checker::Found* Checker::add(std::string_view key, const Record& record, Found::
   found.blocks = record.blocks;
   found.row = checksum(key);
   found.home = checksum(home);
-  if (place != Found::Place::root) {
-    // Whatever else is in it, a home ends in its inode's number.
-    const auto parsed = keys::parse_block(keys::block(home, BlockIndex{0}));
-    if (!parsed || parsed->ino != record.ino) problem("inode {}: its home is not one of its own", record.ino.v);
-  }
+  if (place != Found::Place::root && !ends_in(home, record.ino)) problem("inode {}: its home is not one of its own", record.ino.v);
   for (const Xattr& xattr : record.xattrs) {
     if (xattr.row_size > 0) {
       facts_.xattrs[record.ino].emplace_back(xattr.name, xattr.row_size);

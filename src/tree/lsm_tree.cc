@@ -287,6 +287,7 @@ Result<void> LsmTree::reconfigure(const TreeSettings& settings) {
   options_.atime = settings.atime.value_or(options_.atime);
   options_.directory_atime = settings.directory_atime.value_or(options_.directory_atime);
   options_.sync_interval_ms = settings.sync_interval_ms.value_or(options_.sync_interval_ms);
+  wake_.notify_all();  // for the new interval
   return {};
 }
 

@@ -17,12 +17,6 @@ constexpr std::size_t kBatch = MiB;
 constexpr int kRounds = 10;
 constexpr std::string_view kLostAndFound = "lost+found";
 
-bool ends_in(std::string_view home, Ino ino) {
-  const std::string key = keys::block(home, BlockIndex{0});
-  const auto parsed = keys::parse_block(key);
-  return parsed && parsed->ino == ino;
-}
-
 }  // namespace
 
 Mender::Mender(Store& store, TreeFacts& facts, RepairReport& report) : store_(store), facts_(facts), report_(report) {

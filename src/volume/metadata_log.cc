@@ -92,19 +92,15 @@ bool is_snapshot(const RecordHeader& header) {
   return header.kind == static_cast<std::uint16_t>(RecordKind::snapshot) && header.sequence == 0;
 }
 
-// The newest in an area. Those of earlier generations may still be there, behind it.
+// The newest in an area. Those of earlier generations may still be there, behind it or, when only its second copy is
+// sound, before it.
 std::optional<Found> snapshot_of(Bytes area, std::uint64_t seed) {
-  if (const auto first = record_at(area, 0, seed); first && is_snapshot(first->header)) {
-    return find_record(area, 0, seed, is_snapshot);
-  }
-  std::optional<Found> newest;
-  for (std::uint64_t at = kBlock; at + kBlock <= area.size(); at += kBlock) {
-    const auto record = record_at(area, at, seed);
-    if (!record || !is_snapshot(record->header)) continue;
-    if (newest && newest->record.header.generation >= record->header.generation) continue;
-    newest = Found{*record, at + record_length(record->payload.size()), false};
-  }
-  return newest;
+  std::uint64_t newest = 0;
+  (void)find_record(area, 0, seed, [&](const RecordHeader& h) {
+    if (is_snapshot(h)) newest = std::max(newest, h.generation);
+    return false;
+  });
+  return find_record(area, 0, seed, [&](const RecordHeader& h) { return is_snapshot(h) && h.generation == newest; });
 }
 
 }  // namespace

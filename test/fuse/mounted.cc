@@ -25,7 +25,8 @@ KernelCaches::KernelCaches() : fd_(::open("/proc/sys/vm/drop_caches", O_WRONLY |
 
 KernelCaches::~KernelCaches() { ::close(fd_); }
 
-void KernelCaches::drop() { EXPECT_EQ(::write(fd_, "3", 1), 1); }
+// At the beginning: the kernel ignores what is written further on.
+void KernelCaches::drop() { EXPECT_EQ(::pwrite(fd_, "3", 1, 0), 1); }
 
 std::string read_file(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);

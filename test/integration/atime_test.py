@@ -2,11 +2,11 @@
 
 What the kernel answers from its caches never reaches a FUSE daemon. There lsmfs keeps the old time, and the test says so."""
 
-import fcntl
 import os
 import time
 
 import harness
+import caches
 import loop
 from harness import LSMFS, MiB
 
@@ -16,12 +16,6 @@ OPTIONS = ("defaults", "noatime", "strictatime", "nodiratime", "strictatime,nodi
 OF_THE_CACHES = {"read from the cache", "read from the cache what was just written", "read an empty file",
                  "list from the cache", "follow from the cache"}
 DAY = 24 * 3600
-
-
-def drop_caches():
-    with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # other tests may be counting on them
-        file.write("3")
 
 
 def read(path):
@@ -106,8 +100,9 @@ class AccessTimes(harness.MountCase):
     def compare(self, volume, options, folder):
         for place in (volume.point, self.point):
             os.mkdir(os.path.join(place, folder))
-        # Who answers from memory makes no difference there.
-        theirs, ours = steps(os.path.join(self.point, folder), lambda: None), steps(volume.path(folder), drop_caches)
+        theirs = steps(os.path.join(self.point, folder), lambda: None)  # who answers from memory makes no difference there
+        with caches.alone() as drop:
+            ours = steps(volume.path(folder), drop)
         self.assertEqual(self.flags(volume.point), self.flags(self.point), options)
         self.assertNotIn("does not last", [*theirs.values(), *ours.values()], options)
         expected = {step: changed and step not in OF_THE_CACHES for step, changed in theirs.items()}

@@ -2,7 +2,6 @@
 that leaves nothing behind, also when a test fails or is killed."""
 
 import errno
-import fcntl
 import glob
 import os
 import pickle
@@ -15,6 +14,7 @@ import unittest
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "scripts", "support"))
 
+import caches  # noqa: E402
 import loop  # noqa: E402
 import workspace  # noqa: E402
 
@@ -125,9 +125,7 @@ class Volume:
 
     def remount(self, options=""):
         self.umount()
-        with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)  # other tests may be counting on them
-            file.write("3")
+        caches.drop()
         return self.mount(options)
 
     def daemons(self):

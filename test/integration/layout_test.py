@@ -1,8 +1,6 @@
 """lsmfs layout: on ext4, btrfs and lsmfs it reads what is there, its figures agree with its trace, it never gives a figure
 when requests were lost, and leaves neither trace nor mount behind. No time is asserted."""
 
-import contextlib
-import fcntl
 import json
 import mmap
 import os
@@ -15,17 +13,11 @@ import sys
 import harness
 from harness import LSMFS, MiB
 
+import caches
 import loop
 
 BLOCK = 4096
 NUMBERS = ("reads", "read_bytes", "discontinuous", "score")
-
-
-@contextlib.contextmanager
-def nobody_else_drops_caches():
-    with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def tracefs_mounts():
@@ -85,7 +77,7 @@ class Layout(harness.MountCase):
         return [number for number in numbers if not dead or not os.path.exists(f"/proc/{number}")]
 
     def layout(self, *arguments):
-        with nobody_else_drops_caches():
+        with caches.alone():
             return self.must(LSMFS, "layout", *arguments)
 
     def measure(self, *arguments):
@@ -334,7 +326,7 @@ class Layout(harness.MountCase):
                 contents[at + 10:at + 13] = b"BAD"
                 at = contents.find(b"bad" * 1000, at + 300_000)
         volume.mount()
-        with nobody_else_drops_caches():
+        with caches.alone():
             done = harness.call(LSMFS, "layout", volume.point)
         self.assertEqual(done.returncode, 1)
         self.assertIn(": 2 files, ", done.stdout)

@@ -82,12 +82,14 @@ class HeldStore final : public Store {
   std::atomic<int> notes_ = 0;
 };
 
-// Calls f(Wait::no), again for a while when it says EAGAIN: the tree's own thread may have the mutex for a moment.
+// Calls f(Wait::no), again for a while when it says EAGAIN: the tree's own thread may have the mutex for a moment, and a
+// moment is long on a machine that is busy.
 template <class F>
 auto at_once(F&& f) {
-  for (int i = 0;; ++i) {
+  const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+  while (true) {
     auto result = f(Wait::no);
-    if (code(result) != EAGAIN || i == 50) return result;
+    if (code(result) != EAGAIN || std::chrono::steady_clock::now() > patience) return result;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }

@@ -136,6 +136,27 @@ TEST_F(MetadataLogTest, LosesOnlyTheRecordThatWasNotFlushedWhereverThePowerIsCut
   }
 }
 
+TEST_F(MetadataLogTest, TakesASnapshotOfWhichOnlyTheSecondCopyCameToLieBehindAnOlderOne) {
+  SparseDevice device{SparseImage(kSize)};
+  ASSERT_TRUE(ok(MetadataLog::format(device, superblock_, delta(0, 0))));
+  std::optional<MetadataLog> log;
+  ASSERT_TRUE(ok(load(device, &log)));
+  std::uint64_t n = 0;
+  SparseImage before = device.image();
+  while (log->generation() < 3) {  // it is in the area of the first
+    before = device.image();
+    append(*log, ++n, 60000);
+  }
+  SparseDevice older{before};
+  AlignedBuffer block(kDeviceBlock);
+  ASSERT_TRUE(ok(older.read(ByteOffset{block_of_area(0, 0)}, block.bytes())));
+  ASSERT_TRUE(ok(device.write(ByteOffset{block_of_area(0, 0)}, block.bytes())));
+  const auto last = load(device, &log);
+  ASSERT_TRUE(ok(last));
+  EXPECT_EQ(*last, n);
+  EXPECT_FALSE(log->whole());
+}
+
 TEST_F(MetadataLogTest, EndsAtARecordOfWhichBothCopiesAreTorn) {
   SparseDevice device{SparseImage(kSize)};
   ASSERT_TRUE(ok(MetadataLog::format(device, superblock_, delta(0, 0))));

@@ -31,8 +31,7 @@ def run(given, stop):
     if found.run["finished"]:
         print(f"{found.folder}: was finished {found.run['finished']}; lsmfs-aging report {folder} writes it up", file=sys.stderr)
         return 0
-    with progress.Progress(len(kinds) * len(systems) * workload.steps()) as shown, \
-            workspace.Workspace("aging", given.work, kept=found.state()) as work:
+    with _workspace(given, found) as work, progress.Progress(len(kinds) * len(systems) * workload.steps()) as shown:
         context = stage.Context(tools, found, work, given.size, given.seed, given.repeat, stop, shown.tell, shown.advance)
         try:
             workload.prepare(context)
@@ -46,6 +45,13 @@ def run(given, stop):
     found.finish()
     print(f"{found.folder}: finished; lsmfs-aging report {folder} writes it up", file=sys.stderr)
     return 0
+
+
+def _workspace(given, found):
+    try:
+        return workspace.Workspace("aging", given.work, kept=found.state())
+    except workspace.Taken:
+        raise Problem(f"{found.folder}: another run is at work in it; wait for its end, or give another folder with --results") from None
 
 
 def _run_cell(context, workload, name, system, kind):

@@ -1,0 +1,25 @@
+// A device that passes everything on to another: what decorators are made of, each of which changes some of it.
+#pragma once
+
+#include "lsmfs/device.h"
+
+namespace lsmfs {
+
+class DeviceDecorator : public Device {
+ public:
+  explicit DeviceDecorator(Device& inner) : inner_(inner) {}
+
+  Result<void> read(ByteOffset from, MutableBytes to) override { return inner_.read(from, to); }
+  Result<void> write(ByteOffset to, Bytes data) override { return inner_.write(to, data); }
+  Result<void> flush() override { return inner_.flush(); }
+  Result<void> discard(ByteOffset from, ByteCount length) override { return inner_.discard(from, length); }
+  ByteCount size() const override { return inner_.size(); }
+  bool writable() const override { return inner_.writable(); }
+  bool is_block_device() const override { return inner_.is_block_device(); }
+  const std::string& path() const override { return inner_.path(); }
+
+ protected:
+  Device& inner_;
+};
+
+}  // namespace lsmfs
