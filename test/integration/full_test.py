@@ -60,11 +60,12 @@ class FullCase(harness.MountCase):
         if harness.FS == "lsmfs":
             self.assertEqual(len(volume.daemons()), 1, "the daemon has gone")
 
-    def settled(self, volume):
-        """Waits until df does not change any more; returns what it says, and after how many seconds it first did."""
+    def settled(self, volume, enough=None):
+        """Waits until df does not change any more, or says `enough`; returns what it says, and after how many seconds it did.
+        What large files had is looked for ten seconds after the first was deleted."""
         begin = changed = time.monotonic()
         last = self.free(volume)
-        while time.monotonic() - changed < 3 and time.monotonic() - begin < 60:
+        while time.monotonic() - changed < 12 and time.monotonic() - begin < 60 and (enough is None or last < enough):
             time.sleep(0.1)
             if self.free(volume) != last:
                 last, changed = self.free(volume), time.monotonic()
@@ -175,8 +176,7 @@ class Space(FullCase):
         places = [volume.path(name) for name in "abc"]
         for place in places:
             os.mkdir(place)
-        said, _ = self.settled(volume)
-        self.expect_honest("empty", said, self.write_until_full(places[0], lambda rng: MiB))
+        self.expect_honest("empty", self.free(volume), self.write_until_full(places[0], lambda rng: MiB))
         for place, share, when in ((places[1], 0.5, "half of the files deleted"), (places[2], 0.9, "nine tenths deleted")):
             for full in places:
                 self.delete(full, share)
@@ -187,24 +187,24 @@ class Space(FullCase):
     def test_cycles_of_mixed_sizes_lose_no_space(self):
         volume = self.volume(SIZE)
         volume.mount()
-        first, _ = self.settled(volume)
-        fitted = []
+        first = self.free(volume)
         for cycle in range(CYCLES):
             place = volume.path(f"cycle{cycle}")
             os.mkdir(place)
             bytes_written = self.write_until_full(place, mixed)
             self.delete(place, 0.3)
+            self.wait_for_free(volume, first / 5)
             os.mkdir(volume.path("more"))
             more = self.write_until_full(volume.path("more"), mixed)
             for folder in (place, volume.path("more")):
                 self.delete(folder, 1)
                 os.rmdir(folder)
-            said, seconds = self.settled(volume)
-            fitted.append(bytes_written)
+            said, seconds = self.settled(volume, first * (1 - HONEST))
             print(f"cycle {cycle}: {bytes_written / MiB:.1f} MiB, then {more / MiB:.1f} MiB in the place of a third; "
                   f"{said / MiB:.1f} MiB free {seconds:.1f} s after all was deleted, {first / MiB:.1f} MiB at first")
             self.assertGreater(said, first * (1 - HONEST))
-            self.assertGreater(bytes_written, fitted[0] * (1 - HONEST))
+            # More may fit: it depends on how soon tables are merged, and much so on a volume as small as this.
+            self.assertGreater(bytes_written, first * (1 - HONEST))
             self.alive(volume)
 
 
