@@ -178,7 +178,9 @@ class Judge(harness.MountCase):
         entries, flushes = len(trace.log.entries), len(trace.log.flushes)
         print(f"{name}: {entries} requests, {flushes} flushes, {len(trace.marks)} syncs; "
               f"{len(chosen)} cuts judged in {time.monotonic() - begin:.1f} s")
-        wrong = [(cut.upto, cut.safe, word) for cut, word in zip(chosen, words) if word]
+        wrong = [(cut.upto, cut.safe, len(cut.kept), word) for cut, word in zip(chosen, words) if word]
+        for what in wrong[:5]:
+            print(f"{name}: (upto, safe, kept, what is wrong): {what}", flush=True)
         self.assertEqual(wrong[:5], [], f"{len(wrong)} of {len(chosen)} cuts, with seed {SEED}")
         self.assertGreater(flushes, 3)
         self.assertGreater(len(planted), 0)

@@ -13,7 +13,8 @@ from harness import MiB
 SIZE = 300 * MiB
 SEED = 4
 CYCLES = 100 if os.environ.get("LSMFS_LONG") else 4
-HONEST = 0.02  # how far from the truth df may be
+HONEST = 0.02  # how much less may fit than df says
+MODEST = 0.06  # how much more: it depends on when tables are merged
 
 
 class FullCase(harness.MountCase):
@@ -168,7 +169,8 @@ class Space(FullCase):
 
     def expect_honest(self, when, said, fitted):
         print(f"{when}: df said {said / MiB:.1f} MiB, {fitted / MiB:.1f} MiB fitted: {fitted / said - 1:+.1%}")
-        self.assertLess(abs(fitted / said - 1), HONEST, when)
+        self.assertGreater(fitted / said - 1, -HONEST, when)
+        self.assertLess(fitted / said - 1, MODEST, when)
 
     def test_df_says_how_much_fits(self):
         volume = self.volume(1024 * MiB)
