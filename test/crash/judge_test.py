@@ -27,7 +27,7 @@ from story import tree  # noqa: E402
 LONG = bool(os.environ.get("LSMFS_LONG"))
 SEED = int(os.environ.get("LSMFS_SEED", "0")) or random.SystemRandom().getrandbits(32)
 SIZE = 160 * MiB
-WHOLE, LOST, DRAWN = 4, 2, 2  # cuts of each kind in a sample
+WHOLE, LOST, DRAWN = 3, 1, 1  # cuts of each kind in a sample
 PLANTED = 1
 THOROUGH = 4                  # every so many cuts are also mounted read-only, and checked again after the mount
 
