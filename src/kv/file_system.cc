@@ -87,9 +87,17 @@ class VolumeFileSystem final : public rocksdb::FileSystem {
     const auto parsed = parse(path);
     if (!parsed || parsed->is_directory) return outside(path);
     if (auto error = fail_stop_.error()) return IOStatus::IOError(error->message());
-    auto writer = volume_.create(parsed->name, file_kind(parsed->name));
-    if (!writer) return stop_writing(fail_stop_, writer.error());
-    *result = wrap(parsed->name, std::move(*writer));
+    const bool wal = parsed->name.ends_with(".log");
+    // What comes into the new write-ahead log is younger than all in the last one, whose end may still be in memory. A power cut
+    // that takes that and leaves frames of the new one would leave a gap, which RocksDB does not see between two logs.
+    if (const auto last = wal ? wal_.lock() : nullptr) {
+      if (auto done = last->sync(); !done) return stop_writing(fail_stop_, done.error());
+    }
+    auto created = volume_.create(parsed->name, file_kind(parsed->name));
+    if (!created) return stop_writing(fail_stop_, created.error());
+    const std::shared_ptr<FileWriter> writer = std::move(*created);
+    if (wal) wal_ = writer;
+    *result = wrap(parsed->name, writer);
     return IOStatus::OK();
   }
 
@@ -248,7 +256,7 @@ class VolumeFileSystem final : public rocksdb::FileSystem {
     return stop_writing(fail_stop_, done.error());
   }
 
-  std::unique_ptr<rocksdb::FSWritableFile> wrap(const std::string& name, std::unique_ptr<FileWriter> writer) {
+  std::unique_ptr<rocksdb::FSWritableFile> wrap(const std::string& name, std::shared_ptr<FileWriter> writer) {
     WritableFileOptions options;
     options.is_wal = name.ends_with(".log");
     options.is_table = file_kind(name) == FileKind::table;
@@ -260,6 +268,7 @@ class VolumeFileSystem final : public rocksdb::FileSystem {
   FailStop& fail_stop_;
   GiveWay& give_way_;
   const ByteCount flush_size_;
+  std::weak_ptr<FileWriter> wal_;  // the last one, open until after the next is made; RocksDB makes one at a time
 };
 
 }  // namespace

@@ -28,7 +28,7 @@ constexpr auto kSpaceWait = std::chrono::seconds(20);
 
 class WritableFile final : public rocksdb::FSWritableFile {
  public:
-  WritableFile(std::unique_ptr<FileWriter> writer, Volume& volume, FailStop& fail_stop, GiveWay& give_way,
+  WritableFile(std::shared_ptr<FileWriter> writer, Volume& volume, FailStop& fail_stop, GiveWay& give_way,
                const WritableFileOptions& options)
       : writer_(std::move(writer)), volume_(volume), fail_stop_(fail_stop), give_way_(give_way), options_(options) {}
 
@@ -112,7 +112,7 @@ class WritableFile final : public rocksdb::FSWritableFile {
     return done;
   }
 
-  const std::unique_ptr<FileWriter> writer_;
+  const std::shared_ptr<FileWriter> writer_;
   Volume& volume_;
   FailStop& fail_stop_;
   GiveWay& give_way_;
@@ -197,7 +197,7 @@ class RandomAccessFile final : public rocksdb::FSRandomAccessFile {
 
 }  // namespace
 
-std::unique_ptr<rocksdb::FSWritableFile> make_writable_file(std::unique_ptr<FileWriter> writer, Volume& volume,
+std::unique_ptr<rocksdb::FSWritableFile> make_writable_file(std::shared_ptr<FileWriter> writer, Volume& volume,
                                                             FailStop& fail_stop, GiveWay& give_way,
                                                             const WritableFileOptions& options) {
   return std::make_unique<WritableFile>(std::move(writer), volume, fail_stop, give_way, options);

@@ -21,7 +21,7 @@ struct WritableFileOptions {
   ByteCount flush_size;   // for tables of which RocksDB announces nothing
 };
 
-std::unique_ptr<rocksdb::FSWritableFile> make_writable_file(std::unique_ptr<FileWriter> writer, Volume& volume,
+std::unique_ptr<rocksdb::FSWritableFile> make_writable_file(std::shared_ptr<FileWriter> writer, Volume& volume,
                                                             FailStop& fail_stop, GiveWay& give_way,
                                                             const WritableFileOptions& options);
 std::unique_ptr<rocksdb::FSSequentialFile> make_sequential_file(std::unique_ptr<FileReader> reader,
