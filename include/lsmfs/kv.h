@@ -165,7 +165,8 @@ class Store {
   // Bytes of new data that commit() may still take before the reserve for compaction and erasing
   // is touched; 0 when full. Cheap: called for each write.
   virtual ByteCount room() const = 0;
-  // Bytes of the device that hold nothing and the most it could hold, the reserve taken off both.
+  // What df tells: how many bytes of data that cannot be compressed still find a place, and would if there were none. Off
+  // both are taken the reserve and an estimate of what tables leave empty of their granules, so room() is larger.
   struct Space {
     ByteCount total, free;
   };

@@ -1,4 +1,4 @@
-"""Loop devices over sparse files, with direct I/O so that nothing is cached twice."""
+"""Loop devices over files, with direct I/O unless told otherwise, so that nothing is cached twice."""
 
 import os
 import subprocess
@@ -14,11 +14,11 @@ def make_sparse(path, size):
         file.truncate(size)
 
 
-def attach(path, seconds=30.0):
+def attach(path, seconds=30.0, direct=True):
     """A loop device over `path`. Others may take the same free device first, so it tries for a while."""
     deadline = time.monotonic() + seconds
     while True:
-        done = subprocess.run(["losetup", "--find", "--show", "--direct-io=on", path], stdin=subprocess.DEVNULL,
+        done = subprocess.run(["losetup", "--find", "--show", f"--direct-io={'on' if direct else 'off'}", path], stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, check=False)
         if done.returncode == 0:
             device = done.stdout.strip()
@@ -27,8 +27,8 @@ def attach(path, seconds=30.0):
             raise LoopError(f"no loop device for {path}: {done.stderr.strip()}")
         time.sleep(0.2)
     with open(f"/sys/block/{os.path.basename(device)}/loop/dio", encoding="ascii") as file:
-        direct = file.read().strip() == "1"
-    if not direct:
+        is_direct = file.read().strip() == "1"
+    if direct and not is_direct:
         detach(device)
         raise LoopError(f"{path}: its file system does no direct I/O; choose a folder on a disk, not a tmpfs")
     return device

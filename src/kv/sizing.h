@@ -29,6 +29,11 @@ struct Sizing {
   std::uint64_t reserve = 0;          // kept back from data
 
   static Sizing plan(const VolumeUsage& usage, ByteCount cache);
+
+  // How much data that cannot be compressed finds a place in so much room. Data that came in path order stays in the tables
+  // that memtables were written to. The last commit goes into a memtable whole, so those end a little past their target,
+  // and most of one more granule stays empty.
+  std::uint64_t fits(std::uint64_t room) const;
 };
 
 // What a table of `size` bytes takes of the volume: whole pieces of this size.

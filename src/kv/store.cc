@@ -256,7 +256,7 @@ Result<void> RocksStore::close() {
 
 Store::Space RocksStore::space() const {
   const std::uint64_t total = space_.total().v;
-  return {ByteCount{total}, ByteCount{std::min(space_.room().v, total)}};
+  return {ByteCount{sizing_.fits(total)}, ByteCount{sizing_.fits(std::min(space_.room().v, total))}};
 }
 
 StoreStats RocksStore::stats() const {

@@ -57,6 +57,12 @@ class Directory:
         _libc.closedir(self._dir)
 
 
+def punch_hole(fd, at, size):
+    """Zeros there, and the file's size as it was."""
+    keep_size, hole = 1, 2
+    _checked(_libc.fallocate(fd, keep_size | hole, ctypes.c_long(at), ctypes.c_long(size)))
+
+
 def birth_time(path):
     """In nanoseconds; None when the kernel does not tell."""
     facts = ctypes.create_string_buffer(256)
