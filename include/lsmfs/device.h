@@ -70,8 +70,10 @@ enum class Sharing { exclusive, locked, shared };
 // (in use), ENOTBLK (neither a block device nor a regular file).
 Result<std::unique_ptr<Device>> open_device(const std::string& path, Access access, Sharing sharing);
 
-// Creates (or grows; never shrinks, never truncates) a sparse image file of `size` bytes.
-Result<void> create_image(const std::string& path, ByteCount size);
+// grow: a file that exists is kept; it may grow, but never shrinks. refuse: EEXIST.
+enum class Existing { grow, refuse };
+// Makes a sparse image file of `size` bytes that only its owner may read or write.
+Result<void> create_image(const std::string& path, ByteCount size, Existing existing = Existing::grow);
 
 // A device in memory, for tests: zeros at first.
 std::unique_ptr<Device> memory_device(ByteCount size);

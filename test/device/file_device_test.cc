@@ -152,5 +152,19 @@ TEST_F(FileDeviceTest, MakesAndGrowsImagesButNeverShrinksOrTruncatesThem) {
   EXPECT_EQ(create_image(path("huge"), ByteCount{UINT64_MAX}).error().code, EFBIG);
 }
 
+TEST_F(FileDeviceTest, AnImageThatMayNotExistYetIsMadeOnceAndOnlyWhole) {
+  ASSERT_TRUE(create_image(path("img"), ByteCount{MiB}, Existing::refuse));
+  struct stat st;
+  ASSERT_EQ(::stat(path("img").c_str(), &st), 0);
+  EXPECT_EQ(st.st_mode & 077, 0u);
+  EXPECT_EQ(create_image(path("img"), ByteCount{2 * MiB}, Existing::refuse).error().code, EEXIST);
+  EXPECT_EQ(std::filesystem::file_size(path("img")), MiB);
+  ASSERT_EQ(::symlink(path("elsewhere").c_str(), path("link").c_str()), 0);
+  EXPECT_EQ(create_image(path("link"), ByteCount{MiB}, Existing::refuse).error().code, EEXIST);
+  EXPECT_FALSE(std::filesystem::exists(path("elsewhere")));
+  EXPECT_EQ(create_image(path("huge"), ByteCount{UINT64_MAX}, Existing::refuse).error().code, EFBIG);
+  EXPECT_FALSE(std::filesystem::exists(path("huge")));
+}
+
 }  // namespace
 }  // namespace lsmfs
