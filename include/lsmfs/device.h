@@ -56,6 +56,8 @@ class Device {
   virtual bool writable() const = 0;
   virtual bool is_block_device() const = 0;
   virtual const std::string& path() const = 0;
+  // For whoever asks the kernel about what is open, which its path need not lead to any more; -1: it is no file.
+  virtual int descriptor() const { return -1; }
 };
 
 enum class Access { read_only, read_write };
@@ -69,6 +71,10 @@ enum class Sharing { exclusive, locked, shared };
 // tmpfs does; flush() is then fdatasync as well). Errors: ENOENT, EACCES, EPERM, EROFS, EBUSY
 // (in use), ENOTBLK (neither a block device nor a regular file).
 Result<std::unique_ptr<Device>> open_device(const std::string& path, Access access, Sharing sharing);
+
+// A descriptor of a block device or regular file to lock it, or to learn something of it: O_RDONLY with `flags`.
+// Nothing else is opened, since that can wait or do things. Errors: ENOTBLK, and those of open(2).
+Result<Fd> open_to_look(const std::string& path, int flags = 0);
 
 // grow: a file that exists is kept; it may grow, but never shrinks. refuse: EEXIST.
 enum class Existing { grow, refuse };
