@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/confine.h"
 #include "cli/device_use.h"
 #include "cli/exit_codes.h"
 #include "cli/messages.h"
@@ -92,6 +93,7 @@ class Check {
   Result<CheckReport> check() {
     Progress progress(path_, arguments_.progress);
     LSMFS_ASSIGN(const auto device, open_device(path_, Access::read_only, Sharing::exclusive));
+    confine(tell);
     LSMFS_TRY(read_volume_info(*device, {.notice = [this](std::string_view line) { superblocks_.emplace_back(line); }}));
     LSMFS_ASSIGN(const auto volume, Volume::open(*device));
     StoreOptions options{.cache = kCache, .read_only = true};
