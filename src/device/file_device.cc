@@ -23,6 +23,7 @@ class FileDevice final : public Device {
 
   Result<void> read(ByteOffset from, MutableBytes to) override {
     LSMFS_TRY(check_request(*this, "read", from, to.size(), to.data()));
+    const Waiting waiting("read", from, ByteCount{to.size()});
     std::size_t done = 0;
     while (done < to.size()) {
       const ssize_t n = ::pread(fd_.get(), to.data() + done, to.size() - done, static_cast<off_t>(from.v + done));
@@ -39,6 +40,7 @@ class FileDevice final : public Device {
 
   Result<void> write(ByteOffset to, Bytes data) override {
     LSMFS_TRY(check_request(*this, "write", to, data.size(), data.data()));
+    const Waiting waiting("write", to, ByteCount{data.size()});
     std::size_t done = 0;
     while (done < data.size()) {
       const ssize_t n = ::pwrite(fd_.get(), data.data() + done, data.size() - done, static_cast<off_t>(to.v + done));
@@ -52,6 +54,7 @@ class FileDevice final : public Device {
   }
 
   Result<void> flush() override {
+    const Waiting waiting("flush", {}, {});
     // Not repeated on EINTR: after a failure nobody knows what the kernel has already given up.
     if (::fdatasync(fd_.get()) != 0) return system_error(fmt::format("flush of {}", path_));
     return {};
@@ -60,6 +63,7 @@ class FileDevice final : public Device {
   Result<void> discard(ByteOffset from, ByteCount length) override {
     LSMFS_TRY(check_request(*this, "discard", from, length.v, nullptr));
     if (length.v == 0) return {};
+    const Waiting waiting("discard", from, length);
     int rc;
     do {
       if (block_) {
