@@ -7,6 +7,7 @@
 // have to wait goes to a pool of workers that run the same call with Wait::yes.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -34,6 +35,7 @@ struct MountOptions {
   std::vector<std::string> kernel_options;
   IdleLatency latency = IdleLatency::automatic;  // hold CPUs out of deep idle while requests are in flight
   unsigned workers = 8;
+  std::chrono::milliseconds patience{30'000};  // a request that waits for longer is told of to `notice`
   std::function<void(std::string_view)> notice = [](std::string_view) {};
   std::shared_ptr<PreparedMount> prepared;  // by prepare_mount()
 };

@@ -139,6 +139,7 @@ Result<void> FuseMount::serve(std::function<void()> on_ready, std::function<void
     kernel_cache_.drain();
     on_destroy();
   };
+  watchdog_.emplace(options_.patience, std::vector<const Workers*>{&workers_, &kernel_cache_.workers()}, options_.notice);
   Result<void> result;
   {
     Watch watch(*this);
@@ -150,6 +151,7 @@ Result<void> FuseMount::serve(std::function<void()> on_ready, std::function<void
     session_.reset();
   }
   context_.destroy = [] {};
+  watchdog_.reset();
   if (still_mounted()) (void)mounter().unmount(true);
   // Nothing of the mount is left when this returns, nor anything to be done about it.
   device_.clear();
@@ -172,6 +174,8 @@ Result<void> FuseMount::loop() {
 
 void FuseMount::process(fuse_buf& buffer) {
   const fuse_in_header& header = header_of(buffer);
+  current_request = {header.unique, header.nodeid, header.opcode};
+  if (watchdog_) watchdog_->begin(current_request);
   counts_[std::min<std::size_t>(header.opcode, kKinds - 1)].fetch_add(1, std::memory_order_relaxed);
   // What libfuse does not know, or not in every version.
   if (header.opcode == FUSE_SYNCFS) {
@@ -184,6 +188,7 @@ void FuseMount::process(fuse_buf& buffer) {
     context_.drops_privileges = privileges_.drops(header);
     fuse_session_process_buf(session_.get(), &buffer);
   }
+  if (watchdog_) watchdog_->end();
 }
 
 void FuseMount::sync_file_system(std::uint64_t unique) {

@@ -15,6 +15,7 @@
 #include "fuse/kernel_cache.h"
 #include "fuse/libfuse.h"
 #include "fuse/mounter.h"
+#include "fuse/watchdog.h"
 #include "fuse/workers.h"
 #include "lsmfs/fuse.h"
 
@@ -57,6 +58,7 @@ class FuseMount : public Mount {
   Context context_;
   PrivilegeWatch privileges_;
   std::optional<LatencyHold> latency_;
+  std::optional<Watchdog> watchdog_;  // in serve()
   std::unique_ptr<fuse_session, CloseSession> session_;
   std::string device_;  // "major:minor" of the mount
   std::atomic<bool> stop_{false}, loop_done_{false};
