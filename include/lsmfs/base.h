@@ -1,12 +1,13 @@
-// base: errors as values, strong integer types, byte codecs, checksums, descriptors.
+// base: errors as values, strong integer types, byte codecs, checksums, descriptors, what threads wait for.
 //
-// What it is not: it knows no file system, no device and no RocksDB. Everything here is a value
-// type without hidden state, safe to use from any thread.
+// What it is not: it knows no file system, no device and no RocksDB. Everything here is safe to use from any
+// thread, and a value type without hidden state, but for what threads wait for.
 #pragma once
 
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <compare>
 #include <cstddef>
@@ -196,6 +197,52 @@ class Fd {
  private:
   int fd_ = -1;
 };
+
+// ---- what threads wait for ----------------------------------------------------------------
+
+// While one exists, its thread waits for something that may take long, and others can see what. One may exist within
+// another. Costs a look at the clock.
+class Waiting {
+ public:
+  explicit Waiting(const char* what);  // a literal: "the tree's lock"
+  // A request of a device; with no bytes one that concerns all of it.
+  Waiting(const char* request, ByteOffset offset, ByteCount bytes);
+  ~Waiting();
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+};
+
+// What one thread waits for. Belongs to the thread and ends with it.
+class Waits {
+ public:
+  static Waits& of_this_thread();
+  // From the outermost on, with how long it has waited for the last: "a sync, flush of the device (31 s)"; "": for nothing.
+  // From any thread; what is changing meanwhile may be seen in part.
+  std::string text() const;
+
+ private:
+  friend class Waiting;
+  friend std::string longest_waits();
+  struct Frame {
+    std::atomic<const char*> what = nullptr;
+    std::atomic<std::uint64_t> offset = 0, bytes = 0;
+    std::atomic<std::int64_t> since_ns = 0;
+    std::atomic<bool> device = false;
+    std::string text() const;
+  };
+  static constexpr std::size_t kDepth = 6;  // what lies deeper is not seen
+
+  Waits();
+  ~Waits();
+  void push(const char* what, bool device, ByteOffset offset, ByteCount bytes);
+
+  std::array<Frame, kDepth> frames_;
+  std::atomic<std::size_t> depth_ = 0;
+};
+
+// What the threads of this process have waited for longest, each said once and without what lies around it, three of them
+// at most: "flush of the device (31 s), a commit (30 s)"; "": nothing.
+std::string longest_waits();
 
 // ---- checksums and ids --------------------------------------------------------------------
 

@@ -56,6 +56,8 @@ class Device {
   virtual bool writable() const = 0;
   virtual bool is_block_device() const = 0;
   virtual const std::string& path() const = 0;
+  // For whoever asks the kernel about what is open, which its path need not lead to any more; -1: it is no file.
+  virtual int descriptor() const { return -1; }
 };
 
 enum class Access { read_only, read_write };
@@ -70,8 +72,14 @@ enum class Sharing { exclusive, locked, shared };
 // (in use), ENOTBLK (neither a block device nor a regular file).
 Result<std::unique_ptr<Device>> open_device(const std::string& path, Access access, Sharing sharing);
 
-// Creates (or grows; never shrinks, never truncates) a sparse image file of `size` bytes.
-Result<void> create_image(const std::string& path, ByteCount size);
+// A descriptor of a block device or regular file to lock it, or to learn something of it: O_RDONLY with `flags`.
+// Nothing else is opened, since that can wait or do things. Errors: ENOTBLK, and those of open(2).
+Result<Fd> open_to_look(const std::string& path, int flags = 0);
+
+// grow: a file that exists is kept; it may grow, but never shrinks. refuse: EEXIST.
+enum class Existing { grow, refuse };
+// Makes a sparse image file of `size` bytes that only its owner may read or write.
+Result<void> create_image(const std::string& path, ByteCount size, Existing existing = Existing::grow);
 
 // A device in memory, for tests: zeros at first.
 std::unique_ptr<Device> memory_device(ByteCount size);
@@ -89,6 +97,9 @@ struct DeviceEvent {
 // recording and fault injection. `inner` must outlive the decorator.
 using DeviceHook = std::function<Result<void>(const DeviceEvent&, Bytes data)>;
 std::unique_ptr<Device> hooked_device(Device& inner, DeviceHook observe);
+
+// One that is not writable, over one that may be. `inner` must outlive the decorator.
+std::unique_ptr<Device> read_only_device(Device& inner);
 
 // For those who save what can be read: a block whose read fails, with others and alone, is zeros, and `unreadable` hears
 // of it once. Zeros are written there, too, on a device that is writable: disks put another sector in its place then.

@@ -7,6 +7,7 @@
 // have to wait goes to a pool of workers that run the same call with Wait::yes.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -16,6 +17,8 @@
 #include "lsmfs/tree.h"
 
 namespace lsmfs {
+
+struct PreparedMount;  // only prepare_mount() and Mount::start() look inside
 
 enum class IdleLatency : std::uint8_t { automatic, on, off };
 
@@ -32,8 +35,15 @@ struct MountOptions {
   std::vector<std::string> kernel_options;
   IdleLatency latency = IdleLatency::automatic;  // hold CPUs out of deep idle while requests are in flight
   unsigned workers = 8;
+  std::chrono::milliseconds patience{30'000};  // a request that waits for longer is told of to `notice`
   std::function<void(std::string_view)> notice = [](std::string_view) {};
+  std::shared_ptr<PreparedMount> prepared;  // by prepare_mount()
 };
+
+// Does now what of Mount::start() and serve() takes privileges or opens files to write, or has a process of its own do it
+// later; so this one may give its privileges up. To be called once the other options are set, which must stay as they are.
+// Must hold: this process has no other thread. Errors as Mount::start.
+Result<void> prepare_mount(MountOptions& options);
 
 // What ioctls on a mount ask of those who opened the file system, beyond its tree. Called from any
 // thread; may wait for the device.

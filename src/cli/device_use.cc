@@ -6,7 +6,6 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
@@ -54,17 +53,13 @@ std::optional<std::string> loop_device_of(const std::string& path) {
 constexpr const char* kClaimed = "claimed by another program, or by something on top of it";
 
 bool is_claimed(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_EXCL | O_CLOEXEC | O_NONBLOCK);
-  if (fd >= 0) ::close(fd);
-  return fd < 0 && errno == EBUSY;
+  const auto fd = open_to_look(path, O_EXCL);
+  return !fd && fd.error().code == EBUSY;
 }
 
 bool is_locked(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return false;
-  const bool locked = ::flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-  ::close(fd);
-  return locked;
+  const auto fd = open_to_look(path);
+  return fd && ::flock(fd->get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
 // What can be told without opening it.
@@ -139,7 +134,9 @@ Result<std::optional<std::string>> signature(Device& device) {
   if (own.error().code == ENOSPC) return std::optional<std::string>("an lsmfs that was larger");
   if (own.error().code != EMEDIUMTYPE) return own.error();
 
-  const std::unique_ptr<blkid_struct_probe, FreeProbe> probe(blkid_new_probe_from_filename(device.path().c_str()));
+  // What is open here: the path may lead to something else by now. libblkid wants a descriptor of its own, without O_DIRECT.
+  const std::string same = fmt::format("/proc/self/fd/{}", device.descriptor());
+  const std::unique_ptr<blkid_struct_probe, FreeProbe> probe(blkid_new_probe_from_filename(same.c_str()));
   if (!probe) return make_error(errno, "cannot look for other file systems on " + device.path());
   blkid_probe_enable_superblocks(probe.get(), 1);
   blkid_probe_set_superblocks_flags(probe.get(), BLKID_SUBLKS_TYPE | BLKID_SUBLKS_LABEL);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/confine.h"
 #include "cli/device_use.h"
 #include "cli/exit_codes.h"
 #include "cli/messages.h"
@@ -80,6 +81,8 @@ class Check {
     if (const auto user = in_use(path_)) {
       return report({kFsckOperational, fmt::format("{}: is in use: {}; unmount it or end that first", path_, *user)});
     }
+    if (const auto opened = open(); !opened) return report({kFsckOperational, explain(path_, opened.error())});
+    confine(cli::tell);
     const auto found = check();
     // What keeps it from being opened is damage, and the end of what can be found; what cannot be read, if it may be repaired.
     if (!found && !is_damage(found.error())) return report({kFsckOperational, explain(path_, found.error())});
@@ -102,6 +105,17 @@ class Check {
   }
 
  private:
+  // Once: what is checked is what is repaired, and nobody else has it in between.
+  Result<void> open() {
+    const auto try_to = [&](Access access) { return open_device(path_, access, Sharing::exclusive); };
+    auto device = try_to(arguments_.repair == Repair::none ? Access::read_only : Access::read_write);
+    // It may be sound.
+    if (!device && (device.error().code == EROFS || device.error().code == EACCES)) device = try_to(Access::read_only);
+    if (!device) return std::move(device.error());
+    device_ = std::move(*device);
+    return {};
+  }
+
   // Of a check that came to no end.
   bool is_damage(const Error& error) const {
     return error.code == EUCLEAN || error.code == ENOSPC || (error.code == EIO && arguments_.repair == Repair::all);
@@ -136,7 +150,7 @@ class Check {
 
   Result<CheckReport> check() {
     Progress progress(path_, arguments_.progress);
-    LSMFS_ASSIGN(const auto device, open_device(path_, Access::read_only, Sharing::exclusive));
+    const auto device = read_only_device(*device_);
     LSMFS_ASSIGN(const auto volume, Volume::open(*device, {.notice = [this](std::string_view line) { copies_.emplace_back(line); }}));
     LSMFS_ASSIGN(const auto store, Store::open(*volume, store_options(true)));
     begin(progress, *store);
@@ -149,8 +163,8 @@ class Check {
   // From below to above, since each layer needs that those below are sound.
   Result<void> repair() {
     Progress progress(path_, arguments_.progress);
-    LSMFS_ASSIGN(const auto as_it_is, open_device(path_, Access::read_write, Sharing::exclusive));
-    const auto device = salvaging_device(*as_it_is, [this](ByteOffset at) {
+    if (!device_->writable()) return make_error(EROFS, path_);
+    const auto device = salvaging_device(*device_, [this](ByteOffset at) {
       say(fmt::format("the {} bytes at {} cannot be read: taken for zeros", kDeviceBlock, at.v));
     });
     LSMFS_TRY(Volume::repair(*device, [this](std::string_view line) { say(line); }));
@@ -202,6 +216,7 @@ class Check {
 
   const std::string path_;
   const FsckArguments& arguments_;
+  std::unique_ptr<Device> device_;
   std::vector<std::string> copies_;  // damaged ones, of what is there twice
 };
 

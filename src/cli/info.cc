@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "cli/commands.h"
+#include "cli/confine.h"
 #include "cli/device_use.h"
 #include "cli/exit_codes.h"
 #include "cli/facts.h"
@@ -28,16 +29,18 @@ int print(const std::string& json, bool as_json) {
 }
 
 Result<std::string> facts_of_device(const std::string& path) {
+  LSMFS_ASSIGN(auto device, open_device(path, Access::read_only, Sharing::locked));
+  confine(tell);
   OpenOptions options;
-  options.access = Access::read_only;
   options.notice = tell;
-  LSMFS_ASSIGN(auto opened, Opened::open(path, options));
+  LSMFS_ASSIGN(auto opened, Opened::open(std::move(device), options));
   return facts_json(opened, nullptr);
 }
 
 // For a rule of udev, which must not wait for a log to be replayed.
 int print_properties(const std::string& path) {
   const auto device = open_device(path, Access::read_only, Sharing::shared);
+  confine(tell);
   const auto info = device ? read_volume_info(**device) : Result<VolumeInfo>(device.error());
   if (!info) return report({kFailure, explain(path, info.error())});
   fmt::print("{}", udev_properties(*info));

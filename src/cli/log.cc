@@ -6,7 +6,6 @@
 #include <spdlog/sinks/syslog_sink.h>
 #include <spdlog/spdlog.h>
 #include <syslog.h>
-#include <unistd.h>
 
 namespace lsmfs::cli {
 namespace {
@@ -32,12 +31,12 @@ Result<std::shared_ptr<Log>> Log::open(const std::string& file, bool foreground)
   constexpr const char* kWithTime = "%Y-%m-%d %H:%M:%S.%e %l: %v";
   try {
     if (!file.empty()) {
-      // spdlog would make the folders on the way, and its error text is long.
-      const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-      if (fd < 0) return make_error(errno, file);
-      ::close(fd);
+      // spdlog would make the folders on the way, and its error text is long. It opens what is open here.
+      const Fd fd(::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+      if (!fd) return make_error(errno, file);
+      const std::string same = "/proc/self/fd/" + std::to_string(fd.get());
       return std::shared_ptr<Log>(
-          std::make_shared<SpdLog>(std::make_shared<spdlog::sinks::basic_file_sink_mt>(file), kWithTime));
+          std::make_shared<SpdLog>(std::make_shared<spdlog::sinks::basic_file_sink_mt>(same), kWithTime));
     }
     if (foreground) {
       return std::shared_ptr<Log>(

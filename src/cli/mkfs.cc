@@ -1,6 +1,5 @@
 // lsmfs mkfs: makes an empty file system.
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -29,12 +28,10 @@ class NewImage {
     if (!path_.empty()) ::unlink(path_.c_str());
   }
   Result<void> create(const std::string& path, ByteCount size) {
-    // Somebody else's file of that name must survive, so ours is made under O_EXCL first.
-    const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-    if (fd < 0) return make_error(errno, path);
-    ::close(fd);
+    // Somebody else's file of that name must survive.
+    LSMFS_TRY(create_image(path, size, Existing::refuse));
     path_ = path;
-    return create_image(path, size);
+    return {};
   }
   void keep() { path_.clear(); }
 

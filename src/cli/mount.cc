@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "cli/commands.h"
+#include "cli/confine.h"
 #include "cli/daemon.h"
 #include "cli/device_use.h"
 #include "cli/exit_codes.h"
@@ -124,37 +125,45 @@ class Service {
  private:
   std::optional<Problem> begin(Starter& starter) {
     starting_ = &starter;
-    OpenOptions open;
-    open.access = options_.read_only ? Access::read_only : Access::read_write;
-    open.store.cache = options_.cache.value_or(open.store.cache);
-    open.tree.atime = options_.atime.value_or(open.tree.atime);
-    open.tree.directory_atime = options_.directory_atime.value_or(open.tree.directory_atime);
-    open.tree.sync_interval_ms = options_.sync_interval_ms.value_or(open.tree.sync_interval_ms);
-    open.notice = [this](std::string_view line) { notice(line); };
-    auto opened = Opened::open(path_, open);
-    if (!opened) {
-      std::string text = explain(path_, opened.error());
-      if (opened.error().code == EROFS) text += "; mount it with -o ro";
-      return Problem{exit_code_of(opened.error()), text};
-    }
-    opened_.emplace(std::move(*opened));
+    auto device = open_device(path_, options_.read_only ? Access::read_only : Access::read_write, Sharing::locked);
+    if (!device) return problem_of_device(device.error());
 
     MountOptions mount;
     mount.source = path_;
     mount.mount_point = directory_;
-    mount.block_device = block_device_ = opened_->device().is_block_device() && geteuid() == 0;
+    mount.block_device = block_device_ = (*device)->is_block_device() && geteuid() == 0;
     mount.read_only = options_.read_only;
     mount.acl = options_.acl.value_or(mount.acl);
     mount.durable_names = options_.durable_names();
     mount.writeback = options_.writeback.value_or(mount.writeback);
     mount.kernel_options = options_.kernel;
     mount.latency = options_.latency.value_or(mount.latency);
-    mount.notice = open.notice;
+    mount.notice = [this](std::string_view line) { notice(line); };
+    if (const auto prepared = prepare_mount(mount); !prepared) return problem_of_mounting(prepared.error());
+    // Before anything of the device is decoded, and while there is one thread, from which all others inherit it.
+    confine(mount.notice);
+
+    OpenOptions open;
+    open.store.cache = options_.cache.value_or(open.store.cache);
+    open.tree.atime = options_.atime.value_or(open.tree.atime);
+    open.tree.directory_atime = options_.directory_atime.value_or(open.tree.directory_atime);
+    open.tree.sync_interval_ms = options_.sync_interval_ms.value_or(open.tree.sync_interval_ms);
+    open.notice = mount.notice;
+    auto opened = Opened::open(std::move(*device), open);
+    if (!opened) return problem_of_device(opened.error());
+    opened_.emplace(std::move(*opened));
     const MountFacts facts{directory_, open.store.cache, mount.latency, mount.writeback};
     auto started = Mount::start(opened_->tree(), mount, administration(facts));
-    if (!started) return Problem{exit_code_of(started.error()), explain_mounting(directory_, started.error())};
+    if (!started) return problem_of_mounting(started.error());
     mount_ = std::move(*started);
     return std::nullopt;
+  }
+
+  Problem problem_of_device(const Error& error) const {
+    return {exit_code_of(error), explain(path_, error) + (error.code == EROFS ? "; mount it with -o ro" : "")};
+  }
+  Problem problem_of_mounting(const Error& error) const {
+    return {exit_code_of(error), explain_mounting(directory_, error)};
   }
 
   Administration administration(const MountFacts& facts) {

@@ -2,12 +2,12 @@
 
 namespace lsmfs::cli {
 
-Result<Opened> Opened::open(const std::string& path, const OpenOptions& options) {
+Result<Opened> Opened::open(std::unique_ptr<Device> device, const OpenOptions& options) {
   Opened opened;
-  LSMFS_ASSIGN(opened.device_, open_device(path, options.access, options.sharing));
+  opened.device_ = std::move(device);
   LSMFS_ASSIGN(opened.volume_, Volume::open(*opened.device_, {.notice = options.notice}));
   StoreOptions store = options.store;
-  store.read_only = options.access == Access::read_only;
+  store.read_only = !opened.device_->writable();
   store.notice = options.notice;
   LSMFS_ASSIGN(opened.store_, Store::open(*opened.volume_, store));
   TreeOptions tree = options.tree;

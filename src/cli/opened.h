@@ -11,16 +11,14 @@
 namespace lsmfs::cli {
 
 struct OpenOptions {
-  Access access = Access::read_write;
-  Sharing sharing = Sharing::locked;
-  StoreOptions store;  // read_only and notice are set here
+  StoreOptions store;  // notice is set here, and read_only when the device is
   TreeOptions tree;    // the same
   std::function<void(std::string_view)> notice = [](std::string_view) {};
 };
 
 class Opened {
  public:
-  static Result<Opened> open(const std::string& path, const OpenOptions& options);
+  static Result<Opened> open(std::unique_ptr<Device> device, const OpenOptions& options);
   Opened(Opened&&) = default;
   ~Opened() { (void)close(); }
 

@@ -1,9 +1,7 @@
 // lsmfs umount: returns when all is on disk.
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <thread>
@@ -13,6 +11,7 @@
 #include "cli/exit_codes.h"
 #include "cli/messages.h"
 #include "cli/paths.h"
+#include "lsmfs/device.h"
 #include "lsmfs/fuse.h"
 
 namespace lsmfs::cli {
@@ -20,13 +19,12 @@ namespace {
 
 // The daemon of an image ends some time after the mount is gone; it holds a lock on the image until
 // all is written. Whoever may not open the image cannot wait for that.
-void wait_for_daemon(int fd, const std::string& source) {
-  if (fd < 0) return;
+void wait_for_daemon(const Result<Fd>& image, const std::string& source) {
+  if (!image) return;
   // Not one waiting call: a next mount may take the lock first, and would be waited for to its end.
-  while (flock(fd, LOCK_SH | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR) && !mounted_where(source)) {
+  while (flock(image->get(), LOCK_SH | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR) && !mounted_where(source)) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  close(fd);
 }
 
 }  // namespace
@@ -44,12 +42,11 @@ int umount(const std::string& given) {
     return report(
         {kMountFailure, fmt::format("{}: is a mount of type {}, not lsmfs; use umount", directory, top->type)});
   }
-  // Opened before, since nothing says where the image is afterwards.
+  // Opened before, since nothing says where the image is afterwards. Whoever mounted it may have given any name.
   const std::string name = top->source;
-  const int source = open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  const auto source = open_to_look(name);
   const auto done = unmount(directory, false);
   if (!done) {
-    if (source >= 0) close(source);
     switch (done.error().code) {
       case EBUSY:
         return report(

@@ -17,6 +17,7 @@ class DeviceDecorator : public Device {
   bool writable() const override { return inner_.writable(); }
   bool is_block_device() const override { return inner_.is_block_device(); }
   const std::string& path() const override { return inner_.path(); }
+  int descriptor() const override { return inner_.descriptor(); }
 
  protected:
   Device& inner_;

@@ -23,6 +23,7 @@ class FileDevice final : public Device {
 
   Result<void> read(ByteOffset from, MutableBytes to) override {
     LSMFS_TRY(check_request(*this, "read", from, to.size(), to.data()));
+    const Waiting waiting("read", from, ByteCount{to.size()});
     std::size_t done = 0;
     while (done < to.size()) {
       const ssize_t n = ::pread(fd_.get(), to.data() + done, to.size() - done, static_cast<off_t>(from.v + done));
@@ -39,6 +40,7 @@ class FileDevice final : public Device {
 
   Result<void> write(ByteOffset to, Bytes data) override {
     LSMFS_TRY(check_request(*this, "write", to, data.size(), data.data()));
+    const Waiting waiting("write", to, ByteCount{data.size()});
     std::size_t done = 0;
     while (done < data.size()) {
       const ssize_t n = ::pwrite(fd_.get(), data.data() + done, data.size() - done, static_cast<off_t>(to.v + done));
@@ -52,6 +54,7 @@ class FileDevice final : public Device {
   }
 
   Result<void> flush() override {
+    const Waiting waiting("flush", {}, {});
     // Not repeated on EINTR: after a failure nobody knows what the kernel has already given up.
     if (::fdatasync(fd_.get()) != 0) return system_error(fmt::format("flush of {}", path_));
     return {};
@@ -60,6 +63,7 @@ class FileDevice final : public Device {
   Result<void> discard(ByteOffset from, ByteCount length) override {
     LSMFS_TRY(check_request(*this, "discard", from, length.v, nullptr));
     if (length.v == 0) return {};
+    const Waiting waiting("discard", from, length);
     int rc;
     do {
       if (block_) {
@@ -79,6 +83,7 @@ class FileDevice final : public Device {
   bool writable() const override { return writable_; }
   bool is_block_device() const override { return block_; }
   const std::string& path() const override { return path_; }
+  int descriptor() const override { return fd_.get(); }
 
  private:
   const Fd fd_;
@@ -97,14 +102,45 @@ Error read_only_device(const std::string& path) {
   return make_error(EROFS, fmt::format("{} is a read-only block device", path));
 }
 
-Result<Fd> open_file(const std::string& path, int flags, bool block) {
-  Fd fd(::open(path.c_str(), flags | O_DIRECT));
-  if (!fd && errno == EINVAL) fd = Fd(::open(path.c_str(), flags));
+Error wrong_kind(const std::string& path) {
+  return make_error(ENOTBLK, fmt::format("{} is neither a block device nor a regular file", path));
+}
+
+// What a path leads to, looked up once: whatever becomes of the path then, it is this that is examined and opened.
+// Opening a fifo or a character device can wait or do things; this does neither.
+class Place {
+ public:
+  static Result<Place> look_up(const std::string& path) {
+    Place place;
+    place.fd_ = Fd(::open(path.c_str(), O_PATH | O_CLOEXEC));
+    struct stat st;
+    if (!place.fd_ || ::fstat(place.fd_.get(), &st) != 0) return system_error(fmt::format("cannot open {}", path));
+    place.block_ = S_ISBLK(st.st_mode);
+    if (!place.block_ && !S_ISREG(st.st_mode)) return wrong_kind(path);
+    return place;
+  }
+
+  bool block() const { return block_; }
+  // With errno when there is none.
+  Fd open(int flags) const {
+    Fd fd(::open(fmt::format("/proc/self/fd/{}", fd_.get()).c_str(), flags | O_CLOEXEC | O_NONBLOCK));
+    if (!fd && errno == ENOENT) errno = ENOSYS;  // no /proc
+    return fd;
+  }
+
+ private:
+  Fd fd_;
+  bool block_ = false;
+};
+
+Result<Fd> open_for_io(const Place& place, const std::string& path, int flags) {
+  Fd fd = place.open(flags | O_DIRECT);
+  if (!fd && errno == EINVAL) fd = place.open(flags);
   if (fd) return fd;
   const int reason = errno;
-  if (block && (flags & O_ACCMODE) == O_RDWR && (reason == EACCES || reason == EPERM || reason == EROFS)) {
+  if (place.block() && (flags & O_ACCMODE) == O_RDWR && (reason == EACCES || reason == EPERM || reason == EROFS)) {
     // The kernel says EACCES for a device that is set read-only; people should hear the true reason.
-    const Fd probe(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    const Fd probe = place.open(O_RDONLY);
     if (probe && is_read_only_block_device(probe.get())) return read_only_device(path);
   }
   if (reason == EBUSY)
@@ -155,27 +191,24 @@ Result<std::uint64_t> size_of_file(int fd, const struct stat& st, const std::str
   return size;
 }
 
-Error wrong_kind(const std::string& path) {
-  return make_error(ENOTBLK, fmt::format("{} is neither a block device nor a regular file", path));
-}
-
 }  // namespace
+
+Result<Fd> open_to_look(const std::string& path, int flags) {
+  LSMFS_ASSIGN(const Place place, Place::look_up(path));
+  Fd fd = place.open(O_RDONLY | flags);
+  if (!fd) return system_error(fmt::format("cannot open {}", path));
+  return fd;
+}
 
 Result<std::unique_ptr<Device>> open_device(const std::string& path, Access access, Sharing sharing) {
   const bool write = access == Access::read_write;
-  // Opening a fifo or a character device can wait or do things; so look first. What counts is what
-  // fstat says of the descriptor afterwards.
-  struct stat before;
-  if (::stat(path.c_str(), &before) != 0) return system_error(fmt::format("cannot open {}", path));
-  const bool block = S_ISBLK(before.st_mode);
-  if (!block && !S_ISREG(before.st_mode)) return wrong_kind(path);
-
-  int flags = (write ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK;
+  LSMFS_ASSIGN(const Place place, Place::look_up(path));
+  const bool block = place.block();
+  int flags = write ? O_RDWR : O_RDONLY;
   if (block && sharing == Sharing::exclusive) flags |= O_EXCL;
-  LSMFS_ASSIGN(Fd fd, open_file(path, flags, block));
+  LSMFS_ASSIGN(Fd fd, open_for_io(place, path, flags));
   struct stat st;
   if (::fstat(fd.get(), &st) != 0) return system_error(fmt::format("cannot examine {}", path));
-  if (S_ISBLK(st.st_mode) != block || S_ISREG(st.st_mode) == block) return wrong_kind(path);
   if (block && write && is_read_only_block_device(fd.get())) return read_only_device(path);
   if (sharing != Sharing::shared) LSMFS_TRY(lock_file(fd.get(), path, block));
 

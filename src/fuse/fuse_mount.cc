@@ -19,7 +19,6 @@
 namespace lsmfs {
 namespace {
 
-constexpr unsigned kReadAheadKib = 1024;
 constexpr auto kInterruptEvery = std::chrono::milliseconds(10);
 
 // libfuse allocates the memory at the first use.
@@ -54,8 +53,10 @@ class FuseMount::Watch {
     mount_.options_.notice("stopping on a signal");
     const std::string& where = mount_.options_.mount_point;
     if (mount_.still_mounted()) {
-      if (unmount(where, false)) return;  // the kernel then ends the session
-      if (unmount(where, true)) mount_.options_.notice(where + " was in use: files open there cannot be used any more");
+      if (mount_.mounter().unmount(false)) return;  // the kernel then ends the session
+      const auto gone = mount_.mounter().unmount(true);
+      mount_.options_.notice(gone ? where + " was in use: files open there cannot be used any more"
+                                  : fmt::format("{} cannot be unmounted ({}): umount -l takes it away", where, gone.error().message()));
     }
     mount_.stop_ = true;
     while (!mount_.loop_done_) {
@@ -87,7 +88,7 @@ FuseMount::FuseMount(Tree& tree, const MountOptions& options, Administration adm
 FuseMount::~FuseMount() {
   // The descriptor first: unmounting waits for answers as long as somebody could give them.
   session_.reset();
-  if (still_mounted()) (void)unmount(options_.mount_point, true);
+  if (still_mounted()) (void)mounter().unmount(true);
 }
 
 bool FuseMount::still_mounted() const {
@@ -97,7 +98,10 @@ bool FuseMount::still_mounted() const {
 }
 
 Result<void> FuseMount::begin() {
-  LSMFS_ASSIGN(latency_, LatencyHold::start(options_.latency));
+  if (!options_.prepared) {
+    LSMFS_ASSIGN(options_.prepared, prepare_here(options_));
+  }
+  latency_.emplace(std::move(options_.prepared->latency_device));
   char name[] = "lsmfs";
   char* argv[] = {name, nullptr};
   fuse_args args = FUSE_ARGS_INIT(1, argv);
@@ -105,13 +109,12 @@ Result<void> FuseMount::begin() {
   fuse_opt_free_args(&args);
   if (!session_) return make_error(ENOMEM, "libfuse session");
 
-  LSMFS_ASSIGN(const int fd, kernel_mount(options_));
-  const auto entry = mounted_at(options_.mount_point);
-  if (entry) device_ = entry->device;
-  if (fuse_session_mount(session_.get(), fmt::format("/dev/fd/{}", fd).c_str()) != 0) {
-    close(fd);
+  LSMFS_ASSIGN(Fd fd, mounter().mount());
+  if (const auto entry = mounted_at(options_.mount_point)) device_ = entry->device;
+  if (fuse_session_mount(session_.get(), fmt::format("/dev/fd/{}", fd.get()).c_str()) != 0) {
     return make_error(EIO, "libfuse does not take /dev/fuse");
   }
+  fd.release();  // the session closes it
   LSMFS_TRY(accept_killpriv(session_.get(), fuse_session_fd(session_.get())));
   // The first request is INIT. Its buffer is not used again: what is negotiated decides how large
   // one has to be.
@@ -123,7 +126,7 @@ Result<void> FuseMount::begin() {
   }
   kernel_cache_.start(session_.get());
   if (got <= 0 || fuse_session_exited(session_.get())) return make_error(EPROTO, "the kernel's FUSE and libfuse");
-  if (entry) set_read_ahead(*entry, kReadAheadKib);
+  mounter().tune();
   return {};
 }
 
@@ -136,6 +139,7 @@ Result<void> FuseMount::serve(std::function<void()> on_ready, std::function<void
     kernel_cache_.drain();
     on_destroy();
   };
+  watchdog_.emplace(options_.patience, std::vector<const Workers*>{&workers_, &kernel_cache_.workers()}, options_.notice);
   Result<void> result;
   {
     Watch watch(*this);
@@ -147,7 +151,11 @@ Result<void> FuseMount::serve(std::function<void()> on_ready, std::function<void
     session_.reset();
   }
   context_.destroy = [] {};
-  if (still_mounted()) (void)unmount(options_.mount_point, true);
+  watchdog_.reset();
+  if (still_mounted()) (void)mounter().unmount(true);
+  // Nothing of the mount is left when this returns, nor anything to be done about it.
+  device_.clear();
+  options_.prepared.reset();
   return result;
 }
 
@@ -166,6 +174,8 @@ Result<void> FuseMount::loop() {
 
 void FuseMount::process(fuse_buf& buffer) {
   const fuse_in_header& header = header_of(buffer);
+  current_request = {header.unique, header.nodeid, header.opcode};
+  if (watchdog_) watchdog_->begin(current_request);
   counts_[std::min<std::size_t>(header.opcode, kKinds - 1)].fetch_add(1, std::memory_order_relaxed);
   // What libfuse does not know, or not in every version.
   if (header.opcode == FUSE_SYNCFS) {
@@ -178,6 +188,7 @@ void FuseMount::process(fuse_buf& buffer) {
     context_.drops_privileges = privileges_.drops(header);
     fuse_session_process_buf(session_.get(), &buffer);
   }
+  if (watchdog_) watchdog_->end();
 }
 
 void FuseMount::sync_file_system(std::uint64_t unique) {

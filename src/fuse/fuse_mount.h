@@ -7,12 +7,15 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "fuse/context.h"
 #include "fuse/idle_latency.h"
 #include "fuse/kernel_cache.h"
 #include "fuse/libfuse.h"
+#include "fuse/mounter.h"
+#include "fuse/watchdog.h"
 #include "fuse/workers.h"
 #include "lsmfs/fuse.h"
 
@@ -47,13 +50,15 @@ class FuseMount : public Mount {
   // 0, or the errno with which the kernel refused it: ENOENT when the caller was killed meanwhile.
   int reply(std::uint64_t unique, int error, Bytes body);
   bool still_mounted() const;
+  Mounter& mounter() { return *options_.prepared->mounter; }  // from begin() to the end of serve()
 
   MountOptions options_;
   KernelCache kernel_cache_;
   Workers workers_;
   Context context_;
   PrivilegeWatch privileges_;
-  std::unique_ptr<LatencyHold> latency_;
+  std::optional<LatencyHold> latency_;
+  std::optional<Watchdog> watchdog_;  // in serve()
   std::unique_ptr<fuse_session, CloseSession> session_;
   std::string device_;  // "major:minor" of the mount
   std::atomic<bool> stop_{false}, loop_done_{false};

@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <vector>
 
+#include "fuse/channel.h"
+
 extern char** environ;
 
 namespace lsmfs {
@@ -65,27 +67,6 @@ Error refusal(std::string words) {
   return make_error(code, "fusermount3: " + words);
 }
 
-int receive_descriptor(int channel) {
-  char byte = 0;
-  iovec vector{&byte, 1};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-  msghdr message{};
-  message.msg_iov = &vector;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  ssize_t got = 0;
-  do {
-    got = recvmsg(channel, &message, MSG_CMSG_CLOEXEC);
-  } while (got < 0 && errno == EINTR);
-  if (got <= 0) return -1;
-  const cmsghdr* header = CMSG_FIRSTHDR(&message);
-  if (header == nullptr || header->cmsg_type != SCM_RIGHTS) return -1;
-  int fd = -1;
-  std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
-  return fd;
-}
-
 int wait_for(pid_t pid) {
   int status = 0;
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
@@ -95,7 +76,7 @@ int wait_for(pid_t pid) {
 
 }  // namespace
 
-Result<int> fusermount_mount(const std::string& mount_point, const std::string& options) {
+Result<Fd> fusermount_mount(const std::string& mount_point, const std::string& options) {
   int sockets[2], words[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) return make_error(errno, "socketpair");
   Fd ours(sockets[0]), theirs(sockets[1]);
@@ -106,11 +87,11 @@ Result<int> fusermount_mount(const std::string& mount_point, const std::string& 
                spawn({"fusermount3", "-o", options, "--", mount_point}, words_write.get(), theirs.get()));
   theirs.reset();
   words_write.reset();
-  const int fd = receive_descriptor(ours.get());
+  auto received = receive_message(ours.get());
   const std::string said = read_words(words_read.get());
   wait_for(pid);
-  if (fd < 0) return refusal(said.empty() ? "it failed without a word" : said);
-  return fd;
+  if (!received || !received->descriptor) return refusal(said.empty() ? "it failed without a word" : said);
+  return std::move(received->descriptor);
 }
 
 Result<void> fusermount_unmount(const std::string& mount_point, bool lazy) {

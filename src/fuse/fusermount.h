@@ -9,7 +9,7 @@ namespace lsmfs {
 
 // `options`: comma-separated. Gives the descriptor of /dev/fuse that serves the mount.
 // Errors: EPERM with fusermount3's own words, ENOENT when it is not installed.
-Result<int> fusermount_mount(const std::string& mount_point, const std::string& options);
+Result<Fd> fusermount_mount(const std::string& mount_point, const std::string& options);
 // Errors: EBUSY, EPERM.
 Result<void> fusermount_unmount(const std::string& mount_point, bool lazy);
 

@@ -11,34 +11,23 @@ namespace {
 // Long enough to bridge the pauses of a program that works on files, short enough to cost nothing after.
 constexpr auto kLinger = std::chrono::milliseconds(20);
 
-Result<int> open_at_zero(const std::string& device) {
-  const int fd = open(device.c_str(), O_WRONLY | O_CLOEXEC);
-  if (fd < 0) return make_error(errno, device);
-  const std::int32_t zero_us = 0;
-  if (write(fd, &zero_us, sizeof zero_us) != sizeof zero_us) {
-    const int code = errno;
-    close(fd);
-    return make_error(code, device);
-  }
-  return fd;
-}
+// In microseconds: what a waking CPU may take at most.
+constexpr std::int32_t kNone = 0, kAny = INT32_MAX;
+
+bool demand(int fd, std::int32_t latency) { return pwrite(fd, &latency, sizeof latency, 0) == sizeof latency; }
 
 }  // namespace
 
-Result<std::unique_ptr<LatencyHold>> LatencyHold::start(IdleLatency mode, const std::string& device) {
-  if (mode != IdleLatency::off) {
-    auto fd = open_at_zero(device);
-    if (fd) {
-      close(*fd);
-      return std::unique_ptr<LatencyHold>(new LatencyHold(device));
-    }
-    if (mode == IdleLatency::on) return fd.error();
-  }
-  return std::unique_ptr<LatencyHold>(new LatencyHold({}));
+Result<Fd> LatencyHold::open_device(IdleLatency mode, const std::string& path) {
+  if (mode == IdleLatency::off) return Fd();
+  Fd fd(open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  const bool usable = fd && demand(fd.get(), kAny);
+  if (!usable && mode == IdleLatency::on) return make_error(errno, path);
+  return usable ? std::move(fd) : Fd();
 }
 
-LatencyHold::LatencyHold(std::string device) : device_(std::move(device)) {
-  if (!device_.empty()) helper_ = std::thread([this] { run(); });
+LatencyHold::LatencyHold(Fd device) : device_(std::move(device)) {
+  if (device_) helper_ = std::thread([this] { run(); });
 }
 
 LatencyHold::~LatencyHold() {
@@ -58,12 +47,12 @@ void LatencyHold::run() {
     if (stopping_) return;  // the destructor's wake() may have come before the store above
     asleep_.wait(true);
     if (stopping_) return;
-    auto fd = open_at_zero(device_);
+    demand(device_.get(), kNone);
     for (auto seen = beat_.load() - 1; !stopping_ && seen != beat_.load();) {
       seen = beat_.load();
       std::this_thread::sleep_for(kLinger);
     }
-    if (fd) close(*fd);
+    demand(device_.get(), kAny);
   }
 }
 

@@ -1,15 +1,14 @@
 // Holds the CPUs out of deep idle states while requests are in flight.
 //
 // Every request wakes two sleeping threads; when the CPU under one of them has gone idle, waking it
-// costs several times what the request itself does. Writing a 0 to /dev/cpu_dma_latency keeps CPUs
-// polling for as long as the descriptor is open. A helper thread opens it when requests come and
-// closes it some milliseconds after the last one, so that an idle mount costs no power.
+// costs several times what the request itself does. A 0 in /dev/cpu_dma_latency keeps CPUs polling. A
+// helper thread writes it when requests come, and takes it back some milliseconds after the last one,
+// so that an idle mount costs no power. The kernel takes it back itself when the descriptor is closed.
 //
 // Threads: request() from any thread, cheap enough for every request.
 #pragma once
 
 #include <atomic>
-#include <memory>
 #include <string>
 #include <thread>
 
@@ -20,10 +19,11 @@ namespace lsmfs {
 
 class LatencyHold {
  public:
-  // automatic: a hold that does nothing when the device cannot be opened. on: that is an error
-  // (EACCES, ENOENT, ...). off: does nothing.
-  static Result<std::unique_ptr<LatencyHold>> start(IdleLatency mode,
-                                                    const std::string& device = "/dev/cpu_dma_latency");
+  // To be had while there still is the privilege for it. automatic: an empty one when it cannot be opened; on: that is
+  // an error (EACCES, ENOENT, ...); off: an empty one.
+  static Result<Fd> open_device(IdleLatency mode, const std::string& path = "/dev/cpu_dma_latency");
+
+  explicit LatencyHold(Fd device);  // with an empty one it does nothing
   ~LatencyHold();
   LatencyHold(const LatencyHold&) = delete;
   LatencyHold& operator=(const LatencyHold&) = delete;
@@ -35,11 +35,10 @@ class LatencyHold {
   }
 
  private:
-  explicit LatencyHold(std::string device);
   void run();
   void wake();
 
-  std::string device_;
+  const Fd device_;
   std::atomic<std::uint32_t> beat_{0};
   std::atomic<bool> asleep_{false};  // true only while the helper thread waits for a request
   std::atomic<bool> stopping_{false};

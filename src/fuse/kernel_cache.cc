@@ -9,6 +9,7 @@ namespace lsmfs {
 void KernelCache::drop_pages(Ino ino, std::function<void()> then) {
   ++busy_;
   thread_.submit([this, ino, then = std::move(then)] {
+    const Waiting waiting("the kernel, which forgets pages");
     if (!ended_) (void)fuse_lowlevel_notify_inval_inode(session_, ino.v, 0, 0);
     then();
     --busy_;

@@ -49,6 +49,7 @@ class KernelCache {
     return busy_ == 0;
   }
   void drain() { thread_.drain(); }
+  const Workers& workers() const { return thread_; }
 
  private:
   static constexpr std::size_t kBits = 1 << 16;

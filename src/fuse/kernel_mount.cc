@@ -49,31 +49,28 @@ constexpr std::array kFlags{
 constexpr std::array<std::string_view, 6> kNotForUsers{"relatime", "strictatime", "nodiratime",
                                                        "lazytime", "nolazytime",  "symfollow"};
 
-// What stands at `path`, checked before anything is changed, so that the error is about it.
-Result<mode_t> directory_mode(const std::string& path) {
+Result<Fd> mount_as_root(const MountOptions& options) {
+  // Looked up once, and before anything is changed, so that an error is about it.
+  const Fd place(open(options.mount_point.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   struct stat facts {};
-  if (stat(path.c_str(), &facts) != 0) return make_error(errno, path);
-  if (!S_ISDIR(facts.st_mode)) return make_error(ENOTDIR, path);
-  return facts.st_mode;
-}
-
-Result<int> mount_as_root(const MountOptions& options, mode_t root_mode) {
-  const int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
-  if (fd < 0) {
+  if (!place || fstat(place.get(), &facts) != 0) return make_error(errno, options.mount_point);
+  Fd fd(open("/dev/fuse", O_RDWR | O_CLOEXEC));
+  if (!fd) {
     if (errno == EACCES || errno == EPERM) return make_error(EPERM, "/dev/fuse");
     return make_error(ENODEV, "/dev/fuse");
   }
   unsigned long flags = options.read_only ? MS_RDONLY : 0;
-  std::string data = fmt::format("fd={},rootmode={:o},user_id={},group_id={},default_permissions,allow_other", fd,
-                                 root_mode & S_IFMT, getuid(), getgid());
+  // Others are let in only where the kernel itself checks who may do what: nothing here does.
+  std::string data = fmt::format("fd={},rootmode={:o},user_id={},group_id={},default_permissions,allow_other", fd.get(),
+                                 facts.st_mode & S_IFMT, getuid(), getgid());
   if (options.block_device) data += ",blksize=4096";
   for (const auto& option : options.kernel_options) {
     if (!apply_flag(option, flags) && option != "allow_other") data += "," + option;
   }
   const char* type = options.block_device ? "fuseblk.lsmfs" : "fuse.lsmfs";
-  if (mount(options.source.c_str(), options.mount_point.c_str(), type, flags, data.c_str()) != 0) {
+  const std::string target = fmt::format("/proc/self/fd/{}", place.get());
+  if (mount(options.source.c_str(), target.c_str(), type, flags, data.c_str()) != 0) {
     const int code = errno == EACCES ? EPERM : errno;
-    close(fd);
     return make_error(code, "mount " + options.mount_point);
   }
   return fd;
@@ -89,8 +86,11 @@ std::string escape_commas(std::string_view text) {
   return out;
 }
 
-Result<int> mount_as_user(const MountOptions& options) {
+Result<Fd> mount_as_user(const MountOptions& options) {
   // fusermount3 says the same less clearly.
+  struct stat facts {};
+  if (stat(options.mount_point.c_str(), &facts) != 0) return make_error(errno, options.mount_point);
+  if (!S_ISDIR(facts.st_mode)) return make_error(ENOTDIR, options.mount_point);
   if (access("/dev/fuse", F_OK) != 0) return make_error(ENODEV, "/dev/fuse");
   std::string list = fmt::format("fsname={},subtype=lsmfs,default_permissions", escape_commas(options.source));
   if (options.read_only) list += ",ro";
@@ -110,9 +110,8 @@ bool apply_flag(std::string_view option, unsigned long& flags) {
   return true;
 }
 
-Result<int> kernel_mount(const MountOptions& options) {
-  LSMFS_ASSIGN(const mode_t mode, directory_mode(options.mount_point));
-  return geteuid() == 0 ? mount_as_root(options, mode) : mount_as_user(options);
+Result<Fd> kernel_mount(const MountOptions& options) {
+  return geteuid() == 0 ? mount_as_root(options) : mount_as_user(options);
 }
 
 Result<void> unmount(const std::string& mount_point, bool lazy) {

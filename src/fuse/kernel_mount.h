@@ -15,7 +15,7 @@ namespace lsmfs {
 bool apply_flag(std::string_view option, unsigned long& flags);
 
 // Gives the descriptor of /dev/fuse that serves the new mount. Errors as Mount::start.
-Result<int> kernel_mount(const MountOptions& options);
+Result<Fd> kernel_mount(const MountOptions& options);
 
 // The entry of the mount table that is visible at `mount_point`; nullopt: nothing is mounted there.
 std::optional<MountEntry> mounted_at(const std::string& mount_point);

@@ -1,6 +1,7 @@
 #include <memory>
 
 #include "fuse/fuse_mount.h"
+#include "fuse/mount_process.h"
 #include "lsmfs/fuse.h"
 
 namespace lsmfs {
@@ -10,6 +11,27 @@ Result<std::unique_ptr<Mount>> Mount::start(Tree& tree, const MountOptions& opti
   auto mount = std::make_unique<FuseMount>(tree, options, std::move(administration));
   LSMFS_TRY(mount->begin());
   return std::unique_ptr<Mount>(std::move(mount));
+}
+
+namespace {
+
+Result<std::shared_ptr<PreparedMount>> prepared_with(std::unique_ptr<Mounter> mounter, IdleLatency latency) {
+  auto prepared = std::make_shared<PreparedMount>();
+  prepared->mounter = std::move(mounter);
+  LSMFS_ASSIGN(prepared->latency_device, LatencyHold::open_device(latency));
+  return prepared;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<PreparedMount>> prepare_here(const MountOptions& options) {
+  return prepared_with(mounter_here(options), options.latency);
+}
+
+Result<void> prepare_mount(MountOptions& options) {
+  LSMFS_ASSIGN(auto mounter, mounter_apart(options));
+  LSMFS_ASSIGN(options.prepared, prepared_with(std::move(mounter), options.latency));
+  return {};
 }
 
 }  // namespace lsmfs

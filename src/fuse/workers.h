@@ -7,11 +7,21 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <list>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "fuse/request.h"
+#include "lsmfs/base.h"
+
 namespace lsmfs {
+
+struct UnderWay {
+  Request request;
+  std::string state;  // what it waits for
+};
 
 class Workers {
  public:
@@ -20,17 +30,29 @@ class Workers {
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 
+  // `work` is of the request that the calling thread works on.
   void submit(std::function<void()> work);
   // Waits until nothing is queued or running.
   void drain();
+  // What is queued or running now.
+  std::vector<UnderWay> under_way() const;
 
  private:
+  struct Job {
+    std::function<void()> work;
+    Request request;
+  };
+  struct Running {
+    Request request;
+    const Waits* waits;  // of the thread that runs it
+  };
+
   void run();
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable work_or_stop_, idle_;
-  std::deque<std::function<void()>> queue_;  // guarded by mutex_, as the two below
-  unsigned running_ = 0;
+  std::deque<Job> queue_;  // guarded by mutex_, as the two below
+  std::list<Running> running_;
   bool stopping_ = false;
   std::vector<std::thread> threads_;
 };

@@ -119,6 +119,7 @@ Result<void> SpaceGauge::admit(std::uint64_t bytes, Wait wait) {
     // Progress is a flush or compaction that ended. Without any for this long something is wrong
     // with the arithmetic here: RocksDB's own brakes then decide.
     constexpr auto kGiveUp = std::chrono::seconds(60);
+    const Waiting waiting("space, which flushes and compactions make");
     std::unique_lock lock(wait_mutex_);
     auto last_progress = steady_clock::now();
     std::uint64_t seen = changes_;

@@ -132,6 +132,7 @@ void RocksStore::keep_in_memory(const Batch& batch) { overlay_.add(batch.rep_->o
 
 Result<void> RocksStore::sync() {
   if (read_only_) return {};
+  const Waiting waiting("a sync of the log");
   const std::uint64_t wanted = committed_.load(std::memory_order_acquire);
   std::unique_lock lock(sync_mutex_);
   while (true) {
@@ -166,6 +167,7 @@ Result<void> RocksStore::note_synced() {
 Result<void> RocksStore::flush() {
   if (read_only_) return {};
   LSMFS_TRY(check());
+  const Waiting waiting("a flush of what is in memory");
   rocksdb::FlushOptions flush;
   flush.wait = true;
   flush.allow_write_stall = true;  // a flush is what ends a stall

@@ -33,6 +33,7 @@ bool Committer::ended() const {
 Result<void> Committer::finish() {
   std::unique_lock lock(mutex_);
   assert(batch_ || outcome_);
+  const Waiting waiting("a commit");
   changed_.wait(lock, [this] { return outcome_.has_value(); });
   return *std::exchange(outcome_, std::nullopt);
 }

@@ -140,7 +140,7 @@ Result<std::optional<Attr>> LsmTree::lookup(Ino dir_ino, std::string_view name, 
 }
 
 void LsmTree::forget(Ino ino, std::uint64_t lookups) {
-  const Lock lock(mutex_);
+  const Lock lock = locked();
   Inode* inode = inodes_.find(ino);
   if (!inode) return;
   inode->lookups -= std::min(lookups, inode->lookups);

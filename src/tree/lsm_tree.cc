@@ -115,8 +115,17 @@ Result<void> LsmTree::close() {
   return store_.sync();
 }
 
+LsmTree::Lock LsmTree::locked() const {
+  Lock lock(mutex_, std::try_to_lock);
+  if (!lock) {
+    const Waiting waiting("the tree's lock");
+    lock.lock();
+  }
+  return lock;
+}
+
 Result<LsmTree::Lock> LsmTree::acquire(Wait wait) {
-  if (wait == Wait::yes) return Lock(mutex_);
+  if (wait == Wait::yes) return locked();
   Lock lock(mutex_, std::try_to_lock);
   if (!lock) return make_error(EAGAIN, "");
   return lock;
@@ -252,7 +261,7 @@ Result<void> LsmTree::need_room(std::size_t bytes) const {
 
 Result<void> LsmTree::sync() {
   {
-    Lock lock(mutex_);
+    const Lock lock = locked();
     if (failure_) return make_error(EIO, failure_->context);
     dirty_since_.reset();
     LSMFS_TRY(commit_all(lock, Wait::yes));
@@ -324,7 +333,7 @@ Result<void> LsmTree::change_again() {
 }
 
 bool LsmTree::read_only() const {
-  const Lock lock(mutex_);
+  const Lock lock = locked();
   return options_.read_only || failure_;
 }
 
@@ -340,7 +349,7 @@ SpaceInfo LsmTree::space() const {
 }
 
 TreeCounts LsmTree::counts() const {
-  Lock lock(mutex_);
+  const Lock lock = locked();
   return state_.counts;
 }
 

@@ -98,6 +98,7 @@ class LsmTree final : public Tree {
   };
 
   // ---- locking and committing (lsm_tree.cc)
+  Lock locked() const;
   Result<Lock> acquire(Wait wait);              // EAGAIN when taken and wait is no
   // The same for an operation that changes something; EROFS after a failure. Passes on a group that
   // has become large: here, where EAGAIN still leaves everything as it was.

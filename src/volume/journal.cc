@@ -98,6 +98,7 @@ Result<void> Journal::reach(std::uint64_t round) {
     if (failure_) return *failure_;
     if (closed_) return make_error(EBADF, "the volume is closed");
     if (running_) {
+      const Waiting waiting("the flush of another thread");
       done_changed_.wait(lock);
       continue;
     }

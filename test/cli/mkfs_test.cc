@@ -33,6 +33,7 @@ TEST_F(Mkfs, MakesAnImageAndSaysWhatItMade) {
   struct stat facts {};
   ASSERT_EQ(::stat(path("image").c_str(), &facts), 0);
   EXPECT_EQ(facts.st_size, static_cast<off_t>(200 * MiB));
+  EXPECT_EQ(facts.st_mode & 077, 0u) << "it is to hold the files of many";
   EXPECT_NE(accepted({"info", path("image")}).find("my label"), std::string::npos);
 }
 

@@ -33,10 +33,11 @@ class MountCommand : public MountFolder {
     file.close();
     EXPECT_TRUE(file.good()) << name;
   }
-  std::string text(const std::string& name) const {
-    std::ifstream file(path(name), std::ios::binary);
+  static std::string text_of(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
     return {std::istreambuf_iterator<char>(file), {}};
   }
+  std::string text(const std::string& name) const { return text_of(path(name)); }
   // Both copies get this version and a checksum that fits.
   void set_version(const std::string& name, std::uint32_t version) {
     const std::uint64_t size = 128 * MiB;
@@ -219,6 +220,30 @@ TEST_F(MountCommand, OptionsOfFstabAreAccepted) {
   write("mnt/script", "#!/bin/sh\n");
   ASSERT_EQ(::chmod(path("mnt/script").c_str(), 0755), 0);
   EXPECT_EQ(::access(path("mnt/script").c_str(), X_OK), -1) << "noexec";
+}
+
+TEST_F(MountCommand, PermissionsCannotBeLeftToNobody) {
+  make_image("image");
+  make_directory("mnt");
+  for (const char* options : {"nodefault_permissions", "allow_other,nodefault_permissions", "default_permissions=0"}) {
+    refused(1, {"mount", path("image"), path("mnt"), "-o", options}, {"unknown"});
+  }
+  ASSERT_EQ(::chmod(folder().c_str(), 0755), 0);
+  mount("allow_other");
+  write("mnt/secret", "contents");
+  ASSERT_EQ(::chmod(path("mnt/secret").c_str(), 0600), 0);
+  const std::string table = text_of("/proc/self/mountinfo");
+  const auto begin = table.find(" " + path("mnt") + " ");
+  ASSERT_NE(begin, table.npos);
+  EXPECT_NE(table.substr(begin, table.find('\n', begin) - begin).find("default_permissions"), table.npos);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::setgid(65534) != 0 || ::setuid(65534) != 0) ::_exit(2);
+    ::_exit(::open(path("mnt/secret").c_str(), O_RDONLY) < 0 && errno == EACCES ? 0 : 1);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
 TEST_F(MountCommand, ForegroundServesUntilItIsUnmounted) {

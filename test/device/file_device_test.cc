@@ -152,5 +152,43 @@ TEST_F(FileDeviceTest, MakesAndGrowsImagesButNeverShrinksOrTruncatesThem) {
   EXPECT_EQ(create_image(path("huge"), ByteCount{UINT64_MAX}).error().code, EFBIG);
 }
 
+TEST_F(FileDeviceTest, AnImageThatMayNotExistYetIsMadeOnceAndOnlyWhole) {
+  ASSERT_TRUE(create_image(path("img"), ByteCount{MiB}, Existing::refuse));
+  struct stat st;
+  ASSERT_EQ(::stat(path("img").c_str(), &st), 0);
+  EXPECT_EQ(st.st_mode & 077, 0u);
+  EXPECT_EQ(create_image(path("img"), ByteCount{2 * MiB}, Existing::refuse).error().code, EEXIST);
+  EXPECT_EQ(std::filesystem::file_size(path("img")), MiB);
+  ASSERT_EQ(::symlink(path("elsewhere").c_str(), path("link").c_str()), 0);
+  EXPECT_EQ(create_image(path("link"), ByteCount{MiB}, Existing::refuse).error().code, EEXIST);
+  EXPECT_FALSE(std::filesystem::exists(path("elsewhere")));
+  EXPECT_EQ(create_image(path("huge"), ByteCount{UINT64_MAX}, Existing::refuse).error().code, EFBIG);
+  EXPECT_FALSE(std::filesystem::exists(path("huge")));
+}
+
+TEST_F(FileDeviceTest, OnlyFilesAndBlockDevicesAreOpenedToLook) {
+  ASSERT_TRUE(create_image(path("img"), ByteCount{MiB}));
+  EXPECT_TRUE(open_to_look(path("img")));
+  ASSERT_EQ(::symlink("img", path("link").c_str()), 0);
+  EXPECT_TRUE(open_to_look(path("link")));
+  EXPECT_EQ(open_to_look(path("none")).error().code, ENOENT);
+  EXPECT_EQ(open_to_look(dir_).error().code, ENOTBLK);
+  EXPECT_EQ(open_to_look("/dev/null").error().code, ENOTBLK);
+  ASSERT_EQ(::mkfifo(path("fifo").c_str(), 0600), 0);
+  EXPECT_EQ(open_to_look(path("fifo")).error().code, ENOTBLK);
+}
+
+TEST_F(FileDeviceTest, ItsDescriptorLeadsToWhatIsOpenWhateverThePathLeadsTo) {
+  ASSERT_TRUE(create_image(path("img"), ByteCount{MiB}));
+  auto device = open_device(path("img"), Access::read_only, Sharing::shared);
+  ASSERT_TRUE(device);
+  ASSERT_EQ(::rename(path("img").c_str(), path("moved").c_str()), 0);
+  ASSERT_TRUE(create_image(path("img"), ByteCount{MiB}));
+  struct stat opened, moved;
+  ASSERT_EQ(::fstat((*device)->descriptor(), &opened), 0);
+  ASSERT_EQ(::stat(path("moved").c_str(), &moved), 0);
+  EXPECT_EQ(opened.st_ino, moved.st_ino);
+}
+
 }  // namespace
 }  // namespace lsmfs

@@ -9,7 +9,9 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/wait.h>
 
+#include <fstream>
 #include <thread>
 
 #include "fuse/kernel_mount.h"
@@ -119,6 +121,84 @@ TEST_F(Lifecycle, KernelOptionsArePassedOn) {
   ASSERT_EQ(write_file(mounted.path("script"), "#!/bin/sh\n"), 0);
   ASSERT_EQ(::chmod(mounted.path("script").c_str(), 0755), 0);
   EXPECT_EQ(::access(mounted.path("script").c_str(), X_OK), -1);
+}
+
+TEST_F(Lifecycle, OthersAreLetInOnlyWhereTheKernelChecksPermissions) {
+  const std::vector<std::vector<std::string>> lists{{}, {"allow_other"}, {"nosuid", "nodev", "allow_other"}};
+  for (const auto& kernel_options : lists) {
+    MemoryTree tree;
+    MountOptions options;
+    options.kernel_options = kernel_options;
+    Mounted mounted(tree, options);
+    std::ifstream table("/proc/self/mountinfo");
+    std::string line;
+    while (std::getline(table, line) && line.find(" " + mounted.root() + " ") == line.npos) {
+    }
+    EXPECT_NE(line.find("allow_other"), line.npos) << line;
+    EXPECT_NE(line.find("default_permissions"), line.npos) << line;
+  }
+}
+
+// A directory of /tmp with a mount at it that a process apart has made.
+class MountedApart : public Lifecycle {
+ protected:
+  MountedApart() {
+    char name[] = "/tmp/lsmfs-fuse-test-XXXXXX";
+    options_.source = "memory";
+    options_.mount_point = mkdtemp(name);
+    options_.latency = IdleLatency::off;
+  }
+  ~MountedApart() override { ::rmdir(options_.mount_point.c_str()); }
+  // Whether this process has children that it has not waited for.
+  static bool has_children() { return ::waitpid(-1, nullptr, WNOHANG) == 0; }
+
+  MemoryTree tree_;
+  MountOptions options_;
+};
+
+TEST_F(MountedApart, TheProcessThatMountsAlsoUnmountsAndIsGoneThen) {
+  ASSERT_TRUE(prepare_mount(options_));
+  EXPECT_TRUE(has_children());
+  EXPECT_FALSE(entry_of(options_.mount_point));
+  auto mount = Mount::start(tree_, options_, {});
+  options_.prepared.reset();
+  ASSERT_TRUE(mount) << mount.error().message();
+  std::thread server([&] { EXPECT_TRUE((*mount)->serve([] {}, [] {})); });
+  EXPECT_TRUE(entry_of(options_.mount_point));
+  EXPECT_EQ(write_file(options_.mount_point + "/f", "x"), 0);
+  ::kill(::getpid(), SIGTERM);
+  server.join();
+  EXPECT_FALSE(entry_of(options_.mount_point));
+  EXPECT_FALSE(has_children());
+}
+
+TEST_F(MountedApart, AStartThatIsNeverServedLeavesNeitherMountNorProcess) {
+  ASSERT_TRUE(prepare_mount(options_));
+  ASSERT_TRUE(Mount::start(tree_, options_, {}));
+  EXPECT_FALSE(entry_of(options_.mount_point));
+  options_.prepared.reset();
+  EXPECT_FALSE(has_children());
+}
+
+TEST_F(MountedApart, WhyItCannotMountIsHeard) {
+  options_.mount_point += "/missing";
+  ASSERT_TRUE(prepare_mount(options_));
+  const auto mount = Mount::start(tree_, options_, {});
+  ASSERT_FALSE(mount);
+  EXPECT_EQ(mount.error().code, ENOENT);
+  EXPECT_EQ(mount.error().context, options_.mount_point);
+  options_.mount_point.resize(options_.mount_point.rfind('/'));
+}
+
+TEST_F(MountedApart, AProcessThatDiedIsAnErrorAndNoMount) {
+  ASSERT_TRUE(prepare_mount(options_));
+  std::ifstream children("/proc/thread-self/children");
+  pid_t child = 0;
+  children >> child;
+  ASSERT_GT(child, 0);
+  ::kill(child, SIGKILL);
+  EXPECT_EQ(Mount::start(tree_, options_, {}).error().code, ESRCH);
+  EXPECT_FALSE(entry_of(options_.mount_point));
 }
 
 TEST_F(Lifecycle, ARemountChangesTheKernelsFlags) {

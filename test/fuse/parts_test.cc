@@ -64,17 +64,13 @@ class LatencyDevice : public testing::Test {
     path_ = name;
   }
   ~LatencyDevice() override { ::unlink(path_.c_str()); }
-  // Whether this process has the device open now.
-  bool held() const {
-    for (int fd = 3; fd < 64; ++fd) {
-      char target[256]{};
-      if (::readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), target, sizeof target - 1) > 0 &&
-          path_ == target) {
-        return true;
-      }
-    }
-    return false;
+  // The latency that is demanded now, in microseconds; -1: none ever was.
+  std::int32_t demanded() const {
+    std::int32_t value = -1;
+    const Fd fd(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+    return ::read(fd.get(), &value, sizeof value) == sizeof value ? value : -1;
   }
+  bool held() const { return demanded() == 0; }
   bool becomes(bool expected) const {
     for (int i = 0; i < 2000; ++i) {
       if (held() == expected) return true;
@@ -86,29 +82,29 @@ class LatencyDevice : public testing::Test {
 };
 
 TEST_F(LatencyDevice, IsHeldWhileRequestsComeAndLetGoAfter) {
-  auto hold = LatencyHold::start(IdleLatency::automatic, path_);
-  ASSERT_TRUE(hold);
+  auto device = LatencyHold::open_device(IdleLatency::automatic, path_);
+  ASSERT_TRUE(device);
+  LatencyHold hold(std::move(*device));
   EXPECT_TRUE(becomes(false));
   for (int round = 0; round < 3; ++round) {
     // A request just before the helper falls asleep may be missed; the next is not.
     for (int i = 0; i < 1000 && !held(); ++i) {
-      (*hold)->request();
+      hold.request();
       ::usleep(1000);
     }
     EXPECT_TRUE(held());
     EXPECT_TRUE(becomes(false));
+    EXPECT_EQ(demanded(), INT32_MAX);
   }
-  std::int32_t value = -1;
-  const int fd = ::open(path_.c_str(), O_RDONLY);
-  EXPECT_EQ(::read(fd, &value, sizeof value), 4);
-  EXPECT_EQ(value, 0);
-  ::close(fd);
 }
 
 TEST_F(LatencyDevice, ThatIsMissingIsAnErrorOnlyWhenAskedFor) {
-  EXPECT_TRUE(LatencyHold::start(IdleLatency::automatic, "/no/such/device"));
-  EXPECT_TRUE(LatencyHold::start(IdleLatency::off, path_));
-  EXPECT_EQ(LatencyHold::start(IdleLatency::on, "/no/such/device").error().code, ENOENT);
+  const auto without = LatencyHold::open_device(IdleLatency::automatic, "/no/such/device");
+  EXPECT_TRUE(without && !*without);
+  const auto off = LatencyHold::open_device(IdleLatency::off, path_);
+  EXPECT_TRUE(off && !*off);
+  EXPECT_EQ(demanded(), -1);
+  EXPECT_EQ(LatencyHold::open_device(IdleLatency::on, "/no/such/device").error().code, ENOENT);
 }
 
 }  // namespace

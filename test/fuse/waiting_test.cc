@@ -6,41 +6,14 @@
 #include <sys/syscall.h>
 #include <sys/xattr.h>
 
-#include <condition_variable>
 #include <cstring>
 #include <thread>
 
+#include "fuse/gate.h"
 #include "fuse/mounted.h"
 
 namespace lsmfs::test {
 namespace {
-
-// Lets calls through, or holds those with Wait::yes until it is opened.
-class Gate {
- public:
-  void pass() {
-    std::unique_lock lock(mutex_);
-    ++waiting_;
-    changed_.notify_all();
-    changed_.wait(lock, [this] { return open_; });
-    --waiting_;
-  }
-  void open() {
-    std::lock_guard lock(mutex_);
-    open_ = true;
-    changed_.notify_all();
-  }
-  void await(unsigned waiting) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return waiting_ >= waiting; });
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool open_ = false;
-  unsigned waiting_ = 0;
-};
 
 class Waiting : public MountTest {
  protected:

@@ -20,6 +20,7 @@ import workspace  # noqa: E402
 
 LSMFS = os.environ.get("LSMFS", os.path.join(ROOT, "build", "release", "lsmfs"))
 FS = os.environ.get("LSMFS_TEST_FS", "lsmfs")
+MOUNTER = "lsmfs-mounter"
 MiB = 1 << 20
 GiB = 1 << 30
 # For commands: English messages, and no configuration of the person who runs the tests.
@@ -71,6 +72,15 @@ def in_child(work, *arguments, user=None):
     if code != 0:
         raise AssertionError(f"a child process ended with status {code}")
     return pickle.loads(result)
+
+
+def comm(pid):
+    """The name of a process, "" when it is gone."""
+    try:
+        with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
 
 
 class Volume:
@@ -128,8 +138,12 @@ class Volume:
         caches.drop()
         return self.mount(options)
 
-    def daemons(self):
+    def processes(self):
+        """[(pid, start)] of the daemon and of the process that mounts and unmounts for it."""
         return workspace.processes_of(self.point, LSMFS)
+
+    def daemons(self):
+        return [(pid, start) for pid, start in self.processes() if comm(pid) != MOUNTER]
 
     def kill(self):
         """kill -9 of the daemon, as an out-of-memory killer would, and takes the dead mount away."""
@@ -139,7 +153,7 @@ class Volume:
         for pid, _ in daemons:
             os.kill(pid, signal.SIGKILL)
         deadline = time.monotonic() + 30
-        while any(workspace.start_time(pid) == start for pid, start in daemons):
+        while any(workspace.start_time(pid) == start for pid, start in daemons) or self.processes():
             if time.monotonic() > deadline:
                 raise AssertionError("the killed daemon does not go away")
             time.sleep(0.01)
@@ -191,7 +205,7 @@ class MountCase(unittest.TestCase):
                 if os.path.ismount(volume.point):
                     volume.umount()
                 deadline = time.monotonic() + 60
-                while volume.daemons() and time.monotonic() < deadline:
+                while volume.processes() and time.monotonic() < deadline:
                     time.sleep(0.05)
                 if FS == "lsmfs":
                     self._check(volume)

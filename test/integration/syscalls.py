@@ -102,3 +102,21 @@ class Inotify:
 
     def close(self):
         os.close(self.fd)
+
+
+def mount(source, point, kind, options):
+    _checked(_libc.mount(os.fsencode(source), os.fsencode(point), kind.encode(), ctypes.c_ulong(0), options.encode()))
+
+
+def make_a_call_that_is_refused_aloud():
+    """In a process that is to end then: the kernel's log tells of it. Returns the process's number."""
+    getppid, seccomp = {"x86_64": (110, 317)}.get(os.uname().machine, (173, 277))
+    # Load the call's number; is it getppid(2)? Then refuse with EPERM, else allow.
+    program = b"".join(struct.pack("=HBBI", *step) for step in (
+        (0x20, 0, 0, 0), (0x15, 0, 1, getppid), (0x06, 0, 0, 0x00050001), (0x06, 0, 0, 0x7FFF0000)))
+    memory = ctypes.create_string_buffer(program, len(program))
+    described = struct.pack("@HP", len(program) // 8, ctypes.addressof(memory))
+    _checked(_libc.prctl(38, ctypes.c_ulong(1), ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0)))  # no_new_privs
+    _checked(_libc.syscall(seccomp, 1, 2, described))  # SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_LOG
+    os.getppid()
+    return os.getpid()

@@ -15,6 +15,7 @@ cd "$2"
 "$1" mkfs --size 256M image
 mkdir mnt
 "$1" mount image mnt
+grep -q "$2/mnt .*default_permissions" /proc/self/mountinfo
 echo hello > mnt/file
 mkdir mnt/folder
 "$1" info mnt > /dev/null

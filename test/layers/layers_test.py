@@ -10,7 +10,7 @@ ROOT = os.path.abspath(sys.argv.pop()) if len(sys.argv) > 1 else os.path.join(os
 # The lowest first: each may use only those before it.
 LAYERS = ["base", "device", "volume", "kv", "tree", "fuse", "cli"]
 OWNERS = {"rocksdb/": "kv", "fuse": "fuse", "fuse3/": "fuse", "linux/fuse.h": "fuse", "CLI/": "cli", "spdlog/": "cli",
-          "nlohmann/": "cli", "blkid/": "cli"}
+          "nlohmann/": "cli", "blkid/": "cli", "seccomp.h": "cli"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 

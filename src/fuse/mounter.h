@@ -1,0 +1,33 @@
+// The part of a mount's life that takes privileges: attaching it to its mount point and taking it away.
+//
+// Threads: all functions from any, one at a time or several.
+#pragma once
+
+#include <memory>
+
+#include "lsmfs/fuse.h"
+
+namespace lsmfs {
+
+class Mounter {
+ public:
+  virtual ~Mounter() = default;
+  // Once. Gives the descriptor of /dev/fuse that serves the new mount. Errors as Mount::start.
+  virtual Result<Fd> mount() = 0;
+  // What can be set when the kernel has had its answer to INIT. Only root can, and it is only speed: failing is not told.
+  virtual void tune() = 0;
+  // Nothing happens when the mount has gone already. EBUSY (not lazy, and in use), EPERM.
+  virtual Result<void> unmount(bool lazy) = 0;
+};
+
+// Does it in this process.
+std::unique_ptr<Mounter> mounter_here(const MountOptions& options);
+
+struct PreparedMount {
+  std::unique_ptr<Mounter> mounter;
+  Fd latency_device;  // of LatencyHold, if there is to be a hold
+};
+// For who has not called prepare_mount(), and keeps its privileges.
+Result<std::shared_ptr<PreparedMount>> prepare_here(const MountOptions& options);
+
+}  // namespace lsmfs

@@ -1,0 +1,22 @@
+// Which request of the kernel a thread is working on, for those who tell people about it.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace lsmfs {
+
+struct Request {
+  std::uint64_t unique = 0;  // the kernel's number of it
+  std::uint64_t ino = 0;
+  std::uint32_t opcode = 0;  // FUSE_* of linux/fuse.h; 0: none
+  std::chrono::steady_clock::time_point since{};  // known once it is handed to another thread
+
+  std::string text() const;  // "READ of inode 12 (request 345)"
+};
+
+// This thread's. What it hands to workers is of the same request.
+inline constinit thread_local Request current_request{};
+
+}  // namespace lsmfs

@@ -1,0 +1,72 @@
+// Tells people of requests that wait for very long, and what they wait for: once they have waited for the limit, again
+// each time that has doubled, and when they are over. What it is not: it changes nothing, and ends no request.
+//
+// It looks at what is under way now and then, in a thread of its own; so it hears of a request some time after its beginning
+// or its end, a fifteenth of the limit at most.
+//
+// Threads: begin() and end() belong to the thread that reads requests.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "fuse/request.h"
+#include "fuse/workers.h"
+#include "lsmfs/base.h"
+
+namespace lsmfs {
+
+class Watchdog {
+ public:
+  // `workers`: those to look at; they must outlive it. `notice`: hears one line at a time. Made by the thread that reads
+  // requests.
+  Watchdog(std::chrono::milliseconds limit, std::vector<const Workers*> workers, std::function<void(std::string_view)> notice);
+  ~Watchdog();
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+  // The reading thread works on this request from now until end(). Cheap enough for every request.
+  void begin(const Request& request) {
+    opcode_.store(request.opcode, std::memory_order_relaxed);
+    ino_.store(request.ino, std::memory_order_relaxed);
+    unique_.store(request.unique, std::memory_order_relaxed);
+  }
+  void end() { opcode_.store(0, std::memory_order_relaxed); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Told {
+    Request request;
+    Clock::duration next;  // how long it must have waited to be told of again
+  };
+
+  void run();
+  void look();
+  std::vector<UnderWay> under_way();
+
+  const std::chrono::milliseconds limit_;
+  const std::vector<const Workers*> workers_;
+  const std::function<void(std::string_view)> notice_;
+  const Waits& reader_;  // of the thread that reads requests
+
+  std::atomic<std::uint32_t> opcode_{0};
+  std::atomic<std::uint64_t> ino_{0}, unique_{0};
+
+  // The watching thread's own.
+  Request read_;                        // what the reading thread was at when it was last looked at
+  std::map<std::uint64_t, Told> told_;  // by `unique`
+
+  std::mutex mutex_;
+  std::condition_variable stop_;
+  bool stopping_ = false;  // guarded by mutex_
+  std::thread thread_;
+};
+
+}  // namespace lsmfs
