@@ -8,7 +8,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
 from matplotlib.lines import Line2D  # noqa: E402
-from matplotlib.ticker import FuncFormatter  # noqa: E402
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: E402
 
 from . import figures  # noqa: E402
 
@@ -44,19 +44,30 @@ def _published_kind(device):
 
 
 def _behind(axis, run, device, column):
-    """The study's curves, up to where ours end."""
+    """The study's curves, up to where ours end. Returns where each ends, {fs: (x, y)}."""
     kind = _published_kind(device)
     if run.workload != "git" or kind is None:
-        return False
-    end = run.last(device) or 0
+        return {}
+    end, ends = run.last(device) or 0, {}
     for fs, curve in figures.published(kind, run.run["asked"]["gc"]).items():
         for tree, offset in (("aged", 0), ("unaged", 1)):
             line = [(row[0], row[column + offset]) for row in curve if row[0] <= end and row[column + offset] is not None]
             if len(line) > 1:
                 axis.plot(*zip(*line), color=COLOURS.get(fs, "black"), lw=3, ls=LINES[tree], alpha=0.18, zorder=1)
                 if tree == "aged":
-                    axis.annotate(fs, line[-1], color=COLOURS.get(fs, "black"), alpha=0.45, fontsize=7, xytext=(2, 0), textcoords="offset points")
-    return True
+                    ends[fs] = line[-1]
+    return ends
+
+
+def _name(axis, ends):
+    """Names at the ends of lines, from below to above, none over another."""
+    points = 72 / axis.figure.dpi
+    at = {fs: axis.transData.transform(end)[1] * points for fs, end in ends.items()}
+    last = float("-inf")
+    for fs in sorted(ends, key=at.get):
+        place = max(at[fs], last + 8)
+        last = place
+        axis.annotate(fs, ends[fs], color=COLOURS.get(fs, "black"), alpha=0.6, fontsize=7, va="center", xytext=(3, place - at[fs]), textcoords="offset points")
 
 
 def _legend(axis, run, trees, behind):
@@ -73,7 +84,8 @@ def _plot(run, title, x_label, trees, curve, published=None, finish=lambda axis:
     figure, axes = plt.subplots(1, len(run.devices), figsize=(1 + 5.4 * len(run.devices), 4.2), squeeze=False)
     behind = False
     for axis, device in zip(axes[0], run.devices):
-        behind |= published is not None and _behind(axis, run, device, published)
+        ends = _behind(axis, run, device, published) if published is not None else {}
+        behind |= bool(ends)
         for fs in run.fs:
             for tree in trees:
                 columns = list(zip(*curve(device, run.figures(fs, device, tree))))
@@ -83,6 +95,7 @@ def _plot(run, title, x_label, trees, curve, published=None, finish=lambda axis:
         axis.set_title(device)
         axis.set_xlabel(x_label)
         finish(axis)
+        _name(axis, ends)
     figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
     _legend(axes[0][-1], run, trees, behind)
     return _png(figure)
@@ -96,7 +109,9 @@ def cost(run, x_label):
 
     def finish(axis):
         axis.set_yscale("log")
+        axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=20))
         axis.yaxis.set_major_formatter(FuncFormatter(_plain))
+        axis.yaxis.set_minor_formatter(NullFormatter())
         axis.set_ylabel("s/GiB (log)")
 
     return _plot(run, "Cold scan, seconds per GiB of the tree", x_label, run.trees(), curve, published=1, finish=finish)
