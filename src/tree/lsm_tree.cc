@@ -289,6 +289,17 @@ Result<void> LsmTree::drop_caches() {
   return store_.drop_caches();
 }
 
+Result<ScrubStep> LsmTree::scrub(ScrubPosition& position, const Stop& stop) {
+  LSMFS_ASSIGN(StoreScrubStep found, store_.scrub(position, stop));
+  ScrubStep step{found.read, found.left, {}};
+  for (auto& [line, rows] : found.damage) {
+    if (rows) line += "; " + rows_between(rows->family, rows->after, rows->before);
+    options_.notice("scrub: " + line);
+    step.damage.push_back(std::move(line));
+  }
+  return step;
+}
+
 Result<void> LsmTree::reconfigure(const TreeSettings& settings) {
   const std::lock_guard reconfiguring(reconfiguring_);
   if (settings.read_only) LSMFS_TRY(*settings.read_only ? stop_changing() : change_again());

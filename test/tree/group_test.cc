@@ -62,6 +62,7 @@ class HeldStore final : public Store {
   Result<std::vector<std::string>> verify(Family family, const std::function<void(ByteCount)>& progress) override {
     return store_.verify(family, progress);
   }
+  Result<StoreScrubStep> scrub(ScrubPosition& position, const Stop& stop) override { return store_.scrub(position, stop); }
   Result<void> compact(Family family, std::string_view from, std::string_view to) override {
     return store_.compact(family, from, to);
   }
