@@ -93,10 +93,11 @@ class Scrub {
     const auto now = steady_clock::now();
     if (!terminal_ || (shown_ && now - *shown_ < kBetweenWords)) return;
     shown_ = now;
+    const std::uint64_t lasting = rate_.v == 0 ? speed() : std::min(speed(), rate_.v);
     const std::uint64_t all = std::max<std::uint64_t>(verified_ + left_, 1);
     fmt::print(stderr, "\r\033[Klsmfs: {}: {} of {} verified ({} %), {}/s, {} left", path_, format_size(verified_), format_size(all),
-               static_cast<unsigned>(100.0 * static_cast<double>(verified_) / static_cast<double>(all)), format_size(speed()),
-               format_time(static_cast<double>(left_) / static_cast<double>(std::max<std::uint64_t>(speed(), 1))));
+               static_cast<unsigned>(100.0 * static_cast<double>(verified_) / static_cast<double>(all)), format_size(lasting),
+               format_time(static_cast<double>(left_) / static_cast<double>(std::max<std::uint64_t>(lasting, 1))));
   }
   void clear() {
     if (shown_) fmt::print(stderr, "\r\033[K");
