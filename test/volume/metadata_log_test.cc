@@ -67,10 +67,11 @@ class MetadataLogTest : public ::testing::Test {
     return superblock_.layout.metadata[area].start + block * kDeviceBlock;
   }
   // Of a sound record, which stays sound.
-  void set_generation(MutableBytes record, std::uint64_t generation) {
+  void set_generation(MutableBytes record, std::uint64_t generation, format::RecordKind kind = format::RecordKind::snapshot) {
     format::RecordHeader header;
     std::memcpy(&header, record.data(), sizeof header);
     header.generation = generation;
+    header.kind = static_cast<std::uint16_t>(kind);
     header.checksum = 0;
     const std::uint64_t head = checksum({reinterpret_cast<const std::byte*>(&header), sizeof header}, superblock_.metadata_seed());
     header.checksum = checksum(Bytes(record).subspan(sizeof header, header.payload_length), head);
@@ -261,7 +262,8 @@ TEST_F(MetadataLogTest, RefusesTheLastGenerationAfterWhichNoneCanCome) {
   }
 }
 
-// It would be accepted now, and refused as the trace of a lost snapshot when the other area is in use.
+// It would be accepted now, and refused as the trace of a lost snapshot when the other area is in use. A snapshot there is the
+// newest one.
 TEST_F(MetadataLogTest, ReportsARecordOfALaterGenerationInItsOwnArea) {
   SparseDevice device{SparseImage(kSize)};
   ASSERT_TRUE(ok(MetadataLog::format(device, superblock_, delta(0, 0))));
@@ -269,7 +271,7 @@ TEST_F(MetadataLogTest, ReportsARecordOfALaterGenerationInItsOwnArea) {
   const std::uint64_t area = superblock_.layout.metadata[0].start;
   ASSERT_TRUE(ok(device.read(ByteOffset{area}, block.bytes())));
   for (const std::uint64_t generation : {0, 1, 2}) {
-    set_generation(block.bytes(), generation);
+    set_generation(block.bytes(), generation, format::RecordKind::delta);
     ASSERT_TRUE(ok(device.write(ByteOffset{area + 3 * kDeviceBlock}, block.bytes())));
     const auto loaded = load(device);
     EXPECT_EQ(loaded ? 0 : loaded.error().code, generation > 1 ? EUCLEAN : 0) << generation;
