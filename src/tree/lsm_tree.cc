@@ -369,16 +369,17 @@ TreeCounts LsmTree::counts() const {
 void LsmTree::background() {
   Lock lock(mutex_);
   while (!stop_) {
-    const milliseconds interval(options_.sync_interval_ms);
+    milliseconds interval(options_.sync_interval_ms);
     // The sync itself takes a while: begin early, so that nothing is older than the interval.
-    const auto age = interval * 4 / 5;
+    const auto age = [&] { return interval * 4 / 5; };
     auto deadline = steady_clock::now() + kParkedIdle;
-    if (dirty_since_ && interval.count() > 0) deadline = std::min(deadline, *dirty_since_ + age);
+    if (dirty_since_ && interval.count() > 0) deadline = std::min(deadline, *dirty_since_ + age());
     if (unnoted_since_ && interval.count() > 0) deadline = std::min(deadline, *unnoted_since_ + interval);
     wake_.wait_until(lock, deadline);  // or until the first change after a sync, or the first sync after a note
     if (stop_) break;
+    interval = milliseconds(options_.sync_interval_ms);  // its change is one of the reasons to wake up
     const bool in_use = interval.count() > 0 && !failure_ && !options_.read_only;
-    const bool due = in_use && dirty_since_ && steady_clock::now() >= *dirty_since_ + age;
+    const bool due = in_use && dirty_since_ && steady_clock::now() >= *dirty_since_ + age();
     const bool note = unnoted_since_ && steady_clock::now() >= *unnoted_since_ + interval;
     if (note) unnoted_since_.reset();
     if (sealed_ && committer_.ended()) (void)finish_sealed(lock);  // as here
