@@ -171,8 +171,8 @@ class Store {
   // Reads all of a family's tables, indexes and filters included, and verifies every checksum. One line for each table
   // that is damaged. `progress` hears of the bytes of each. Errors: EIO (a read failed).
   virtual Result<std::vector<std::string>> verify(Family family, const std::function<void(ByteCount)>& progress = {}) = 0;
-  // Volume::scrub(), and then, one at each call, all tables that were there when it came to their family: every block with indexes, filters
-  // and footers, from the device, whatever is cached. Tables that have gone meanwhile are none that are damaged.
+  // Volume::scrub(), and then, one at each call, all tables that were there when it came to their family: every block with
+  // indexes, filters and footers, from the device, whatever is cached. A table that has gone meanwhile is not damaged.
   virtual Result<StoreScrubStep> scrub(ScrubPosition& position, const Stop& stop) = 0;
   // Rewrites [from, to) of a family so that erased rows give back their space.
   virtual Result<void> compact(Family family, std::string_view from, std::string_view to) = 0;

@@ -200,7 +200,8 @@ class Tree {
   // the tables it lies in have been rewritten, which happens by itself. EROFS, and as Volume::trim().
   virtual Result<ByteCount> trim(const TrimRange& range, const Stop& stop) = 0;
 
-  // Verifies a part of all that is on the device, as Store::scrub(): from a position {} on until it is done. `notice` hears of damage, too.
+  // Verifies a part of all that is on the device, as Store::scrub(): from a position {} on until it is done. `notice` hears of
+  // damage, too.
   virtual Result<ScrubStep> scrub(ScrubPosition& position, const Stop& stop) = 0;
 
   // read_only: all operations that returned before are durable, every other change fails with EROFS, access times

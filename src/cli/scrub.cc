@@ -1,6 +1,7 @@
 // lsmfs scrub: has all of a mounted file system read and verified, a part at a time, and tells how far it is.
 //
-// The rate is kept here, between the parts: each is read as fast as the device gives it, a table (some 30 MiB at most) or a log file.
+// The rate is kept here, between the parts: each, a table (of 32 MiB, seldom more) or a log file, is read as fast as the device
+// gives it.
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -37,6 +38,7 @@ std::string explain_scrubbing(const std::string& path, const Error& error) {
     case EPERM:
       return path + ": only root and who mounted it may scrub it";
     case ENOTCONN:
+    case ECONNABORTED:
       return path + ": the daemon of the mount is gone; take it away with umount -l";
     default:
       return explain(path, error);
@@ -79,7 +81,8 @@ class Scrub {
     for (bool waits = true; waits;) {
       show();
       if (stop_.pending()) return false;
-      const double early = rate_.v == 0 || left_ == 0 ? 0 : static_cast<double>(verified_) / static_cast<double>(rate_.v) - elapsed();
+      const bool free_to_go = rate_.v == 0 || left_ == 0;
+      const double early = free_to_go ? 0 : static_cast<double>(verified_) / static_cast<double>(rate_.v) - elapsed();
       waits = early > 0;
       if (waits) std::this_thread::sleep_for(std::min<Seconds>(Seconds(early), kBetweenWords));
     }
@@ -95,9 +98,10 @@ class Scrub {
     shown_ = now;
     const std::uint64_t lasting = rate_.v == 0 ? speed() : std::min(speed(), rate_.v);
     const std::uint64_t all = std::max<std::uint64_t>(verified_ + left_, 1);
-    fmt::print(stderr, "\r\033[Klsmfs: {}: {} of {} verified ({} %), {}/s, {} left", path_, format_size(verified_), format_size(all),
-               static_cast<unsigned>(100.0 * static_cast<double>(verified_) / static_cast<double>(all)), format_size(lasting),
-               format_time(static_cast<double>(left_) / static_cast<double>(std::max<std::uint64_t>(lasting, 1))));
+    const double percent = 100.0 * static_cast<double>(verified_) / static_cast<double>(all);
+    const double left = static_cast<double>(left_) / static_cast<double>(std::max<std::uint64_t>(lasting, 1));
+    fmt::print(stderr, "\r\033[Klsmfs: {}: {} of {} verified ({} %), {}/s, {} left", path_, format_size(verified_),
+               format_size(all), static_cast<unsigned>(percent), format_size(lasting), format_time(left));
   }
   void clear() {
     if (shown_) fmt::print(stderr, "\r\033[K");
@@ -123,6 +127,7 @@ int run(const std::string& path, ByteCount rate, const std::string& device, int&
     stopped_by = stop.signal();
     return report({kFailure, fmt::format("{}: stopped before the end: {}, {}", path, scrub.summary(), found)});
   }
+  if (!done && done.error().code == ENOTTY) return report({kFailure, path + ": its daemon is too old to scrub; mount it again"});
   if (!done) return report({kFailure, explain_scrubbing(path, done.error())});
   fmt::print("{}: {}, {}\n", path, scrub.summary(), found);
   if (scrub.problems() == 0) return kOk;
@@ -134,7 +139,9 @@ int run(const std::string& path, ByteCount rate, const std::string& device, int&
 
 int scrub(const ScrubArguments& arguments) {
   const auto rate = arguments.rate.empty() ? std::optional(kRate) : parse_size(arguments.rate);
-  if (!rate) return report({kUsage, fmt::format("--rate {}: is not a number of bytes, such as 10M; 0 stands for no limit", arguments.rate)});
+  if (!rate) {
+    return report({kUsage, fmt::format("--rate {}: is not a number of bytes, such as 10M; 0 stands for no limit", arguments.rate)});
+  }
   const std::string path = absolute_path(arguments.path);
   // Others may know a request of the same number.
   const auto ours = query_mount(path);

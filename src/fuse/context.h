@@ -82,7 +82,7 @@ void serve_names(fuse_req_t req, Call call, Arguments... arguments) {
 // For calls that always wait for the device.
 template <class Call>
 void serve_waiting(fuse_req_t req, Call call) {
-  context_of(req).workers.submit([req, call]() mutable { answer(req, call(), Wait::yes); });
+  context_of(req).workers.submit([req, call] { answer(req, call(), Wait::yes); });
 }
 
 }  // namespace lsmfs

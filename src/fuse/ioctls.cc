@@ -73,7 +73,8 @@ void scrub(fuse_req_t req, Ino, Bytes in) {
     fuse_reply_err(req, EPERM);
     return;
   }
-  serve_waiting(req, [req, &context = context_of(req), position = position_of(input_of<ScrubMessage>(in))]() mutable -> Result<IoctlOutput> {
+  serve_waiting(req, [req, &context = context_of(req), asked = position_of(input_of<ScrubMessage>(in))]() -> Result<IoctlOutput> {
+    ScrubPosition position = asked;
     LSMFS_ASSIGN(const ScrubStep step, context.tree.scrub(position, end_of(req)));
     return output_of(to_message(position, step));
   });

@@ -41,7 +41,8 @@ ScrubStep step_of(const ScrubMessage& message) {
     step.damage.emplace_back(text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
   }
-  if (message.damage > step.damage.size()) step.damage.push_back(fmt::format("and {} more, which the log names", message.damage - step.damage.size()));
+  const std::size_t told = step.damage.size();
+  if (message.damage > told) step.damage.push_back(fmt::format("and {} more, which the log names", message.damage - told));
   return step;
 }
 

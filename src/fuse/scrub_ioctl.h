@@ -1,5 +1,6 @@
-// The ioctl by which a daemon is asked to verify the next part of all that it has on its device; on any file or directory of the mount.
-// All that there is of a scrub comes with the request and goes with the answer: the daemon keeps nothing of it.
+// The ioctl by which root, or who mounted it, has a daemon verify the next part of all that is on its device; on any file or
+// directory of the mount. All that there is of a scrub comes with the request and goes with the answer: the daemon keeps
+// nothing of it.
 #pragma once
 
 #include <sys/ioctl.h>

@@ -3,7 +3,6 @@
 #include <rocksdb/env.h>
 #include <rocksdb/file_system.h>
 #include <rocksdb/sst_file_reader.h>
-#include <rocksdb/version.h>
 
 #include <algorithm>
 #include <utility>
@@ -44,9 +43,6 @@ class StoppableFiles final : public rocksdb::FileSystemWrapper {
   StoppableFiles(const std::shared_ptr<rocksdb::FileSystem>& files, const Stop& stop) : FileSystemWrapper(files), stop_(stop) {}
 
   const char* Name() const override { return "lsmfs-scrub"; }
-#if ROCKSDB_MAJOR >= 9
-  void SupportedOps(std::int64_t& supported_ops) override { supported_ops = 0; }
-#endif
 
   IOStatus NewRandomAccessFile(const std::string& path, const rocksdb::FileOptions& options,
                                std::unique_ptr<rocksdb::FSRandomAccessFile>* result, rocksdb::IODebugContext* debug) override {
@@ -61,7 +57,8 @@ class StoppableFiles final : public rocksdb::FileSystemWrapper {
 
 // The rows that cannot be read lie between the last that can be reached from the beginning and the last from the end. nullopt:
 // all can be, so the damage lies elsewhere.
-std::optional<StoreScrubStep::Rows> rows_around_damage(rocksdb::SstFileReader& reader, const rocksdb::ReadOptions& read, Family family) {
+std::optional<StoreScrubStep::Rows> rows_around_damage(rocksdb::SstFileReader& reader, const rocksdb::ReadOptions& read,
+                                                       Family family) {
   StoreScrubStep::Rows rows{family, {}, {}};
   const std::unique_ptr<rocksdb::Iterator> up(reader.NewIterator(read)), down(reader.NewIterator(read));
   for (up->SeekToFirst(); up->Valid(); up->Next()) rows.after = up->key().ToString();
@@ -82,16 +79,16 @@ std::vector<rocksdb::SstFileMetaData> tables_of(rocksdb::DB& db, rocksdb::Column
 }  // namespace
 
 ByteCount table_bytes(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* handle) {
-  ByteCount bytes;
-  for (const auto& table : tables_of(db, handle)) bytes.v += table.size;
-  return bytes;
+  std::uint64_t bytes = 0;
+  db.GetIntProperty(handle, rocksdb::DB::Properties::kLiveSstFilesSize, &bytes);
+  return ByteCount{bytes};
 }
 
 Result<StoreScrubStep> scrub_next_table(Volume& volume, rocksdb::DB& db, rocksdb::ColumnFamilyHandle* handle, Family family,
                                         ScrubRange& range, const Stop& stop) {
   std::vector<rocksdb::SstFileMetaData> tables = tables_of(db, handle);
   if (range.end == 0) range = {1, tables.empty() ? 1 : tables.back().file_number + 1};
-  std::erase_if(tables, [&](const auto& table) { return table.file_number < range.next || table.file_number >= range.end; });
+  std::erase_if(tables, [&](const auto& one) { return one.file_number < range.next || one.file_number >= range.end; });
   StoreScrubStep step;
   if (tables.empty()) {
     range.next = range.end;
@@ -107,7 +104,8 @@ Result<StoreScrubStep> scrub_next_table(Volume& volume, rocksdb::DB& db, rocksdb
   options.env = env.get();
   options.info_log = nullptr;  // it wonders about tables that are opened without their database
   options.table_factory = uncached_tables(family);
-  const rocksdb::ReadOptions read = cursor_options({.lower = {}, .upper = {}, .readahead = ByteCount{2 * MiB}, .fill_cache = false});
+  const rocksdb::ReadOptions read =
+      cursor_options({.lower = {}, .upper = {}, .readahead = ByteCount{2 * MiB}, .fill_cache = false});
   StoreScrubStep::Damage damage{{}, StoreScrubStep::Rows{family, table.smallestkey, table.largestkey}};
   const Status status = guarded([&] {
     rocksdb::SstFileReader reader(options);
@@ -120,7 +118,8 @@ Result<StoreScrubStep> scrub_next_table(Volume& volume, rocksdb::DB& db, rocksdb
   if (stop()) return make_error(EINTR, "scrub");
   if (status.IsMemoryLimit()) return to_error(status, "scrub");
   if (!status.ok() && is_live(db, handle, table.name)) {
-    damage.line = "table " + table.name.substr(1) + (reads.read_failures() > 0 ? " cannot be read: " : " is damaged: ") + status.ToString();
+    const char* what = reads.read_failures() > 0 ? " cannot be read: " : " is damaged: ";
+    damage.line = "table " + table.name.substr(1) + what + status.ToString();
     step.damage.push_back(std::move(damage));
   }
   step.read = ByteCount{table.size};

@@ -17,6 +17,7 @@ namespace lsmfs::kv {
 Result<StoreScrubStep> scrub_next_table(Volume& volume, rocksdb::DB& db, rocksdb::ColumnFamilyHandle* handle, Family family,
                                         ScrubRange& range, const Stop& stop);
 
+// Of all of a family.
 ByteCount table_bytes(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* handle);
 
 }  // namespace lsmfs::kv

@@ -212,7 +212,8 @@ Result<StoreScrubStep> RocksStore::scrub(ScrubPosition& position, const Stop& st
   }
   if (position.range.done()) position = {position.part + 1, {}};
   // Of a part that has begun the rest is in the step.
-  for (std::uint64_t part = std::max<std::uint64_t>(position.part + (position.range.end != 0), 1); part < ScrubPosition::kParts; ++part) {
+  const std::uint64_t next = position.range.end == 0 ? position.part : position.part + 1;
+  for (std::uint64_t part = std::max<std::uint64_t>(next, 1); part < ScrubPosition::kParts; ++part) {
     step.left = step.left + kv::table_bytes(db(), handle(kScrubbed[part - 1]));
   }
   return step;

@@ -121,7 +121,10 @@ Result<void> Journal::reach(std::uint64_t round) {
 
 void Journal::look_at_log(const std::function<void(const MetadataLog&)>& look) {
   std::unique_lock lock(mutex_);
-  done_changed_.wait(lock, [this] { return !running_; });
+  {
+    const Waiting waiting("the flush of another thread");
+    done_changed_.wait(lock, [this] { return !running_; });
+  }
   running_ = true;
   lock.unlock();
   look(log_);

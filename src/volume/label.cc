@@ -50,7 +50,8 @@ Result<void> Label::set(Shared& shared, std::string_view text) {
 std::vector<std::string> Label::damaged_superblocks(const Shared& shared) {
   std::lock_guard writing(writing_);
   std::vector<std::string> lines;
-  for (const auto& [which, at] : {std::pair{"first", std::uint64_t{0}}, std::pair{"second", shared.superblock.layout.second_superblock}}) {
+  const std::uint64_t second = shared.superblock.layout.second_superblock;
+  for (const auto& [which, at] : {std::pair{"first", std::uint64_t{0}}, std::pair{"second", second}}) {
     const auto copy = read(shared.journal, at);
     if (!copy) {
       lines.push_back(fmt::format("the {} superblock is damaged ({})", which, copy.error().message()));

@@ -253,8 +253,8 @@ std::vector<std::string> MetadataLog::damage(const Image& image, const Superbloc
     at = found->end;
   }
   if (!single.empty()) {
-    lines.push_back(fmt::format("one of the two copies of {} record{} of the metadata log is damaged, of record {} first", single.size(),
-                                single.size() == 1 ? "" : "s", single.front()));
+    lines.push_back(fmt::format("one of the two copies of {} record{} of the metadata log is damaged, of record {} first",
+                                single.size(), single.size() == 1 ? "" : "s", single.front()));
   }
   return lines;
 }

@@ -32,7 +32,8 @@ Result<void> scrub_file(File& file, const Stop& stop, ScrubStep& step) {
 
 }  // namespace
 
-Result<ScrubStep> scrub(Shared& shared, Label& label, const std::vector<std::shared_ptr<File>>& files, ScrubRange& range, const Stop& stop) {
+Result<ScrubStep> scrub(Shared& shared, Label& label, const std::vector<std::shared_ptr<File>>& files, ScrubRange& range,
+                        const Stop& stop) {
   ScrubStep step;
   if (range.next == 0) {
     LSMFS_TRY(scrub_metadata(shared, label, stop, step));

@@ -203,7 +203,8 @@ Result<void> TableFile::scrub(const Stop& stop) {
   AlignedBuffer buffer(std::min(end, kBuffer));
   for (std::uint64_t at = 0; at < end; at += buffer.size()) {
     if (stop()) return make_error(EINTR, "scrub");
-    LSMFS_TRY(read_extents(shared_.journal, extents, at, buffer.bytes().first(std::min<std::uint64_t>(buffer.size(), end - at)), label()));
+    const MutableBytes piece = buffer.bytes().first(std::min<std::uint64_t>(buffer.size(), end - at));
+    LSMFS_TRY(read_extents(shared_.journal, extents, at, piece, label()));
   }
   return {};
 }

@@ -33,10 +33,10 @@ class Scrub(harness.MountCase):
         volume.remount(options)
         return volume
 
-    def begin(self, volume, *options):
+    def begin(self, volume):
         """A scrub that is under way for long."""
-        process = subprocess.Popen([LSMFS, "scrub", volume.point, "--rate", "1M", *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                   encoding="utf-8", env=ENVIRONMENT)
+        process = subprocess.Popen([LSMFS, "scrub", volume.point, "--rate", "1M"], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, encoding="utf-8", env=ENVIRONMENT)
         self.addCleanup(process.communicate)
         self.addCleanup(process.kill)
         time.sleep(0.5)
@@ -90,7 +90,8 @@ class Scrub(harness.MountCase):
     def test_a_terminal_shows_how_far_it_is(self):
         volume = self.filled()
         ours, theirs = pty.openpty()
-        with subprocess.Popen([LSMFS, "scrub", volume.point, "--rate", "16M"], stdout=subprocess.PIPE, stderr=theirs, env=ENVIRONMENT) as process:
+        with subprocess.Popen([LSMFS, "scrub", volume.point, "--rate", "16M"], stdout=subprocess.PIPE, stderr=theirs,
+                              env=ENVIRONMENT) as process:
             os.close(theirs)
             shown = b""
             try:
@@ -101,7 +102,8 @@ class Scrub(harness.MountCase):
             os.close(ours)
             said = process.stdout.read().decode()
         self.assertEqual(process.returncode, 0)
-        percents = [int(number) for number in re.findall(r"MiB verified \((\d+) %\), [0-9.]+ MiB/s, 0:\d\d:\d\d left", shown.decode())]
+        percents = [int(number) for number in
+                    re.findall(r"MiB verified \((\d+) %\), [0-9.]+ MiB/s, 0:\d\d:\d\d left", shown.decode())]
         self.assertGreater(len(percents), 3, shown)
         self.assertEqual(percents, sorted(percents))
         self.assertLess(percents[0], 50)
@@ -165,6 +167,14 @@ class Scrub(harness.MountCase):
         self.assertEqual(len(os.listdir(volume.point)), 24)
         self.must(LSMFS, "scrub", volume.point, "--rate", "0")
         volume.umount()
+
+    def test_the_end_of_the_daemon_ends_it_with_one_line(self):
+        volume = self.filled()
+        process = self.begin(volume)
+        volume.kill()
+        _, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 1)
+        self.assertRegex(err, r"^lsmfs: \S+: the daemon of the mount is gone; take it away with umount -l\n$")
 
     def test_a_signal_ends_it_with_one_line(self):
         volume = self.filled()

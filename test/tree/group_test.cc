@@ -158,6 +158,19 @@ TEST_F(Groups, WhatWasSyncedIsNotedInTheStoreAfterAWhileIfThereIsATimer) {
   EXPECT_GT(held_->notes(), 0);
 }
 
+// Which is what the background thread hears of first is the machine's choice.
+TEST_F(Groups, ASyncRightAfterATimerIsSetIsNotedAsWell) {
+  for (int round = 1; round <= 30; ++round) {
+    ASSERT_TRUE(tree_->reconfigure({.sync_interval_ms = 0}));
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    const int before = held_->notes();
+    ASSERT_TRUE(tree_->reconfigure({.sync_interval_ms = 10}));
+    ASSERT_TRUE(tree_->sync());
+    for (int i = 0; i < 1000 && held_->notes() == before; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    ASSERT_GT(held_->notes(), before) << "in round " << round;
+  }
+}
+
 TEST_F(Groups, OperationsGoOnWhileAGroupIsCommittedUntilTheNextIsLarge) {
   held_->hold();
   int made = 0, last = 0;

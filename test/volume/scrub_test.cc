@@ -125,7 +125,8 @@ TEST_F(Scrub, EachCopyOfEachRecordOfTheMetadataLog) {
     const std::uint64_t first = start + 2 * record * kDeviceBlock, second = first + kDeviceBlock;
     for (const std::uint64_t at : {first, second}) {
       flip(at + 35);
-      EXPECT_EQ(line(), "one of the two copies of 1 record of the metadata log is damaged, of record " + std::to_string(record) + " first");
+      EXPECT_EQ(line(), "one of the two copies of 1 record of the metadata log is damaged, of record " + std::to_string(record) +
+                            " first");
       flip(at + 35);
     }
     flip(first + 35);
@@ -237,7 +238,9 @@ TEST_F(Scrub, WhatCannotBeReadIsDamageAndStopsNothing) {
     ASSERT_TRUE(ok(memory_.read(ByteOffset{at}, block.bytes())));
     if (as_text(block.bytes()) == contents.substr(0, kDeviceBlock)) in_small = at;
   }
-  for (const std::uint64_t at : {std::uint64_t{0}, layout_.second_superblock, layout_.metadata[0].start, layout_.metadata[0].start + kDeviceBlock, in_log, in_small}) {
+  const std::uint64_t in_metadata = layout_.metadata[0].start;
+  for (const std::uint64_t at :
+       {std::uint64_t{0}, layout_.second_superblock, in_metadata, in_metadata + kDeviceBlock, in_log, in_small}) {
     unreadable_ = at;
     EXPECT_NE(line(), "") << at;
   }
