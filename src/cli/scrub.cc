@@ -123,7 +123,7 @@ int run(const std::string& path, ByteCount rate, const std::string& device, int&
   Scrub scrub(path, rate, stop);
   const auto done = scrub.run();
   const std::string found = scrub.problems() == 0 ? "no damage found" : counted(scrub.problems()) + " found";
-  if (stop.pending()) {
+  if (!done && stop.pending()) {
     stopped_by = stop.signal();
     return report({kFailure, fmt::format("{}: stopped before the end: {}, {}", path, scrub.summary(), found)});
   }
