@@ -105,6 +105,12 @@ Result<void> reconfigure_mount(const std::string& mount_point, const MountSettin
 // after mounting; the kernel's caches stay. Errors: EPERM (only root may), ENOTTY (not an lsmfs), errors of open(2).
 Result<void> drop_caches_of_mount(const std::string& path);
 
+// Has the daemon that serves `path` (any file or directory in a mount) read all that is on its device and verify it, as
+// Tree::scrub(): a table or less at a time, after which `go_on` hears of that step, may wait, and says whether to go on. The
+// mount is in use until this returns. Errors: EPERM (only root may, and who mounted it), ENOTTY (not an lsmfs), EINTR
+// (stopped), errors of open(2).
+Result<void> scrub_mount(const std::string& path, const std::function<bool(const ScrubStep&)>& go_on);
+
 // Asks the daemon that serves `path` (any file or directory in a mount) for its facts, as JSON.
 // Errors: ENOTTY (not an lsmfs), errors of open(2).
 Result<std::string> query_mount(const std::string& path);

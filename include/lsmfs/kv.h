@@ -118,6 +118,27 @@ struct StoreRepair {
   std::vector<Lost> lost;
 };
 
+// How far a scrub of a store has come. It may come from a stranger: any values are safe.
+struct ScrubPosition {
+  static constexpr std::uint64_t kParts = 3;  // the volume, and each family's tables
+  std::uint64_t part = 0;
+  ScrubRange range;  // of its files
+  bool done() const { return part >= kParts; }
+};
+// What one step of it did: a ScrubStep, whose damage may concern rows.
+struct StoreScrubStep {
+  struct Rows {
+    Family family;
+    std::string after, before;  // their keys lie between two of rows that can be read; "": from the first, or to the last
+  };
+  struct Damage {
+    std::string line;
+    std::optional<Rows> rows;
+  };
+  ByteCount read, left;
+  std::vector<Damage> damage;
+};
+
 class Store {
  public:
   // Makes a store that can be opened and read as a whole from one that cannot: tables of which a part is damaged give
@@ -150,6 +171,9 @@ class Store {
   // Reads all of a family's tables, indexes and filters included, and verifies every checksum. One line for each table
   // that is damaged. `progress` hears of the bytes of each. Errors: EIO (a read failed).
   virtual Result<std::vector<std::string>> verify(Family family, const std::function<void(ByteCount)>& progress = {}) = 0;
+  // Volume::scrub(), and then, one at each call, all tables that were there when it came to their family: every block with
+  // indexes, filters and footers, from the device, whatever is cached. A table that has gone meanwhile is not damaged.
+  virtual Result<StoreScrubStep> scrub(ScrubPosition& position, const Stop& stop) = 0;
   // Rewrites [from, to) of a family so that erased rows give back their space.
   virtual Result<void> compact(Family family, std::string_view from, std::string_view to) = 0;
   // Volume::trim(). EROFS when the store is open for reading only.

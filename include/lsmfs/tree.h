@@ -200,6 +200,10 @@ class Tree {
   // the tables it lies in have been rewritten, which happens by itself. EROFS, and as Volume::trim().
   virtual Result<ByteCount> trim(const TrimRange& range, const Stop& stop) = 0;
 
+  // Verifies a part of all that is on the device, as Store::scrub(): from a position {} on until it is done. `notice` hears of
+  // damage, too.
+  virtual Result<ScrubStep> scrub(ScrubPosition& position, const Stop& stop) = 0;
+
   // read_only: all operations that returned before are durable, every other change fails with EROFS, access times
   // stay as they are, and the volume is not written any more. Inodes that lose their last use in that time are
   // erased later. Not read_only: EROFS when it was opened so, EIO when it became so by an error. Waits for the device.

@@ -104,6 +104,19 @@ struct TrimRange {
 // Asked now and then whether to give up.
 using Stop = std::function<bool()>;
 
+// How far a scrub has come in a row of numbered files. It may come from a stranger: any values are safe.
+struct ScrubRange {
+  std::uint64_t next = 0;  // the first number that it has not come to
+  std::uint64_t end = 0;   // files from this number on came after it began, and are left alone; 0: it has not begun
+  bool done() const { return end != 0 && next >= end; }
+};
+// What one step of a scrub did.
+struct ScrubStep {
+  ByteCount read;                   // now
+  ByteCount left;                   // in all that is still to come, as far as it is there now
+  std::vector<std::string> damage;  // one line each; what cannot be read is damage, too
+};
+
 struct VolumeOptions {
   // Receives one line for each thing a person should know: that the second superblock is used, ...
   std::function<void(std::string_view)> notice = [](std::string_view) {};
@@ -156,6 +169,12 @@ class Volume {
   // kDeviceBlock, or `least` more than the volume has); EOPNOTSUPP (the device cannot discard); EINTR
   // (stopped); EIO, which does not stop the volume.
   virtual Result<ByteCount> trim(const TrimRange& range, const Stop& stop) = 0;
+
+  // Reads what is durable of the volume's own structures as it is on the device, and verifies it: the superblocks and the
+  // metadata log with both copies, the frames of log files; small files, which have no checksums, must be readable. Tables are
+  // left to whoever knows what is in them. A part at a time, from a range {} on until it is done; everything else goes on
+  // meanwhile, also changes. Writes nothing, and finds damage without stopping the volume. Errors: EINTR (stopped), ENOMEM.
+  virtual Result<ScrubStep> scrub(ScrubRange& range, const Stop& stop) = 0;
 
   virtual bool writable() const = 0;
   // The error that stopped the volume (promise 3), if one did.

@@ -83,6 +83,13 @@ void take(CLI::App& app, InfoArguments& arguments) {
   app.add_option("path", arguments.path, "device, image, or a directory in a mount")->required();
 }
 
+void take(CLI::App& app, ScrubArguments& arguments) {
+  app.add_option("--rate", arguments.rate, "read no more than this in a second, as in 10M; 0: as fast as it goes (default 64M)");
+  app.add_option("directory", arguments.path, "where it is mounted")->required();
+  app.footer("Repairs nothing: lsmfs fsck -y does, when it is unmounted. Ends with the command, ^C included.\n"
+             "Exit codes: 0 all is sound, 1 not all could be looked at, or wrong arguments, 4 damage was found.");
+}
+
 void take(CLI::App& app, LayoutArguments& arguments) {
   app.add_option("--device", arguments.devices, "trace this block device while a command runs; may be given several times")
       ->allow_extra_args(false)

@@ -12,6 +12,7 @@ void take(CLI::App& app, MkfsArguments& arguments);
 void take(CLI::App& app, MountArguments& arguments);
 void take(CLI::App& app, FsckArguments& arguments);
 void take(CLI::App& app, InfoArguments& arguments);
+void take(CLI::App& app, ScrubArguments& arguments);
 void take(CLI::App& app, LayoutArguments& arguments);
 
 // Options that change nothing here.

@@ -45,6 +45,12 @@ int info(const InfoArguments& arguments);
 
 int trim(const std::string& path);  // any file or directory in a mount
 
+struct ScrubArguments {
+  std::string path;  // any file or directory in a mount
+  std::string rate;  // bytes a second; empty: the default
+};
+int scrub(const ScrubArguments& arguments);
+
 struct LayoutArguments {
   std::vector<std::string> operands;  // the path; with devices a command and its arguments
   std::vector<std::string> devices;

@@ -84,6 +84,11 @@ std::optional<MountFacts> mount_facts(const std::string& text) {
                     static_cast<IdleLatency>(word - kLatencyWords.begin()), options.value("writeback", false)};
 }
 
+std::string device_in_facts(const std::string& text) {
+  const Json json = Json::parse(text, nullptr, false);
+  return json.is_object() && json.contains("device") && json["device"].is_string() ? json["device"].get<std::string>() : "";
+}
+
 std::optional<std::string> facts_text(const std::string& text) {
   const Json json = Json::parse(text, nullptr, false);
   if (!json.is_object()) return std::nullopt;

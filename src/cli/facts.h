@@ -19,6 +19,8 @@ struct MountFacts {
 std::string facts_json(Opened& opened, const MountFacts* mount);
 // Those of the facts that hold for as long as it is mounted; nullopt: not the facts of a mount.
 std::optional<MountFacts> mount_facts(const std::string& json);
+// The device or image that they are about; "": not said.
+std::string device_in_facts(const std::string& json);
 
 // The same for people. What is not in `json` is left out; text that is not JSON gives nullopt.
 std::optional<std::string> facts_text(const std::string& json);

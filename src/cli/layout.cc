@@ -16,11 +16,11 @@
 #include "cli/layout/caches.h"
 #include "cli/layout/devices.h"
 #include "cli/layout/report.h"
-#include "cli/layout/stop.h"
 #include "cli/layout/walk.h"
 #include "cli/messages.h"
 #include "cli/paths.h"
 #include "cli/sizes.h"
+#include "cli/stop.h"
 #include "lsmfs/base.h"
 
 namespace lsmfs::cli {

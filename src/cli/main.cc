@@ -34,6 +34,10 @@ int run(int argc, char** argv) {
   CLI::App* trim_command = app.add_subcommand("trim", "Discard free space, as fstrim does; prints how much");
   trim_command->add_option("directory", trim_path, "where it is mounted")->required();
 
+  ScrubArguments scrub_arguments;
+  CLI::App* scrub_command = app.add_subcommand("scrub", "Read and verify all of a mounted file system");
+  take(*scrub_command, scrub_arguments);
+
   LayoutArguments layout_arguments;
   CLI::App* layout_command = app.add_subcommand("layout", "Read a tree with cold caches, and tell how well it lies on its disk");
   take(*layout_command, layout_arguments);
@@ -46,6 +50,7 @@ int run(int argc, char** argv) {
   if (*fsck_command) return fsck(fsck_arguments);
   if (*layout_command) return layout(layout_arguments);
   if (*trim_command) return trim(trim_path);
+  if (*scrub_command) return scrub(scrub_arguments);
   return info(info_arguments);
 }
 

@@ -11,6 +11,7 @@
 #include "fuse/drop_caches_ioctl.h"
 #include "fuse/facts_ioctl.h"
 #include "fuse/reconfigure_ioctl.h"
+#include "fuse/scrub_ioctl.h"
 
 namespace lsmfs {
 namespace {
@@ -48,6 +49,11 @@ bool may_administer(fuse_req_t req) {
   return uid == 0 || uid == geteuid();
 }
 
+// Whether nobody wants the answer any more.
+Stop end_of(fuse_req_t req) {
+  return [req, &context = context_of(req)] { return context.ending || fuse_req_interrupted(req) != 0; };
+}
+
 void trim(fuse_req_t req, Ino, Bytes in) {
   if (!may_administer(req)) {
     fuse_reply_err(req, EPERM);
@@ -55,11 +61,22 @@ void trim(fuse_req_t req, Ino, Bytes in) {
   }
   serve_waiting(req, [req, &context = context_of(req), range = input_of<fstrim_range>(in)]() -> Result<IoctlOutput> {
     const TrimRange what{ByteOffset{range.start}, ByteCount{range.len}, ByteCount{range.minlen}};
-    const Stop stop = [&] { return context.ending || fuse_req_interrupted(req) != 0; };
-    LSMFS_ASSIGN(const ByteCount trimmed, context.tree.trim(what, stop));
+    LSMFS_ASSIGN(const ByteCount trimmed, context.tree.trim(what, end_of(req)));
     fstrim_range out = range;
     out.len = trimmed.v;
     return output_of(out);
+  });
+}
+
+void scrub(fuse_req_t req, Ino, Bytes in) {
+  if (!may_administer(req)) {
+    fuse_reply_err(req, EPERM);
+    return;
+  }
+  serve_waiting(req, [req, &context = context_of(req), asked = position_of(input_of<ScrubMessage>(in))]() -> Result<IoctlOutput> {
+    ScrubPosition position = asked;
+    LSMFS_ASSIGN(const ScrubStep step, context.tree.scrub(position, end_of(req)));
+    return output_of(to_message(position, step));
   });
 }
 
@@ -189,6 +206,7 @@ constexpr Command kCommands[] = {
     {FS_IOC_FSSETXATTR, sizeof(fsxattr), set_file_attributes},
     {kReconfigureIoctl, sizeof(ReconfigureRequest), reconfigure},
     {kDropCachesIoctl, 0, drop_caches},
+    {kScrubIoctl, sizeof(ScrubMessage), scrub},
     {FITRIM, sizeof(fstrim_range), trim},
     {FS_IOC_GETFSLABEL, 0, get_label},
     {FS_IOC_SETFSLABEL, FSLABEL_MAX, set_label},

@@ -7,8 +7,12 @@
 
 namespace lsmfs {
 
-// `data`: what the request takes or gives, or nothing. ENOTTY for devices, FIFOs and sockets, whose requests of the same
-// number would be others; other errors as of open(2) and ioctl(2).
+// Errors: those of open(2); ENOTTY for devices, FIFOs and sockets, whose requests of the same number would be others.
+Result<Fd> open_on_mount(const std::string& path);
+
+// `data`: what the request takes or gives, or nothing. Errors: those of ioctl(2).
+Result<void> mount_ioctl(const Fd& fd, const std::string& path, unsigned long request, void* data);
+// Both.
 Result<void> mount_ioctl(const std::string& path, unsigned long request, void* data = nullptr);
 
 }  // namespace lsmfs

@@ -205,6 +205,15 @@ rocksdb::ReadOptions cursor_options(const CursorOptions& options) {
   return o;
 }
 
+std::shared_ptr<rocksdb::TableFactory> uncached_tables(Family family) {
+  rocksdb::BlockBasedTableOptions t = table_options(family, {});
+  t.no_block_cache = true;
+  t.cache_index_and_filter_blocks = false;
+  t.cache_index_and_filter_blocks_with_high_priority = false;
+  t.pin_l0_filter_and_index_blocks_in_cache = false;
+  return std::shared_ptr<rocksdb::TableFactory>(rocksdb::NewBlockBasedTableFactory(t));
+}
+
 rocksdb::CompactRangeOptions compact_options() {
   rocksdb::CompactRangeOptions o;
   o.exclusive_manual_compaction = false;  // flushes and other compactions go on

@@ -14,12 +14,20 @@
 #include "kv/guarded.h"
 #include "kv/memory_only.h"
 #include "kv/options.h"
+#include "kv/scrub.h"
 #include "kv/status.h"
 #include "kv/verify.h"
 
 namespace lsmfs {
 
 using kv::to_error;
+
+namespace {
+
+constexpr Family kScrubbed[ScrubPosition::kParts - 1] = {Family::names, Family::blocks};  // in this order
+
+}  // namespace
+
 using rocksdb::Slice;
 using rocksdb::Status;
 
@@ -188,6 +196,27 @@ Result<std::vector<std::string>> RocksStore::verify(Family family, const std::fu
   std::vector<std::string> lines;
   for (const kv::DamagedTable& table : damaged) lines.push_back(table.line());
   return lines;
+}
+
+Result<StoreScrubStep> RocksStore::scrub(ScrubPosition& position, const Stop& stop) {
+  StoreScrubStep step;
+  if (position.done()) return step;
+  if (position.part == 0) {
+    LSMFS_ASSIGN(ScrubStep own, volume_.scrub(position.range, stop));
+    step.read = own.read;
+    step.left = own.left;
+    for (auto& line : own.damage) step.damage.push_back({std::move(line), std::nullopt});
+  } else {
+    const Family family = kScrubbed[position.part - 1];
+    LSMFS_ASSIGN(step, kv::scrub_next_table(volume_, db(), handle(family), family, position.range, stop));
+  }
+  if (position.range.done()) position = {position.part + 1, {}};
+  // Of a part that has begun the rest is in the step.
+  const std::uint64_t next = position.range.end == 0 ? position.part : position.part + 1;
+  for (std::uint64_t part = std::max<std::uint64_t>(next, 1); part < ScrubPosition::kParts; ++part) {
+    step.left = step.left + kv::table_bytes(db(), handle(kScrubbed[part - 1]));
+  }
+  return step;
 }
 
 Result<void> RocksStore::compact(Family family, std::string_view from, std::string_view to) {

@@ -6,7 +6,6 @@
 #include "kv/options.h"
 
 namespace lsmfs::kv {
-namespace {
 
 bool is_live(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* family, const std::string& name) {
   rocksdb::ColumnFamilyMetaData facts;
@@ -18,8 +17,6 @@ bool is_live(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* family, const std::st
   }
   return false;
 }
-
-}  // namespace
 
 Result<std::vector<DamagedTable>> damaged_tables(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* family, const FailStop& fail_stop,
                                                  const std::function<void(ByteCount)>& progress) {

@@ -23,4 +23,7 @@ struct DamagedTable {
 Result<std::vector<DamagedTable>> damaged_tables(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* family, const FailStop& fail_stop,
                                                  const std::function<void(ByteCount)>& progress = {});
 
+// Whether a table, by the name that RocksDB's metadata gives it, is still one of the family.
+bool is_live(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* family, const std::string& name);
+
 }  // namespace lsmfs::kv

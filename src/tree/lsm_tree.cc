@@ -289,6 +289,17 @@ Result<void> LsmTree::drop_caches() {
   return store_.drop_caches();
 }
 
+Result<ScrubStep> LsmTree::scrub(ScrubPosition& position, const Stop& stop) {
+  LSMFS_ASSIGN(StoreScrubStep found, store_.scrub(position, stop));
+  ScrubStep step{found.read, found.left, {}};
+  for (auto& [line, rows] : found.damage) {
+    if (rows) line += "; " + rows_between(rows->family, rows->after, rows->before);
+    options_.notice("scrub: " + line);
+    step.damage.push_back(std::move(line));
+  }
+  return step;
+}
+
 Result<void> LsmTree::reconfigure(const TreeSettings& settings) {
   const std::lock_guard reconfiguring(reconfiguring_);
   if (settings.read_only) LSMFS_TRY(*settings.read_only ? stop_changing() : change_again());
@@ -358,16 +369,17 @@ TreeCounts LsmTree::counts() const {
 void LsmTree::background() {
   Lock lock(mutex_);
   while (!stop_) {
-    const milliseconds interval(options_.sync_interval_ms);
+    milliseconds interval(options_.sync_interval_ms);
     // The sync itself takes a while: begin early, so that nothing is older than the interval.
-    const auto age = interval * 4 / 5;
+    const auto age = [&] { return interval * 4 / 5; };
     auto deadline = steady_clock::now() + kParkedIdle;
-    if (dirty_since_ && interval.count() > 0) deadline = std::min(deadline, *dirty_since_ + age);
+    if (dirty_since_ && interval.count() > 0) deadline = std::min(deadline, *dirty_since_ + age());
     if (unnoted_since_ && interval.count() > 0) deadline = std::min(deadline, *unnoted_since_ + interval);
     wake_.wait_until(lock, deadline);  // or until the first change after a sync, or the first sync after a note
     if (stop_) break;
+    interval = milliseconds(options_.sync_interval_ms);  // its change is one of the reasons to wake up
     const bool in_use = interval.count() > 0 && !failure_ && !options_.read_only;
-    const bool due = in_use && dirty_since_ && steady_clock::now() >= *dirty_since_ + age;
+    const bool due = in_use && dirty_since_ && steady_clock::now() >= *dirty_since_ + age();
     const bool note = unnoted_since_ && steady_clock::now() >= *unnoted_since_ + interval;
     if (note) unnoted_since_.reset();
     if (sealed_ && committer_.ended()) (void)finish_sealed(lock);  // as here

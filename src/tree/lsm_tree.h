@@ -73,6 +73,7 @@ class LsmTree final : public Tree {
   Result<void> sync() override;
   Result<void> drop_caches() override;
   Result<ByteCount> trim(const TrimRange& range, const Stop& stop) override { return store_.trim(range, stop); }
+  Result<ScrubStep> scrub(ScrubPosition& position, const Stop& stop) override;
   Result<void> reconfigure(const TreeSettings& settings) override;
   bool read_only() const override;
   SpaceInfo space() const override;

@@ -71,6 +71,12 @@ class File : public std::enable_shared_from_this<File> {
   // Makes the file ready to append to; before the first append of a writer.
   virtual Result<void> begin_append() = 0;
 
+  // How many bytes of the device scrub() would read now.
+  virtual std::uint64_t scrub_bytes() = 0;
+  // Reads what is durable as it is on the device. Must hold: the caller is counted as a reader. Errors: EUCLEAN, EIO, EINTR
+  // (stopped).
+  virtual Result<void> scrub(const Stop& stop) = 0;
+
   // One writer at a time. False when there is one already.
   bool take_writer() { return !writer_open_.exchange(true); }
   void give_writer() { writer_open_ = false; }

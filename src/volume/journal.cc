@@ -119,6 +119,20 @@ Result<void> Journal::reach(std::uint64_t round) {
   return {};
 }
 
+void Journal::look_at_log(const std::function<void(const MetadataLog&)>& look) {
+  std::unique_lock lock(mutex_);
+  {
+    const Waiting waiting("the flush of another thread");
+    done_changed_.wait(lock, [this] { return !running_; });
+  }
+  running_ = true;
+  lock.unlock();
+  look(log_);
+  lock.lock();
+  running_ = false;
+  done_changed_.notify_all();
+}
+
 Result<void> Journal::run(Round& round) {
   if (!round.operations.empty()) {
     LSMFS_TRY(catalog_.apply(round.operations));

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -57,6 +58,8 @@ class Journal {
   Result<void> commit();                    // all changes so far
   // Whether the next round will give back extents.
   bool frees_pending() const;
+  // Lets `look` see the metadata log while nothing is appended to it. Whoever wants durability waits meanwhile.
+  void look_at_log(const std::function<void(const MetadataLog&)>& look);
 
  private:
   struct Round {

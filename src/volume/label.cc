@@ -1,17 +1,19 @@
 #include "volume/label.h"
 
+#include <fmt/format.h>
+
 #include <cstring>
 #include <utility>
 
 namespace lsmfs {
 namespace {
 
-bool sound(const Journal& journal, std::uint64_t at) {
+Result<SuperblockInfo> read(const Journal& journal, std::uint64_t at) {
   AlignedBuffer buffer(sizeof(format::Superblock));
-  if (!journal.read(at, buffer.bytes(), "superblock")) return false;
+  LSMFS_TRY(journal.read(at, buffer.bytes(), "superblock"));
   format::Superblock block;
   std::memcpy(&block, buffer.data(), sizeof block);
-  return decode_superblock(block).has_value();
+  return decode_superblock(block);
 }
 
 }  // namespace
@@ -35,7 +37,7 @@ Result<void> Label::set(Shared& shared, std::string_view text) {
   // A copy may be torn while it is written; the other one is sound then. The first is what a reader
   // takes unless it is damaged, so the label changes at one moment: when the first has been written.
   std::uint64_t first = next.layout.second_superblock, last = 0;
-  if (!sound(shared.journal, 0)) std::swap(first, last);
+  if (!read(shared.journal, 0)) std::swap(first, last);
   for (const std::uint64_t at : {first, last}) {
     LSMFS_TRY(shared.journal.write(at, buffer.bytes()));
     LSMFS_TRY(shared.journal.reach(shared.journal.next_round()));
@@ -43,6 +45,21 @@ Result<void> Label::set(Shared& shared, std::string_view text) {
   std::lock_guard lock(mutex_);
   text_ = text;
   return {};
+}
+
+std::vector<std::string> Label::damaged_superblocks(const Shared& shared) {
+  std::lock_guard writing(writing_);
+  std::vector<std::string> lines;
+  const std::uint64_t second = shared.superblock.layout.second_superblock;
+  for (const auto& [which, at] : {std::pair{"first", std::uint64_t{0}}, std::pair{"second", second}}) {
+    const auto copy = read(shared.journal, at);
+    if (!copy) {
+      lines.push_back(fmt::format("the {} superblock is damaged ({})", which, copy.error().message()));
+    } else if (copy->info.uuid != shared.superblock.info.uuid) {
+      lines.push_back(fmt::format("the {} superblock is damaged (it is another volume's)", which));
+    }
+  }
+  return lines;
 }
 
 }  // namespace lsmfs

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "volume/file.h"
 
@@ -18,6 +19,8 @@ class Label {
   std::string text() const;
   // Durable when it returns; after a crash before that it is the old or the new one. Errors: EINVAL, EROFS, EIO.
   Result<void> set(Shared& shared, std::string_view text);
+  // One line for each copy of the superblock that is not sound on the device.
+  std::vector<std::string> damaged_superblocks(const Shared& shared);
 
  private:
   std::mutex writing_;  // taken first

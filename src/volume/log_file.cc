@@ -77,6 +77,7 @@ Result<void> LogFile::load() {
   position_ = scan.position;
   sequence_ = scan.sequence;
   durable_ = scan.sequence;  // the volume was flushed when it was opened
+  durable_end_ = scan.position;
   previous_session_ = scan.session;
   stale_cut_ = record_.cut_sequence > sequence_;
   noted_ = record_.synced_sequence;
@@ -171,7 +172,7 @@ Result<void> LogFile::sync() {
   LSMFS_TRY(shared_.journal.check());
   std::optional<WriteQueue::Job> last;
   if (used_ > 0) last = make_frame();
-  const std::uint64_t sequence = sequence_;
+  const std::uint64_t sequence = sequence_, end = position_;
   const bool durable = durable_ >= sequence;
   // From here on others may append: their frames come after ours.
   lock.unlock();
@@ -181,6 +182,7 @@ Result<void> LogFile::sync() {
   LSMFS_TRY(shared_.journal.reach(shared_.journal.next_round()));
   lock.lock();
   durable_ = std::max(durable_, sequence);
+  durable_end_ = std::max(durable_end_, end);
   return {};
 }
 
@@ -191,6 +193,32 @@ void LogFile::note_synced() {
   std::string operations;
   put_synced(operations, id_, noted_);
   shared_.journal.change_file(shared_from_this(), std::move(operations));
+}
+
+std::uint64_t LogFile::scrub_bytes() {
+  std::lock_guard lock(mutex_);
+  return load() ? durable_end_ : total_length(record_.extents);
+}
+
+// As the next open would find it, without what is still being written.
+Result<void> LogFile::scrub(const Stop& stop) {
+  FileRecord file;
+  {
+    std::lock_guard lock(mutex_);
+    LSMFS_TRY(load());
+    file.id = id_;
+    file.kind = kind_;
+    file.name = label();
+    file.extents = extents_;
+    cut_extents(file.extents, durable_end_);
+    file.synced_sequence = durable_;
+  }
+  const auto read = [&](std::uint64_t position, MutableBytes to) -> Result<void> {
+    if (stop()) return make_error(EINTR, "scrub");
+    return read_extents(shared_.journal, file.extents, position, to, file.name);
+  };
+  LSMFS_TRY(scan_log(file, frame_seed(shared_.superblock.info.uuid, id_, seed_), read));
+  return {};
 }
 
 Result<void> LogFile::truncate(std::uint64_t size) {
@@ -210,6 +238,7 @@ Result<void> LogFile::truncate(std::uint64_t size) {
     LSMFS_TRY(settle(sequence_));
     LSMFS_TRY(shared_.journal.reach(shared_.journal.next_round()));
     durable_ = sequence_;
+    durable_end_ = position_;
   }
   used_ = 0;
   size_ = size;

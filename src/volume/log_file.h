@@ -18,6 +18,8 @@ class LogFile final : public File {
   Result<std::unique_ptr<Contents>> contents() override;
   Result<void> begin_append() override;
   void note_synced() override;
+  std::uint64_t scrub_bytes() override;
+  Result<void> scrub(const Stop& stop) override;
 
  private:
   Result<void> load();                             // finds the frames, once
@@ -34,6 +36,7 @@ class LogFile final : public File {
   std::uint64_t position_ = 0;  // of the next frame, in the extents
   std::uint64_t sequence_ = 0;  // of the last frame
   std::uint64_t durable_ = 0;   // frames up to it are durable
+  std::uint64_t durable_end_ = 0;  // where they end, in the extents
   std::uint64_t noted_ = 0;     // those of which the metadata log says so
   std::uint64_t session_ = 0, previous_session_ = 0;
   AlignedBuffer buffer_;  // a frame in the making: room for the header, then used_ bytes

@@ -75,16 +75,22 @@ struct Area {
   bool is_unreadable(std::uint64_t at) const { return at / kBlock < unreadable.size() && unreadable[at / kBlock]; }
 };
 
+// Gives which blocks cannot be read, as Area has it.
+std::vector<bool> read_what_can_be(Device& device, std::uint64_t start, MutableBytes to) {
+  if (device.read(ByteOffset{start}, to)) return {};
+  std::vector<bool> unreadable(to.size() / kBlock);
+  for (std::uint64_t at = 0; at < to.size(); at += kBlock) {
+    const MutableBytes block = to.subspan(at, kBlock);
+    if (device.read(ByteOffset{start + at}, block) || device.read(ByteOffset{start + at}, block)) continue;
+    std::fill(block.begin(), block.end(), std::byte{0});
+    unreadable[at / kBlock] = true;
+  }
+  return unreadable;
+}
+
 Area read_area(Device& device, const Extent& place) {
   Area area{AlignedBuffer(place.length), {}};
-  if (device.read(ByteOffset{place.start}, area.buffer.bytes())) return area;
-  area.unreadable.resize(place.length / kBlock);
-  for (std::uint64_t at = 0; at < place.length; at += kBlock) {
-    const MutableBytes block = area.buffer.bytes().subspan(at, kBlock);
-    if (device.read(ByteOffset{place.start + at}, block) || device.read(ByteOffset{place.start + at}, block)) continue;
-    std::fill(block.begin(), block.end(), std::byte{0});
-    area.unreadable[at / kBlock] = true;
-  }
+  area.unreadable = read_what_can_be(device, place.start, area.buffer.bytes());
   return area;
 }
 
@@ -216,6 +222,41 @@ Result<MetadataLog> MetadataLog::load(Device& device, const SuperblockInfo& supe
   if (!later && areas[log.area_].is_unreadable(log.position_)) return unreadable(fmt::format("record {}", log.sequence_));
   log.generation_ = newest;
   return log;
+}
+
+bool MetadataLog::read_on(Image& image) const {
+  if (image.generation != generation_) image.size = 0;
+  image.generation = generation_;
+  const std::uint64_t piece = std::min(position_ - image.size, MiB);
+  (void)read_what_can_be(*device_, areas_[area_].start + image.size, image.bytes.bytes().subspan(image.size, piece));
+  image.size += piece;
+  image.sequence = sequence_;
+  image.whole = whole_;
+  return image.size < position_;
+}
+
+std::vector<std::string> MetadataLog::damage(const Image& image, const SuperblockInfo& superblock) {
+  const std::uint64_t seed = superblock.metadata_seed();
+  std::vector<std::string> lines;
+  std::vector<std::uint64_t> single;  // records of which one copy is sound
+  std::uint64_t at = 0;
+  for (std::uint64_t sequence = 0; sequence < image.sequence; ++sequence) {
+    const auto found = find_record(image.bytes.bytes().first(image.size), at, seed, [&](const RecordHeader& h) {
+      return h.generation == image.generation && h.sequence == sequence;
+    });
+    if (!found) {
+      // Where the ones after it begin only it could tell.
+      lines.push_back(fmt::format("record {} of the metadata log is damaged, in both copies", sequence));
+      break;
+    }
+    if (!found->whole && (image.whole || sequence + 1 < image.sequence)) single.push_back(sequence);
+    at = found->end;
+  }
+  if (!single.empty()) {
+    lines.push_back(fmt::format("one of the two copies of {} record{} of the metadata log is damaged, of record {} first",
+                                single.size(), single.size() == 1 ? "" : "s", single.front()));
+  }
+  return lines;
 }
 
 }  // namespace lsmfs

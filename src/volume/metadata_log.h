@@ -8,9 +8,11 @@
 // What it is not: it does not know what payloads mean and never flushes. Not thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "volume/superblock.h"
 
@@ -40,6 +42,19 @@ class MetadataLog {
 
   // The largest payload of a snapshot.
   static std::uint64_t capacity(const Layout& layout);
+
+  // The records that count, as they are on the device: a copy that is taken a piece at a time, between which others may append.
+  struct Image {
+    explicit Image(const Layout& layout) : bytes(std::max(layout.metadata[0].length, layout.metadata[1].length)) {}
+    AlignedBuffer bytes;
+    std::uint64_t size = 0;  // of it that is there
+    std::uint64_t generation = 0, sequence = 0;
+    bool whole = true;
+  };
+  // Takes the next piece, of 1 MiB at most; begins anew when the log has gone on in the other area. False: that was all.
+  bool read_on(Image& image) const;
+  // One line for each kind of damage to a complete image. What a crash had torn when the log was loaded is none.
+  static std::vector<std::string> damage(const Image& image, const SuperblockInfo& superblock);
 
  private:
   MetadataLog(Device& device, const SuperblockInfo& superblock)

@@ -185,6 +185,30 @@ Result<std::uint64_t> TableFile::size() {
   return size_now();
 }
 
+std::uint64_t TableFile::scrub_bytes() {
+  std::lock_guard lock(mutex_);
+  return kind_ == FileKind::small ? round_up(synced_, kBlock) : 0;
+}
+
+// Whether it can be read: what is in it has no checksum of the volume's.
+Result<void> TableFile::scrub(const Stop& stop) {
+  if (kind_ != FileKind::small) return {};
+  std::vector<Extent> extents;
+  std::uint64_t end = 0;
+  {
+    std::lock_guard lock(mutex_);
+    extents = extents_;
+    end = round_up(synced_, kBlock);
+  }
+  AlignedBuffer buffer(std::min(end, kBuffer));
+  for (std::uint64_t at = 0; at < end; at += buffer.size()) {
+    if (stop()) return make_error(EINTR, "scrub");
+    const MutableBytes piece = buffer.bytes().first(std::min<std::uint64_t>(buffer.size(), end - at));
+    LSMFS_TRY(read_extents(shared_.journal, extents, at, piece, label()));
+  }
+  return {};
+}
+
 Result<std::unique_ptr<Contents>> TableFile::contents() {
   std::lock_guard lock(mutex_);
   std::uint64_t size = size_now();

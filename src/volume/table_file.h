@@ -17,6 +17,8 @@ class TableFile final : public File {
   Result<std::uint64_t> size() override;
   Result<std::unique_ptr<Contents>> contents() override;
   Result<void> begin_append() override;
+  std::uint64_t scrub_bytes() override;
+  Result<void> scrub(const Stop& stop) override;
 
  private:
   std::uint64_t size_now() const { return buffer_start_ + used_; }

@@ -9,6 +9,7 @@
 #include "volume/file.h"
 #include "volume/handles.h"
 #include "volume/label.h"
+#include "volume/scrub.h"
 #include "volume/trim.h"
 
 namespace lsmfs {
@@ -147,6 +148,17 @@ class VolumeImpl final : public Volume {
 
   Result<ByteCount> trim(const TrimRange& range, const Stop& stop) override {
     return lsmfs::trim(*shared_, range, stop);
+  }
+
+  Result<ScrubStep> scrub(ScrubRange& range, const Stop& stop) override {
+    std::vector<FilePtr> files;
+    {
+      std::lock_guard lock(mutex_);
+      if (range.end == 0) range = {0, next_id_};
+      for (const auto& [name, file] : files_) files.push_back(file);
+    }
+    std::ranges::sort(files, {}, &File::id);
+    return lsmfs::scrub(*shared_, *label_, files, range, stop);
   }
 
   bool writable() const override { return shared_->journal.writable(); }

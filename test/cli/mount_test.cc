@@ -375,6 +375,49 @@ TEST_F(MountCommand, TrimRefusesWhatItCannot) {
   refused(1, {"trim", path("mnt")}, {path("mnt"), "read-only"});
 }
 
+TEST_F(MountCommand, AScrubSaysWhatItHasVerified) {
+  make_image("image");
+  make_directory("mnt");
+  mount();
+  write("mnt/file", "contents");
+  for (const std::string& where : {path("mnt"), path("mnt/file")}) {
+    const std::string said = accepted({"scrub", where, "--rate", "0"});
+    EXPECT_TRUE(said.starts_with(where + ": ")) << said;
+    EXPECT_NE(said.find(" verified in 0:00:0"), std::string::npos) << said;
+    EXPECT_TRUE(said.ends_with(", no damage found\n")) << said;
+  }
+  accepted({"umount", path("mnt")});
+  mount("ro");
+  EXPECT_TRUE(accepted({"scrub", path("mnt")}).ends_with(", no damage found\n"));
+}
+
+TEST_F(MountCommand, AScrubThatFindsDamageSaysWhatAndWhatToDo) {
+  const std::string image = make_image("image");
+  make_directory("mnt");
+  mount();
+  patch("image", 200, "x");  // of the first superblock
+  const Outcome outcome = run({"scrub", path("mnt")});
+  EXPECT_EQ(outcome.code, 4) << outcome.err;
+  EXPECT_NE(outcome.out.find(path("mnt") + ": the first superblock is damaged"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find(", 1 problem found\n"), std::string::npos) << outcome.out;
+  EXPECT_TRUE(outcome.out.ends_with("nothing repaired: unmount it and run lsmfs fsck -y " + image + "\n")) << outcome.out;
+  EXPECT_EQ(outcome.err, "");
+  accepted({"umount", path("mnt")});
+  EXPECT_EQ(run({"fsck", "-y", image}).code, 1);
+  mount();
+  accepted({"scrub", path("mnt")});
+}
+
+TEST_F(MountCommand, AScrubRefusesWhatItCannot) {
+  make_image("image");
+  make_directory("mnt");
+  refused(1, {"scrub", path("mnt")}, {path("mnt"), "not in an lsmfs"});
+  refused(1, {"scrub", path("image")}, {path("image"), "not in an lsmfs"});
+  mount();
+  ASSERT_EQ(::chmod(folder().c_str(), 0755), 0);
+  refused(1, {"scrub", path("mnt")}, {path("mnt"), "only root"}, {.uid = 65534});
+}
+
 TEST_F(MountCommand, ANewLabelStays) {
   make_image("image", {"-L", "old"});
   make_directory("mnt");

@@ -11,7 +11,7 @@ class Usage : public Folder {};
 
 TEST_F(Usage, EveryCommandHasHelp) {
   EXPECT_NE(accepted({"--help"}).find("mount"), std::string::npos);
-  for (const char* command : {"mkfs", "mount", "umount", "fsck", "info", "layout", "trim"}) {
+  for (const char* command : {"mkfs", "mount", "umount", "fsck", "info", "layout", "trim", "scrub"}) {
     const std::string text = accepted({command, "--help"});
     EXPECT_NE(text.find("Usage"), std::string::npos) << command;
     EXPECT_NE(text.find("--help"), std::string::npos) << command;
@@ -37,6 +37,12 @@ TEST_F(Usage, WrongArgumentsAreRefusedWithOneLineAndAHint) {
   refused(1, {"umount"}, {"directory"});
   refused(1, {"info"}, {"path"});
   refused(1, {"trim"}, {"directory"});
+  refused(1, {"scrub"}, {"directory", "lsmfs scrub --help"});
+  refused(1, {"scrub", "/", "/"}, {"lsmfs scrub --help"});
+  refused(1, {"scrub", "/", "--rate", "fast"}, {"--rate fast", "10M"});
+  refused(1, {"scrub", "/", "--rate", "-1"}, {"--rate"});
+  refused(1, {"scrub", "/"}, {"/", "not in an lsmfs"});
+  refused(1, {"scrub", "/no/such/directory"}, {"/no/such/directory", "does not exist"});
   refused(1, {"layout"}, {"PATH", "--device", "lsmfs layout --help"});
   refused(1, {"layout", "/x", "/y"}, {"PATH", "--device", "lsmfs layout --help"});
   refused(1, {"layout", "--device", "/x"}, {"COMMAND", "lsmfs layout --help"});

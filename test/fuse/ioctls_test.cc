@@ -13,6 +13,7 @@
 #include "fuse/facts_ioctl.h"
 #include "fuse/mounted.h"
 #include "fuse/reconfigure_ioctl.h"
+#include "fuse/scrub_ioctl.h"
 
 namespace lsmfs::test {
 namespace {
@@ -280,6 +281,89 @@ TEST_F(Ioctls, TheEndOfTheServerEndsATrim) {
   EXPECT_TRUE(WIFEXITED(status));
 }
 
+// ---- scrub
+
+// Steps of one position each.
+TEST_F(Ioctls, AScrubGoesFromStepToStepAndTellsOfEach) {
+  tree_.on_scrub = [](ScrubPosition& position, const Stop& stop) {
+    EXPECT_FALSE(stop());
+    EXPECT_EQ(position.range.next, position.part * 7);
+    ++position.part;
+    position.range = {position.part * 7, position.part * 70};
+    ScrubStep step{ByteCount{position.part * 100}, ByteCount{1000 - position.part}, {}};
+    if (position.part == 2) step.damage = {"a thing", "another\nthing"};
+    return step;
+  };
+  mount();
+  ASSERT_EQ(write_file(mounted_->path("f"), ""), 0);
+  for (const std::string& path : {mounted_->root(), mounted_->path("f")}) {
+    std::vector<std::uint64_t> read, left;
+    std::vector<std::string> damage;
+    ASSERT_TRUE(scrub_mount(path, [&](const ScrubStep& step) {
+      read.push_back(step.read.v);
+      left.push_back(step.left.v);
+      damage.insert(damage.end(), step.damage.begin(), step.damage.end());
+      return true;
+    }));
+    EXPECT_EQ(read, (std::vector<std::uint64_t>{100, 200, 300}));
+    EXPECT_EQ(left, (std::vector<std::uint64_t>{999, 998, 997}));
+    EXPECT_EQ(damage, (std::vector<std::string>{"a thing", "another?thing"}));
+  }
+  int steps = 0;
+  EXPECT_EQ(scrub_mount(mounted_->root(), [&](const ScrubStep&) { return ++steps < 2; }).error().code, EINTR);
+  EXPECT_EQ(steps, 2);
+  EXPECT_EQ(scrub_mount("/etc/passwd", [](const ScrubStep&) { return true; }).error().code, ENOTTY);
+  EXPECT_EQ(scrub_mount("/no/such/path", [](const ScrubStep&) { return true; }).error().code, ENOENT);
+}
+
+TEST_F(Ioctls, DamageOfAnyLengthFindsAPlace) {
+  const auto round_trip = [](const std::vector<std::string>& lines) { return step_of(to_message({}, {{}, {}, lines})).damage; };
+  EXPECT_EQ(round_trip({}), std::vector<std::string>{});
+  const std::string longest(sizeof(ScrubMessage::text) / 2 - 2, 'x');
+  EXPECT_EQ(round_trip({longest, longest}), (std::vector<std::string>{longest, longest}));
+  EXPECT_EQ(round_trip({longest + "yy"}), std::vector<std::string>{longest});
+  const auto many = round_trip(std::vector<std::string>(5000, "a line"));
+  EXPECT_GT(many.size(), 1000u);
+  EXPECT_EQ(many.back(), "and " + std::to_string(5001 - many.size()) + " more, which the log names");
+  // A message is what somebody else made.
+  ScrubMessage message;
+  std::memset(message.text, 'x', sizeof message.text);
+  EXPECT_EQ(step_of(message).damage, std::vector<std::string>{std::string(sizeof message.text, 'x')});
+}
+
+TEST_F(Ioctls, AScrubFailsAsTheTreeDoes) {
+  tree_.on_scrub = [this](ScrubPosition&, const Stop&) -> Result<ScrubStep> { return make_error(code_, "scrub"); };
+  mount();
+  for (const int expected : {EINTR, ENOMEM, EIO}) {
+    code_ = expected;
+    ScrubMessage message;
+    EXPECT_EQ(call(kScrubIoctl, &message), expected);
+  }
+  EXPECT_EQ(call(kScrubIoctl, nullptr), EFAULT);
+}
+
+TEST_F(Ioctls, TheEndOfTheServerEndsAScrub) {
+  tree_.on_scrub = [this](ScrubPosition&, const Stop& stop) -> Result<ScrubStep> {
+    ++calls_;
+    for (int i = 0; i < 10000 && !stop(); ++i) ::usleep(1000);
+    told_ = stop();
+    return make_error(EINTR, "scrub");
+  };
+  mount();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    (void)scrub_mount(mounted_->root(), [](const ScrubStep&) { return true; });
+    ::_exit(0);
+  }
+  while (calls_ == 0) ::usleep(1000);
+  ::kill(::getpid(), SIGTERM);
+  mounted_->server().join();
+  EXPECT_TRUE(told_);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+}
+
 // ---- the label
 
 std::string label_argument(std::string label) {
@@ -325,6 +409,7 @@ TEST_F(Ioctls, ALabelThatIsRefusedIsRefused) {
 
 TEST_F(Ioctls, OthersThanRootMayReadTheLabelAndNothingElse) {
   tree_.on_trim = [this](const TrimRange&, const Stop&) { return (++calls_, ByteCount{}); };
+  tree_.on_scrub = [this](ScrubPosition&, const Stop&) { return (++calls_, ScrubStep{}); };
   mount({.label = [] { return "label"; },
          .set_label = [this](std::string_view) {
            ++calls_;
@@ -339,6 +424,7 @@ TEST_F(Ioctls, OthersThanRootMayReadTheLabelAndNothingElse) {
     range = {UINT64_MAX, 0, UINT64_MAX};
     if (call(FITRIM, &range) != EPERM) ::_exit(3);
     if (drop_caches_of_mount(mounted_->root()).error().code != EPERM) ::_exit(7);
+    if (scrub_mount(mounted_->root(), [](const ScrubStep&) { return true; }).error().code != EPERM) ::_exit(8);
     if (call(FS_IOC_SETFSLABEL, label_argument("x").data()) != EPERM) ::_exit(4);
     std::string argument(FSLABEL_MAX, 'x');
     if (call(FS_IOC_GETFSLABEL, argument.data()) != 0) ::_exit(5);

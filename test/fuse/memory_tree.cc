@@ -411,6 +411,8 @@ Result<void> MemoryTree::drop_caches() {
   return enter("drop_caches", Wait::yes);
 }
 
+Result<ScrubStep> MemoryTree::scrub(ScrubPosition& position, const Stop& stop) { return on_scrub(position, stop); }
+
 Result<ByteCount> MemoryTree::trim(const TrimRange& range, const Stop& stop) { return on_trim(range, stop); }
 Result<void> MemoryTree::reconfigure(const TreeSettings& settings) {
   std::lock_guard lock(mutex_);

@@ -19,6 +19,8 @@ class MemoryTree : public Tree {
 
   // What trim() does; set before it is called.
   std::function<Result<ByteCount>(const TrimRange&, const Stop&)> on_trim;
+  // What scrub() does; likewise.
+  std::function<Result<ScrubStep>(ScrubPosition&, const Stop&)> on_scrub;
   // Called with the name of each call before it does anything; an error is its result.
   void set_hook(std::function<Result<void>(const std::string& call, Wait wait)> hook);
   std::uint64_t calls(const std::string& call) const;
@@ -52,6 +54,7 @@ class MemoryTree : public Tree {
   Result<void> sync() override;
   Result<void> drop_caches() override;
   Result<ByteCount> trim(const TrimRange& range, const Stop& stop) override;
+  Result<ScrubStep> scrub(ScrubPosition& position, const Stop& stop) override;
   Result<void> reconfigure(const TreeSettings& settings) override;
   bool read_only() const override;
   TreeSettings settings() const;  // the last ones

@@ -72,6 +72,7 @@ class Security(harness.MountCase):
         self.assertEqual(os.stat(os.path.join(point, "h")).st_mode & 0o7777, 0o2745, "a member of the file's group keeps the bit")
         self.must("sh", "-c", "find . -type f -exec cat {} + > /dev/null; du -s . > /dev/null", cwd=point)
         self.must(LSMFS, "trim", point)
+        self.must(LSMFS, "scrub", point, "--rate", "0")
         self.must(LSMFS, "info", point)
 
     def test_every_thread_is_confined_and_everything_works(self):

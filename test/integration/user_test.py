@@ -20,6 +20,7 @@ echo hello > mnt/file
 mkdir mnt/folder
 "$1" info mnt > /dev/null
 "$1" trim mnt > /dev/null
+"$1" scrub mnt > /dev/null
 test "$(stat -c %U mnt/file)" = "$(id -un)"
 "$1" umount mnt
 test ! -e mnt/file

@@ -62,6 +62,7 @@ class HeldStore final : public Store {
   Result<std::vector<std::string>> verify(Family family, const std::function<void(ByteCount)>& progress) override {
     return store_.verify(family, progress);
   }
+  Result<StoreScrubStep> scrub(ScrubPosition& position, const Stop& stop) override { return store_.scrub(position, stop); }
   Result<void> compact(Family family, std::string_view from, std::string_view to) override {
     return store_.compact(family, from, to);
   }
@@ -155,6 +156,19 @@ TEST_F(Groups, WhatWasSyncedIsNotedInTheStoreAfterAWhileIfThereIsATimer) {
   ASSERT_TRUE(tree_->sync());
   for (int i = 0; i < 3000 && held_->notes() == 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   EXPECT_GT(held_->notes(), 0);
+}
+
+// Which is what the background thread hears of first is the machine's choice.
+TEST_F(Groups, ASyncRightAfterATimerIsSetIsNotedAsWell) {
+  for (int round = 1; round <= 30; ++round) {
+    ASSERT_TRUE(tree_->reconfigure({.sync_interval_ms = 0}));
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    const int before = held_->notes();
+    ASSERT_TRUE(tree_->reconfigure({.sync_interval_ms = 10}));
+    ASSERT_TRUE(tree_->sync());
+    for (int i = 0; i < 1000 && held_->notes() == before; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    ASSERT_GT(held_->notes(), before) << "in round " << round;
+  }
 }
 
 TEST_F(Groups, OperationsGoOnWhileAGroupIsCommittedUntilTheNextIsLarge) {

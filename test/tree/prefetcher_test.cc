@@ -59,6 +59,7 @@ class CountingStore final : public Store {
   Result<std::vector<std::string>> verify(Family, const std::function<void(ByteCount)>&) override {
     return std::vector<std::string>();
   }
+  Result<StoreScrubStep> scrub(ScrubPosition&, const Stop&) override { return StoreScrubStep{}; }
   Result<void> compact(Family, std::string_view, std::string_view) override { return {}; }
   Result<ByteCount> trim(const TrimRange&, const Stop&) override { return ByteCount{}; }
   Result<void> set_read_only(bool) override { return {}; }

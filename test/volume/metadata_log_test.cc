@@ -262,7 +262,8 @@ TEST_F(MetadataLogTest, RefusesTheLastGenerationAfterWhichNoneCanCome) {
   }
 }
 
-// It would be accepted now, and refused as the trace of a lost snapshot when the other area is in use.
+// It would be accepted now, and refused as the trace of a lost snapshot when the other area is in use. A snapshot there is the
+// newest one.
 TEST_F(MetadataLogTest, ReportsARecordOfALaterGenerationInItsOwnArea) {
   SparseDevice device{SparseImage(kSize)};
   ASSERT_TRUE(ok(MetadataLog::format(device, superblock_, delta(0, 0))));

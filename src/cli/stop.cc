@@ -1,4 +1,4 @@
-#include "cli/layout/stop.h"
+#include "cli/stop.h"
 
 #include <sys/wait.h>
 #include <unistd.h>

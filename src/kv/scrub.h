@@ -1,0 +1,23 @@
+// kv/scrub: verifies the tables of an open database as they are on the device.
+//
+// It opens each table a second time, through files and options of its own: no block comes from a cache, a part of the device
+// that cannot be read stops nothing (FailStop), and compactions do not wait for it (GiveWay).
+//
+// Threads: all functions, from any thread.
+#pragma once
+
+#include <rocksdb/db.h>
+
+#include "lsmfs/kv.h"
+
+namespace lsmfs::kv {
+
+// The next table of a family in `range`, which is that of RocksDB's file numbers; it begins with all that are there. Errors: EINTR
+// (stopped), ENOMEM.
+Result<StoreScrubStep> scrub_next_table(Volume& volume, rocksdb::DB& db, rocksdb::ColumnFamilyHandle* handle, Family family,
+                                        ScrubRange& range, const Stop& stop);
+
+// Of all of a family.
+ByteCount table_bytes(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* handle);
+
+}  // namespace lsmfs::kv
