@@ -1,6 +1,7 @@
 #include "kv/space.h"
 
 #include <rocksdb/metadata.h>
+#include <rocksdb/version.h>
 
 #include <algorithm>
 
@@ -15,6 +16,7 @@ using std::chrono::steady_clock;
 constexpr auto kFresh = std::chrono::milliseconds(5);         // age of a measurement that is good enough
 constexpr auto kTablesFresh = std::chrono::milliseconds(20);  // walking all tables' facts costs more
 constexpr auto kSlice = std::chrono::milliseconds(50);        // a wait looks again after this
+constexpr auto kPurge = std::chrono::milliseconds(500);       // and after this for what can be removed
 
 std::int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(steady_clock::now().time_since_epoch()).count();
@@ -47,20 +49,30 @@ void SpaceGauge::measure(bool exact) {
   if (changed) {
     tables_stale_.store(false);
     tables_measured_ = now;
-    std::uint64_t bytes = 0, level0_bytes = 0, level0_tables = 0;
+    std::uint64_t bytes = 0, level0_bytes = 0, level0_tables = 0, base_bytes = 0, merge_bytes = 0;
     for (auto* handle : handles_) {
       rocksdb::ColumnFamilyMetaData facts;
       db_->GetColumnFamilyMetaData(handle, &facts);
+      const std::uint64_t base = property(*db_, handle, rocksdb::DB::Properties::kBaseLevel);
+      std::uint64_t merge = 0;
       for (const auto& level : facts.levels) {
-        for (const auto& table : level.files) bytes += on_volume(table.size);
+        std::uint64_t taken = 0;
+        for (const auto& table : level.files) taken += on_volume(table.size);
+        bytes += taken;
+        const bool is_base = static_cast<std::uint64_t>(level.level) == base;
+        if (is_base) base_bytes = std::max(base_bytes, level.size);
+        if (is_base || level.level == 0) merge += taken;
         if (level.level != 0) continue;
         level0_bytes = std::max(level0_bytes, level.size);
         level0_tables = std::max<std::uint64_t>(level0_tables, level.files.size());
       }
+      merge_bytes = std::max(merge_bytes, merge);
     }
     tables_bytes_.store(bytes);
     level0_bytes_.store(level0_bytes);
     level0_tables_.store(level0_tables);
+    base_bytes_.store(base_bytes);
+    merge_bytes_.store(merge_bytes);
   }
   const VolumeUsage usage = volume_.usage();
   unflushed_.store(unflushed);
@@ -106,10 +118,15 @@ bool SpaceGauge::must_wait() const {
   if (level0_tables_.load() >= static_cast<std::uint64_t>(kLevel0Wait)) return true;
   if (waiting_memtables_.load() >= static_cast<std::uint64_t>(kMemtablesWait)) return true;
   if (fixed_free_.load() < sizing_.fixed / 8 && log_has_grown()) return true;
+  const std::uint64_t free = free_.load(), unflushed = unflushed_.load();
+  if (free < unflushed + on_volume(sizing_.blocks_memtable)) return true;
   // The next compaction of level 0 must find space for all that lies there now. When the reserve
   // cannot hold it because more has gathered than was planned for, that compaction comes first.
-  return level0_bytes_.load() > sizing_.level0_tight &&
-         free_.load() < level0_bytes_.load() + sizing_.level_base + sizing_.compaction + unflushed_.load();
+  if (level0_bytes_.load() > sizing_.level0_tight && free < level0_bytes_.load() + sizing_.level_base + sizing_.compaction + unflushed) return true;
+  // It rewrites all of the level that it goes to, which holds more than its share while compactions fall behind. As long as it
+  // does, RocksDB has one to do that makes it smaller.
+  const std::uint64_t beside = sizing_.background_jobs > 2 ? sizing_.compaction : 2 * on_volume(sizing_.table);
+  return base_bytes_.load() > sizing_.level_base && free < merge_bytes_.load() + beside + unflushed;
 }
 
 Result<void> SpaceGauge::admit(std::uint64_t bytes, Wait wait) {
@@ -121,13 +138,17 @@ Result<void> SpaceGauge::admit(std::uint64_t bytes, Wait wait) {
     constexpr auto kGiveUp = std::chrono::seconds(60);
     const Waiting waiting("space, which flushes and compactions make");
     std::unique_lock lock(wait_mutex_);
-    auto last_progress = steady_clock::now();
+    auto last_progress = steady_clock::now(), last_purge = last_progress;
     std::uint64_t seen = changes_;
     while (true) {
       lock.unlock();
       refresh();
       if (auto error = fail_stop_.error()) return *error;
       if (!must_wait()) break;
+      if (free_.load() < sizing_.reserve / 2 && steady_clock::now() - last_purge >= kPurge) {
+        purge();
+        last_purge = steady_clock::now();
+      }
       lock.lock();
       changed_.wait_for(lock, kSlice);
       if (changes_ != seen) {
@@ -141,6 +162,15 @@ Result<void> SpaceGauge::admit(std::uint64_t bytes, Wait wait) {
   }
   since_refresh_.fetch_add(bytes, std::memory_order_relaxed);
   return {};
+}
+
+void SpaceGauge::purge() {
+  db_->DisableFileDeletions().PermitUncheckedError();
+#if ROCKSDB_MAJOR < 9
+  db_->EnableFileDeletions(false).PermitUncheckedError();
+#else
+  db_->EnableFileDeletions().PermitUncheckedError();
+#endif
 }
 
 void SpaceGauge::tables_changed() {

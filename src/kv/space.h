@@ -59,6 +59,9 @@ class SpaceGauge {
   // Holds mutex_. exact: also what the tables take, which otherwise may be that of some ms ago.
   void measure(bool exact);
   bool must_wait() const;
+  // Removes tables that nobody needs any more. RocksDB forgets to look for them when the last who read them was a get, until a flush
+  // or a compaction has ended; and that may be what waits for their space.
+  void purge();
 
   Volume& volume_;
   const Sizing sizing_;
@@ -80,6 +83,7 @@ class SpaceGauge {
   std::atomic<std::uint64_t> since_refresh_ = 0;  // bytes committed
   std::atomic<std::uint64_t> room_ = 0;           // at the last measurement
   std::atomic<std::uint64_t> free_ = 0, unflushed_ = 0, level0_bytes_ = 0;
+  std::atomic<std::uint64_t> base_bytes_ = 0, merge_bytes_ = 0;  // of the level below level 0; what a merge of the two takes
   std::atomic<std::uint64_t> level0_tables_ = 0, waiting_memtables_ = 0;
   std::atomic<std::uint64_t> fixed_free_ = 0;
   std::atomic<std::uint64_t> fixed_free_after_flush_ = 0;

@@ -115,6 +115,17 @@ Result<void> LsmTree::close() {
   return store_.sync();
 }
 
+LsmTree::NobodyParks::NobodyParks(LsmTree& tree) : tree_(tree) {
+  std::lock_guard parked(tree_.parked_mutex_);
+  ++tree_.commits_waiting_;
+  tree_.parked_ = {};
+}
+
+LsmTree::NobodyParks::~NobodyParks() {
+  std::lock_guard parked(tree_.parked_mutex_);
+  --tree_.commits_waiting_;
+}
+
 LsmTree::Lock LsmTree::locked() const {
   Lock lock(mutex_, std::try_to_lock);
   if (!lock) {
@@ -171,6 +182,7 @@ Result<void> LsmTree::commit_all(const Lock& lock, Wait wait) {
   if (failure_) return make_error(EIO, failure_->context);
   if (open_->empty()) return {};
   seal();
+  const NobodyParks scope(*this);
   const auto outcome = store_.commit(open_->batch, wait);
   if (!outcome && outcome.error().code == EAGAIN) return outcome;  // the group goes on; its records are written again
   return finish(next_group(), outcome);
@@ -200,6 +212,7 @@ void LsmTree::seal() {
 
 Result<void> LsmTree::finish_sealed(const Lock&) {
   Group& group = *std::exchange(sealed_, nullptr);
+  const NobodyParks scope(*this);
   return finish(group, committer_.finish());
 }
 

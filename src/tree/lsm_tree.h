@@ -95,8 +95,9 @@ class LsmTree final : public Tree {
   struct ParkedCursor {
     std::unique_ptr<Cursor> cursor;
     std::uint64_t epoch = 0;
-    std::chrono::steady_clock::time_point used;
+    std::chrono::steady_clock::time_point made, used;
   };
+  static constexpr std::chrono::seconds kParkedAge{1};  // it keeps the tables that have been merged since it was made
 
   // ---- locking and committing (lsm_tree.cc)
   Lock locked() const;
@@ -229,6 +230,18 @@ class LsmTree final : public Tree {
 
   std::mutex parked_mutex_;
   ParkedCursor parked_;
+  int commits_waiting_ = 0;  // under parked_mutex_
+  // While the tree waits for a commit: that may wait for space, which a parked cursor would keep, and nobody would take it away.
+  class NobodyParks {
+   public:
+    explicit NobodyParks(LsmTree& tree);
+    ~NobodyParks();
+    NobodyParks(const NobodyParks&) = delete;
+    NobodyParks& operator=(const NobodyParks&) = delete;
+
+   private:
+    LsmTree& tree_;
+  };
 
   Prefetcher names_ahead_, blocks_ahead_;
   Committer committer_;

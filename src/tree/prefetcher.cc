@@ -10,6 +10,7 @@ constexpr std::size_t kMarkBytes = 64 * KiB;  // how fine the progress of walker
 constexpr unsigned kBeyondMax = 32;
 constexpr auto kIdle = std::chrono::milliseconds(500);  // after this without an access the walk ends
 constexpr auto kWaitMax = std::chrono::milliseconds(200);
+constexpr auto kCursorAge = std::chrono::seconds(1);  // a cursor keeps the tables that have been merged since it was made
 
 }  // namespace
 
@@ -115,10 +116,17 @@ void Prefetcher::walk(std::unique_lock<std::mutex>& lock) {
   const std::uint64_t generation = generation_;
   std::string from = reached_;
   auto current = [&] { return !stop_ && mode_ == Mode::walking && generation_ == generation; };
+  std::unique_ptr<Cursor> cursor;
+  std::chrono::steady_clock::time_point made;
+  const auto begin_at = [&](const std::string& key) {
+    cursor.reset();
+    cursor = store_.cursor(options_.family, {.lower = key, .upper = {}, .wait = Wait::yes,
+                                             .readahead = options_.device_read, .fill_cache = true});
+    cursor->seek(key);
+    made = std::chrono::steady_clock::now();
+  };
   lock.unlock();
-  auto cursor = store_.cursor(options_.family, {.lower = from, .upper = {}, .wait = Wait::yes,
-                                                .readahead = options_.device_read, .fill_cache = true});
-  cursor->seek(from);
+  begin_at(from);
   lock.lock();
   while (current() && cursor->valid()) {
     if (ahead_enough()) {
@@ -132,6 +140,7 @@ void Prefetcher::walk(std::unique_lock<std::mutex>& lock) {
       bytes += cursor->key().size() + cursor->value().size();
       cursor->next();
     }
+    if (cursor->valid() && std::chrono::steady_clock::now() - made > kCursorAge) begin_at(std::string(cursor->key()));
     lock.lock();
     if (!current()) break;
     walked_ += bytes;

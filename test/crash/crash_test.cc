@@ -5,10 +5,15 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <atomic>
 #include <cstdlib>
+#include <optional>
 #include <random>
+#include <thread>
 
 #include "crash/workloads.h"
+#include "kv/store_decorator.h"
+#include "volume/volume_decorator.h"
 
 namespace lsmfs::test {
 namespace {
@@ -20,6 +25,7 @@ class Count {
     states_ += findings.states;
     recovery_states_ += findings.recovery_states;
   }
+  std::size_t states() const { return states_; }
   ~Count() {
     std::printf("%zu workloads, %zu states of a device, %zu of mounts cut off\n", trials_, states_, recovery_states_);
   }
@@ -27,6 +33,11 @@ class Count {
  private:
   std::size_t trials_ = 0, states_ = 0, recovery_states_ = 0;
 };
+
+std::uint64_t number_from(const char* variable, std::uint64_t otherwise) {
+  const char* const text = std::getenv(variable);
+  return text ? std::strtoull(text, nullptr, 10) : otherwise;
+}
 
 // What else happens beside the operations.
 enum class Background { nothing, flushes, compactions };
@@ -125,14 +136,15 @@ TEST(Crash, OfWorkInARenamedDirectoryLosesNothing) {
   EXPECT_EQ(findings.problem, "");
 }
 
-// As many requests as a long life has between two syncs: a sample of their states.
+// As many requests as a long life has between two syncs: a sample of their states. One life after the other, as many as it
+// takes for LSMFS_CRASH_STATES states; the first is drawn from LSMFS_SEED, the next one from the number after it.
 TEST(Crash, OfManyOperationsLeavesTheTreeBetweenTwoOfThem) {
   Count count;
-  for (int round = 0; round < (everything() ? 200 : 8); ++round) {
-    const char* const again = std::getenv("LSMFS_SEED");
-    const std::uint64_t seed = again ? std::strtoull(again, nullptr, 10) : std::random_device{}();
+  const std::size_t wanted = number_from("LSMFS_CRASH_STATES", everything() ? 1'000'000 : 1'500);
+  std::uint64_t seed = number_from("LSMFS_SEED", std::random_device{}());
+  for (; count.states() < wanted && !HasFailure(); ++seed) {
     std::mt19937_64 random(seed);
-    Trial trial(round % 2 ? start_before_switch() : start_in_tables());
+    Trial trial(seed % 2 ? start_before_switch() : start_in_tables());
     std::string story;
     for (int step = 0; step < 40; ++step) {
       const Operation& operation = operations()[random() % operations().size()];
@@ -142,11 +154,49 @@ TEST(Crash, OfManyOperationsLeavesTheTreeBetweenTwoOfThem) {
       if (dice < 3) trial.sync();
       if (dice == 3) trial.flush();
       if (dice == 4 && step > 20) intrude(trial, Background::compactions);
-      story += dice < 3 ? "sync; " : dice == 3 ? "flush; " : dice == 4 && step > 20 ? "compaction; " : "";
+      if (dice == 5) trial.trim();
+      story += dice < 3 ? "sync; " : dice == 3 ? "flush; " : dice == 4 && step > 20 ? "compaction; " : dice == 5 ? "trim; " : "";
     }
     const Findings findings = trial.judge({.states = {.random_subsets = 4, .seed = seed}, .every = everything() ? 1u : 2u, .cut_recovery = 50});
     count.add(findings);
-    EXPECT_EQ(findings.problem, "") << "seed " << seed << ": " << story;
+    EXPECT_EQ(findings.problem, "") << "LSMFS_SEED=" << seed << ": " << story;
+  }
+}
+
+// More than a log's frames and a memtable hold, some times over, before anything is synced: what is in the log goes there in
+// pieces, and a log and a memtable give way to the next ones while operations go on.
+std::string write_megabytes(Trial& trial, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const std::size_t tables = trial.tables();
+  std::string story;
+  for (std::size_t written = 0; written < 7 * MiB;) {
+    const std::string path = fmt::format("large{}", random() % 5);
+    trial.make(path, S_IFREG | 0644);
+    const std::size_t size = 30'000 + random() % 250'000;
+    if (trial.write(path, random() % 300'000, size) == 0) written += size;
+    // Names have memtables of their own.
+    trial.setxattr(path, fmt::format("user.{}", random() % 3), 20'000 + random() % 40'000);
+    story += fmt::format("{} bytes of {}; ", size, path);
+    const Operation& operation = operations()[random() % operations().size()];
+    if (random() % 3 == 0) {
+      operation.run(trial);
+      story += operation.text + "; ";
+    }
+  }
+  EXPECT_GT(trial.tables(), tables) << "nothing of it was flushed";
+  return story;
+}
+
+TEST(Crash, OfMegabytesWithoutASyncLeavesTheTreeBetweenTwoOperations) {
+  Count count;
+  std::uint64_t seed = number_from("LSMFS_SEED", std::random_device{}());
+  for (int round = 0; round < (everything() ? 40 : 2) && !HasFailure(); ++round, ++seed) {
+    Trial trial(seed % 2 ? start_in_log() : start_in_tables());
+    const std::string story = write_megabytes(trial, seed);
+    trial.sync();
+    const Findings findings = trial.judge({.states = {.random_subsets = 4, .seed = seed}, .every = everything() ? 1u : 8u, .cut_recovery = 20});
+    count.add(findings);
+    EXPECT_EQ(findings.problem, "") << "LSMFS_SEED=" << seed << ": " << story;
   }
 }
 
@@ -171,6 +221,104 @@ TEST(CrashEngine, FindsFlushesThatDoNothing) {
   trial.write("bar", 0, 100);
   trial.sync();
   EXPECT_NE(trial.judge({}).problem, "");
+}
+
+TEST(CrashEngine, FindsASkippedFlush) {
+  Trial trial(start_in_tables());
+  trial.plant(Trial::Fault::the_last_flush_does_nothing);
+  trial.make("bar", S_IFREG | 0644);
+  trial.sync();
+  trial.rename("foo", "B/bar");
+  trial.sync();
+  const std::string problem = trial.judge({}).problem;
+  EXPECT_NE(problem.find("lost what was synced"), problem.npos) << problem;
+}
+
+// Each second batch goes to the log before the one that came first.
+class SwapsBatches : public StoreDecorator {
+ public:
+  using StoreDecorator::StoreDecorator;
+  Result<void> commit(Batch& batch, Wait) override {
+    if (!first_) {
+      first_.emplace(std::move(batch));
+      batch = Batch();
+      return {};
+    }
+    LSMFS_TRY(inner().commit(batch, Wait::yes));
+    LSMFS_TRY(inner().sync());
+    Batch first = std::move(*first_);
+    first_.reset();
+    return inner().commit(first, Wait::yes);
+  }
+
+ private:
+  std::optional<Batch> first_;
+};
+
+TEST(CrashEngine, FindsBatchesThatChangePlaces) {
+  Trial trial(start_in_tables(), {}, {.store = [](std::unique_ptr<Store> inner) { return std::make_unique<SwapsBatches>(std::move(inner)); }});
+  trial.write("foo", 0, 400'000);  // more than a batch takes
+  trial.rename("foo", "B/bar");
+  trial.sync();
+  const std::string problem = trial.judge({}).problem;
+  EXPECT_NE(problem.find("was never like this"), problem.npos) << problem;
+}
+
+TEST(CrashEngine, FindsSyncsThatDoNothing) {
+  Trial trial(start_in_tables(), {}, {.store = [](std::unique_ptr<Store> inner) { return std::make_unique<ForgetsSyncs>(std::move(inner)); }});
+  trial.make("bar", S_IFREG | 0644);
+  trial.sync();
+  const std::string problem = trial.judge({}).problem;
+  EXPECT_NE(problem.find("lost what was synced"), problem.npos) << problem;
+}
+
+// Who writes to a log does not sync it before the next one begins, so its end may be lost and what comes after it be there.
+class LeavesGapsBetweenLogs : public VolumeDecorator {
+ public:
+  struct Shared {
+    std::atomic<std::thread::id> writing;
+    std::atomic<bool> asked = false;  // by somebody who syncs
+  };
+  LeavesGapsBetweenLogs(std::unique_ptr<Volume> inner, Shared& shared) : VolumeDecorator(std::move(inner)), shared_(shared) {}
+  Result<std::unique_ptr<FileWriter>> create(std::string_view name, FileKind kind) override {
+    auto writer = inner().create(name, kind);
+    if (!writer || !name.ends_with(".log")) return writer;
+    return std::unique_ptr<FileWriter>(std::make_unique<Log>(std::move(*writer), shared_));
+  }
+
+ private:
+  struct Log : FileWriter {
+    Log(std::unique_ptr<FileWriter> writer, Shared& with) : file(std::move(writer)), shared(with) {}
+    Result<void> append(Bytes data) override {
+      shared.writing = std::this_thread::get_id();
+      return file->append(data);
+    }
+    Result<void> sync() override { return shared.writing.load() == std::this_thread::get_id() && !shared.asked ? Result<void>() : file->sync(); }
+    Result<void> reserve(ByteCount expected) override { return file->reserve(expected); }
+    void set_lifetime(Lifetime lifetime) override { file->set_lifetime(lifetime); }
+    Result<void> truncate(ByteCount size) override { return file->truncate(size); }
+    Result<void> close() override { return file->close(); }
+    ByteCount size() const override { return file->size(); }
+    const std::unique_ptr<FileWriter> file;
+    Shared& shared;
+  };
+  Shared& shared_;
+};
+
+TEST(CrashEngine, FindsAGapBetweenTwoLogs) {
+  LeavesGapsBetweenLogs::Shared shared;
+  std::string problem;
+  for (std::uint64_t seed = 1; seed <= 5 && problem.empty(); ++seed) {
+    Trial trial(start_in_tables(), {}, {.volume = [&](std::unique_ptr<Volume> inner) {
+      return std::make_unique<LeavesGapsBetweenLogs>(std::move(inner), shared);
+    }});
+    shared.asked = false;
+    write_megabytes(trial, seed);
+    shared.asked = true;
+    trial.sync();
+    problem = trial.judge({.states = {.torn = 0, .seed = seed}, .cut_recovery = 0}).problem;
+  }
+  EXPECT_NE(problem.find("was never like this"), problem.npos) << problem;
 }
 
 TEST(CrashEngine, FindsRenamesThatAreNotAtomic) {

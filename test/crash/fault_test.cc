@@ -1,12 +1,16 @@
 // A device whose Nth request fails, for each N of a run that does a bit of everything: whoever waits hears of it, nothing
-// wrong is ever read, nothing is acknowledged afterwards, and the next mount finds a tree that is sound.
+// wrong is ever read, nothing is acknowledged afterwards, and the next mount finds a tree that is sound. Only a discard
+// that fails is no loss: all else goes on.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
 
 #include <atomic>
 
+#include "base/planted.h"
 #include "crash/workloads.h"
+#include "device/decorator.h"
+#include "kv/store_decorator.h"
 
 namespace lsmfs::test {
 namespace {
@@ -46,15 +50,17 @@ void work(Trial& trial) {
   trial.make("again", S_IFREG | 0644);
   trial.write("again", 0, 200'000);
   trial.flush();
+  trial.trim();
   trial.compact();
+  trial.trim();
   trial.make("at the end", S_IFREG | 0644);
   trial.sync();
 }
 
-void run(Kind kind, std::size_t at, bool for_ever) {
+void run(Kind kind, std::size_t at, bool for_ever, const Between& planted = {}) {
   SCOPED_TRACE(fmt::format("{} {} fails{}", name(kind), at, for_ever ? ", and all later ones" : ""));
   Fault fault{.kind = kind, .at = at, .for_ever = for_ever};
-  Trial trial(start_in_log(), fault.hook());
+  Trial trial(start_in_log(), fault.hook(), planted);
   if (trial.unmountable()) {
     EXPECT_TRUE(fault.struck) << trial.unmountable()->message();
     EXPECT_EQ(trial.unmountable()->code, EIO) << trial.unmountable()->message();
@@ -62,12 +68,19 @@ void run(Kind kind, std::size_t at, bool for_ever) {
     work(trial);
     if (fault.struck && kind != Kind::read) {
       EXPECT_TRUE(trial.failed()) << "nobody heard of it";
+    }
+    if (fault.struck && (kind == Kind::write || kind == Kind::flush)) {
       EXPECT_FALSE(trial.sync()) << "a sync succeeded after a failure";
     }
-    // Reads go on, and what was read wrongly would stay in a cache.
-    if (kind != Kind::read || !for_ever) {
-      EXPECT_EQ(trial.read_all(), "");
+    if (kind == Kind::discard) {
+      EXPECT_TRUE(fault.struck);
+      EXPECT_EQ(trial.make("after it", S_IFREG | 0644), 0);
+      EXPECT_EQ(trial.write("after it", 0, 300'000), 0);
+      EXPECT_TRUE(trial.sync()) << "nothing was lost, and yet nothing is written any more";
+      EXPECT_EQ(trial.trim(), !for_ever);
     }
+    // Reads go on, and what was read wrongly would stay in a cache.
+    EXPECT_EQ(kind == Kind::read && for_ever ? trial.read_what_can_be() : trial.read_all(), "");
   }
   const Findings findings = trial.judge_end();
   EXPECT_EQ(findings.problem, "");
@@ -98,6 +111,110 @@ void each(Kind kind, std::size_t sample) {
 TEST(DeviceFaults, AFailedReadGivesNothingWrong) { each(Kind::read, 12); }
 TEST(DeviceFaults, AFailedWriteIsReportedAndTheLastThatIsAcknowledged) { each(Kind::write, 8); }
 TEST(DeviceFaults, AFailedFlushIsReportedAndTheLastThatIsAcknowledged) { each(Kind::flush, 8); }
+TEST(DeviceFaults, AFailedDiscardIsReportedAndStopsNothing) { each(Kind::discard, 1000); }
+
+// ---- faults that the runs above must find
+
+class TakesFailedWritesForDone : public DeviceDecorator {
+ public:
+  using DeviceDecorator::DeviceDecorator;
+  Result<void> write(ByteOffset to, Bytes data) override {
+    (void)inner_.write(to, data);
+    return {};
+  }
+};
+
+// As if the second success said that the writes before the first attempt are there.
+class TriesFailedFlushesAgain : public DeviceDecorator {
+ public:
+  using DeviceDecorator::DeviceDecorator;
+  Result<void> flush() override {
+    const auto flushed = inner_.flush();
+    return flushed ? flushed : inner_.flush();
+  }
+};
+
+class StopsForFailedDiscards : public DeviceDecorator {
+ public:
+  using DeviceDecorator::DeviceDecorator;
+  Result<void> flush() override { return failed_ ? make_error(EIO, "a discard has failed") : inner_.flush(); }
+  Result<void> discard(ByteOffset from, ByteCount length) override {
+    auto done = inner_.discard(from, length);
+    if (!done) failed_ = true;
+    return done;
+  }
+
+ private:
+  std::atomic<bool> failed_ = false;
+};
+
+// A row that cannot be read is taken for one that is not there.
+class TakesFailedReadsForNothing : public StoreDecorator {
+ public:
+  using StoreDecorator::StoreDecorator;
+  Result<std::optional<std::string>> get(Family family, std::string_view key, Wait wait) override {
+    auto found = inner().get(family, key, wait);
+    if (!found && found.error().code != EAGAIN) return std::optional<std::string>();
+    return found;
+  }
+  std::unique_ptr<Cursor> cursor(Family family, const CursorOptions& options) override {
+    return std::make_unique<Blind>(inner().cursor(family, options));
+  }
+
+ private:
+  struct Blind : Cursor {
+    explicit Blind(std::unique_ptr<Cursor> cursor) : rows(std::move(cursor)) {}
+    void seek(std::string_view key) override { rows->seek(key); }
+    void next() override { rows->next(); }
+    bool valid() const override { return rows->valid(); }
+    std::string_view key() const override { return rows->key(); }
+    std::string_view value() const override { return rows->value(); }
+    Result<void> status() const override {
+      auto status = rows->status();
+      if (!status && status.error().code != EAGAIN) return {};
+      return status;
+    }
+    std::unique_ptr<Cursor> rows;
+  };
+};
+
+template <class Decorator>
+Between device_that() {
+  return {.device = [](Device& inner) -> std::unique_ptr<Device> { return std::make_unique<Decorator>(inner); }};
+}
+
+// What the first run that complains says, of a sample of those with a failing request of a kind; "": none does.
+std::string complaints(Kind kind, bool for_ever, const Between& planted, std::size_t sample) {
+  const std::size_t n = requests(kind), stride = std::max<std::size_t>(1, n / sample);
+  for (std::size_t at = n; at >= 1; at -= std::min(at, stride)) {
+    if (std::string said = complaints_of([&] { run(kind, at, for_ever, planted); }); !said.empty()) return said;
+  }
+  return "";
+}
+
+TEST(DeviceFaultsPlanted, AWriteWhoseFailureIsIgnoredIsFound) {
+  const std::string said = complaints(Kind::write, false, device_that<TakesFailedWritesForDone>(), 8);
+  EXPECT_NE(said.find("nobody heard of it"), said.npos) << said;
+}
+
+TEST(DeviceFaultsPlanted, AFlushThatIsTriedAgainIsFound) {
+  const std::string said = complaints(Kind::flush, false, device_that<TriesFailedFlushesAgain>(), 8);
+  EXPECT_NE(said.find("nobody heard of it"), said.npos) << said;
+  EXPECT_NE(said.find("a sync succeeded after a failure"), said.npos) << said;
+}
+
+TEST(DeviceFaultsPlanted, ADiscardThatStopsEverythingIsFound) {
+  const std::string said = complaints(Kind::discard, false, device_that<StopsForFailedDiscards>(), 8);
+  EXPECT_NE(said.find("nothing was lost, and yet nothing is written any more"), said.npos) << said;
+}
+
+TEST(DeviceFaultsPlanted, AReadWhoseFailureIsTakenForAnEndIsFound) {
+  const Between planted{.store = [](std::unique_ptr<Store> inner) -> std::unique_ptr<Store> {
+    return std::make_unique<TakesFailedReadsForNothing>(std::move(inner));
+  }};
+  const std::string said = complaints(Kind::read, true, planted, 1000);
+  EXPECT_TRUE(said.find("silently missing") != said.npos || said.find("a wrong line") != said.npos) << said;
+}
 
 }  // namespace
 }  // namespace lsmfs::test

@@ -133,7 +133,19 @@ def perform(root, call, *arguments):
         os.close(fd)
 
 
-def work(root, seed, files, manifest):
+def perform_no_sync(root, call, *arguments):
+    """A fault: an fsync that does nothing."""
+    if call != "sync":
+        perform(root, call, *arguments)
+
+
+def perform_no_truncate(root, call, *arguments):
+    """A fault: something is acknowledged and not done."""
+    if call != "truncate":
+        perform(root, call, *arguments)
+
+
+def work(root, seed, files, manifest, do):
     """Until the daemon is gone. A call is written down when it has returned."""
     story = Story(seed, files)
     number = 0
@@ -141,7 +153,7 @@ def work(root, seed, files, manifest):
         while True:
             call = story.step()
             number += 1
-            perform(root, *call)
+            do(root, *call)
             os.write(manifest, RECORD.pack(SYNCED if call[0] == "sync" else DONE, number))
     except OSError:
         pass
@@ -187,13 +199,36 @@ class Kill(harness.MountCase):
         self.assertGreater(syncs, CYCLES // 4, "hardly anything had been synced: nothing tested")
         self.assertGreater(lost, 0, "nothing was ever lost: the kills came too late")
 
-    def run_and_kill(self, volume, seed, files, manifest, seconds):
+    @harness.lsmfs_only
+    def test_an_fsync_that_does_nothing_is_noticed(self):
+        self.noticed(perform_no_sync)
+
+    @harness.lsmfs_only
+    def test_a_call_that_does_nothing_is_noticed(self):
+        self.noticed(perform_no_truncate)
+
+    def noticed(self, fault):
+        """Within a few kills: after one of them nothing was done since the last sync."""
+        volume = self.volume(256 * MiB)
+        files = {}
+        for seed in range(10):
+            volume.mount("sync_interval=0")
+            done, synced = self.run_and_kill(volume, seed, files, os.path.join(self.work.path, "manifest"), 0.3, fault)
+            volume.mount("sync_interval=0")
+            found = tree(volume.point)
+            volume.umount()
+            if self.moment(seed, files, found, synced, done + 1) is None:
+                return
+            files = found
+        self.fail("ten kills, and all seemed to be well")
+
+    def run_and_kill(self, volume, seed, files, manifest, seconds, do=perform):
         """How many calls had returned, and the last of them that was a sync."""
         fd = os.open(manifest, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
         pid = os.fork()
         if pid == 0:
             try:
-                work(volume.point, seed, files, fd)
+                work(volume.point, seed, files, fd, do)
             finally:
                 os._exit(0)
         time.sleep(seconds)

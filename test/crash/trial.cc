@@ -5,7 +5,9 @@
 #include <sys/xattr.h>
 
 #include <functional>
+#include <set>
 
+#include "crash/lies.h"
 #include "volume/support.h"
 
 namespace lsmfs::test {
@@ -38,13 +40,13 @@ Result<void> use_directories(Tree& tree, Ino dir) {
 
 }  // namespace
 
-Trial::Trial(const Start& start, DeviceHook hook)
+Trial::Trial(const Start& start, DeviceHook hook, const Between& between)
     : start_(start.image), device_(std::make_unique<SparseDevice>(start.image)), model_(start.model.copy()), before_(model_.copy()) {
   device_->record();
   if (hook) hooked_ = hooked_device(*device_, std::move(hook));
   moments_.add(model_.dump(), 0);
   moments_.synced(0);
-  auto stack = Stack::mount(hooked_ ? *hooked_ : *device_);
+  auto stack = Stack::mount(hooked_ ? *hooked_ : *device_, {.sync_interval_ms = 0}, between);
   if (!stack) {
     unmountable_ = stack.error();
     return;
@@ -261,17 +263,40 @@ void Trial::note_synced() {
   if (!noted && !note(noted.error()) && problem_.empty()) problem_ = "note of a sync: " + noted.error().message();
 }
 
+std::size_t Trial::tables() const {
+  std::size_t count = 0;
+  for (const StoreStats::Level& level : stack_.store->stats().levels) count += level.files;
+  return count;
+}
+
+bool Trial::trim() {
+  const auto trimmed = tree().trim({}, [] { return false; });
+  if (!trimmed && !note(trimmed.error()) && problem_.empty()) problem_ = "trim: " + trimmed.error().message();
+  return trimmed.has_value();
+}
+
 std::string Trial::read_all() {
   const std::string found = dump(tree()), expected = model_.dump();
   return found == expected ? "" : "reads give\n" + found + "and not\n" + expected;
+}
+
+std::string Trial::read_what_can_be() {
+  std::set<std::string> failed;
+  const std::string found = dump(tree(), &failed);
+  return lies(found, model_.dump(), failed);
 }
 
 void Trial::stop() {
   if (!stack_.tree) return;
   trace_ = device_->trace();
   stack_.crash();
-  if (fault_ != Fault::flushes_do_nothing) return;
-  for (TraceEvent& event : trace_) event.flush = false;
+  // What is no flush any more is a request that changes nothing.
+  bool last = true;
+  for (auto event = trace_.rbegin(); event != trace_.rend(); ++event) {
+    const bool skipped = fault_ == Fault::flushes_do_nothing || (fault_ == Fault::the_last_flush_does_nothing && last);
+    if (event->flush) last = false;
+    if (skipped) event->flush = false;
+  }
 }
 
 Start Trial::close() {

@@ -37,8 +37,9 @@ struct Findings {
 
 class Trial {
  public:
-  // `hook` is asked before each request to the device (lsmfs/device.h).
-  explicit Trial(const Start& start, DeviceHook hook = {});
+  // `hook` is asked before each request to the device (lsmfs/device.h). `between`: faults of the layers to plant, of which
+  // the judgement must find each; no state is judged with them.
+  explicit Trial(const Start& start, DeviceHook hook = {}, const Between& between = {});
   ~Trial();
 
   // Faults of the device can keep it from being mounted: why not. Operations must not follow then.
@@ -47,6 +48,8 @@ class Trial {
   const std::optional<Error>& failed() const { return failed_; }
   // What reads give now, beside what they should: empty, when they are equal.
   std::string read_all();
+  // The same where reads may fail, but not lie.
+  std::string read_what_can_be();
 
   // Operations by path ("A/foo"), on both sides. The result is that of the tree, 0 or an errno, which the model must share:
   // what differs is a problem of its own.
@@ -69,6 +72,9 @@ class Trial {
   void flush();    // what is in memory becomes tables
   void compact();  // and these become others
   void note_synced();
+  std::size_t tables() const;  // that there are
+  // Discards what is free. False: the device has refused, which changes nothing.
+  bool trim();
   // Ends the recorded run: no more operations.
   void stop();
 
@@ -79,8 +85,8 @@ class Trial {
   Start close();
   Start cut();
 
-  // Faults to plant, of which the judgement must find each.
-  enum class Fault { none, flushes_do_nothing, renames_are_links_and_unlinks };
+  // Faults that are easier planted here.
+  enum class Fault { none, flushes_do_nothing, the_last_flush_does_nothing, renames_are_links_and_unlinks };
   void plant(Fault fault) { fault_ = fault; }
 
  private:

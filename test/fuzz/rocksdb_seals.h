@@ -1,5 +1,6 @@
 // Puts the right checksums into RocksDB's own files after they were changed: CRC-32C of the records of its logs, XXH3 of
-// the blocks of its tables. Not part of the tests: what RocksDB makes of such files is its own affair (docs/limits.md).
+// the blocks of its tables. What RocksDB makes of such files when its own structures are changed is its own affair
+// (docs/limits.md): the tests change rows.
 #pragma once
 
 #include <array>

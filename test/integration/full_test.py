@@ -190,23 +190,43 @@ class Space(FullCase):
         volume.mount()
         first = self.free(volume)
         for cycle in range(CYCLES):
-            place = volume.path(f"cycle{cycle}")
-            os.mkdir(place)
-            bytes_written = self.write_until_full(place, mixed)
-            self.delete(place, 0.3)
-            self.wait_for_free(volume, first / 5)
-            os.mkdir(volume.path("more"))
-            more = self.write_until_full(volume.path("more"), mixed)
-            for folder in (place, volume.path("more")):
-                self.delete(folder, 1)
-                os.rmdir(folder)
-            said, seconds = self.settled(volume, first * (1 - HONEST))
-            print(f"cycle {cycle}: {bytes_written / MiB:.1f} MiB, then {more / MiB:.1f} MiB in the place of a third; "
-                  f"{said / MiB:.1f} MiB free {seconds:.1f} s after all was deleted, {first / MiB:.1f} MiB at first")
-            self.assertGreater(said, first * (1 - HONEST))
-            # More may fit: it depends on how soon tables are merged, and much so on a volume as small as this.
-            self.assertGreater(bytes_written, first * (1 - HONEST))
-            self.alive(volume)
+            self.cycle(volume, cycle, first)
+
+    def test_space_that_does_not_come_back_is_noticed(self):
+        """A file that is deleted while it is open keeps its space, as if it had been forgotten to free it."""
+        volume = self.volume(SIZE)
+        volume.mount()
+        kept = []
+        try:
+            with self.assertRaisesRegex(AssertionError, "space is lost"):
+                self.cycle(volume, 0, self.free(volume), kept)
+        finally:
+            for file in kept:
+                file.close()
+
+    def cycle(self, volume, cycle, first, kept=None):
+        """`kept`: a list for some large files to keep open."""
+        place = volume.path(f"cycle{cycle}")
+        os.mkdir(place)
+        bytes_written = self.write_until_full(place, mixed)
+        self.delete(place, 0.3)
+        self.wait_for_free(volume, first / 5)
+        os.mkdir(volume.path("more"))
+        more = self.write_until_full(volume.path("more"), mixed)
+        if kept is not None:
+            large = [entry.path for entry in os.scandir(place) if entry.stat().st_size == 7 * MiB]
+            kept += [open(path, "rb") for path in large[:4]]
+            self.assertGreater(len(kept) * 7 * MiB, first * HONEST)
+        for folder in (place, volume.path("more")):
+            self.delete(folder, 1)
+            os.rmdir(folder)
+        said, seconds = self.settled(volume, first * (1 - HONEST))
+        print(f"cycle {cycle}: {bytes_written / MiB:.1f} MiB, then {more / MiB:.1f} MiB in the place of a third; "
+              f"{said / MiB:.1f} MiB free {seconds:.1f} s after all was deleted, {first / MiB:.1f} MiB at first")
+        self.assertGreater(said, first * (1 - HONEST), "space is lost")
+        # More may fit: it depends on how soon tables are merged, and much so on a volume as small as this.
+        self.assertGreater(bytes_written, first * (1 - HONEST))
+        self.alive(volume)
 
 
 def mixed(rng):

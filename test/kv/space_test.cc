@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <random>
 #include <thread>
 
@@ -127,6 +128,28 @@ TEST(Space, OverwritingForEverNeverFills) {
     }
   }
   EXPECT_GT(m.store->room().v, 0u);
+  m.stop();
+}
+
+// Compactions give way to readers, and fall behind: the level below level 0 may come to hold many times its share, and the next
+// merge of level 0 rewrites all of it. That must find room as well, also when it is a get that was the last to read old tables.
+TEST(Space, AMergeIntoALevelThatHasOutgrownItsShareFindsRoom) {
+  std::mt19937_64 random(7);
+  auto m = Machine::fresh(256 * MiB);
+  const std::uint64_t total = m.store->room().v, rows = total / 4096 * 3 / 4;
+  std::atomic<bool> stop = false;
+  std::thread reader([&] {
+    for (std::mt19937_64 mine(8); !stop;) (void)m.store->get(Family::blocks, number_key(mine() % rows), Wait::yes);
+  });
+  for (std::uint64_t n = 0; n < rows * 7 / 4 && !HasFailure(); n += 16) {
+    Batch batch;
+    for (int i = 0; i < 16; ++i) batch.put(Family::blocks, number_key(random() % rows), kv_test::random_bytes(random, 4096));
+    for (int waits = 0; m.store->room().v < MiB && waits < 200; ++waits) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    expect_ok(m.store->commit(batch, Wait::yes));
+  }
+  stop = true;
+  reader.join();
+  EXPECT_FALSE(m.volume->failure().has_value());
   m.stop();
 }
 

@@ -29,10 +29,13 @@ Result<void> Stack::format(Device& device) {
   return store->close();
 }
 
-Result<Stack> Stack::mount(Device& device, const TreeOptions& options) {
+Result<Stack> Stack::mount(Device& device, const TreeOptions& options, const Between& between) {
   Stack stack;
-  LSMFS_ASSIGN(stack.volume, Volume::open(device));
+  if (between.device) stack.decorated = between.device(device);
+  LSMFS_ASSIGN(stack.volume, Volume::open(stack.decorated ? *stack.decorated : device));
+  if (between.volume) stack.volume = between.volume(std::move(stack.volume));
   LSMFS_ASSIGN(stack.store, Store::open(*stack.volume, {.cache = ByteCount{32 * MiB}}));
+  if (between.store) stack.store = between.store(std::move(stack.store));
   LSMFS_ASSIGN(stack.tree, Tree::open(*stack.store, options));
   return stack;
 }
@@ -49,9 +52,11 @@ void Stack::crash() {
   tree.reset();
   store.reset();
   volume.reset();
+  decorated.reset();
 }
 
-Harness::Harness(ByteCount size, TreeOptions tree_options) : options(std::move(tree_options)), device_(memory_device(size)) {
+Harness::Harness(ByteCount size, TreeOptions tree_options, Between decorators)
+    : options(std::move(tree_options)), between(std::move(decorators)), device_(memory_device(size)) {
   must(Stack::format(*device_), "format");
   mount();
 }
@@ -60,7 +65,7 @@ Harness::~Harness() = default;
 
 void Harness::unmount() { must(stack_.close(), "close"); }
 
-void Harness::mount() { stack_ = must(Stack::mount(*device_, options), "mount"); }
+void Harness::mount() { stack_ = must(Stack::mount(*device_, options, between), "mount"); }
 
 void Harness::crash() {
   stack_.crash();

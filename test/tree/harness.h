@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,22 +20,30 @@ auto both_ways(F&& f) {
   return result;
 }
 
+// What is put between the layers, to get something wrong there.
+struct Between {
+  std::function<std::unique_ptr<Device>(Device&)> device = {};                  // below the volume
+  std::function<std::unique_ptr<Volume>(std::unique_ptr<Volume>)> volume = {};  // below the store
+  std::function<std::unique_ptr<Store>(std::unique_ptr<Store>)> store = {};     // below the tree
+};
+
 // The layers over a device. Its end is like a crash, unless it was closed.
 struct Stack {
+  std::unique_ptr<Device> decorated;  // null: nothing is below the volume but the device itself
   std::unique_ptr<Volume> volume;
   std::unique_ptr<Store> store;
   std::unique_ptr<Tree> tree;
 
   static Result<void> format(Device& device);
   // `device` must outlive it.
-  static Result<Stack> mount(Device& device, const TreeOptions& options = {.sync_interval_ms = 0});
+  static Result<Stack> mount(Device& device, const TreeOptions& options = {.sync_interval_ms = 0}, const Between& between = {});
   Result<void> close();
   void crash();  // its end, from above
 };
 
 class Harness {
  public:
-  explicit Harness(ByteCount size = ByteCount{kDeviceMin}, TreeOptions options = {.sync_interval_ms = 0});
+  explicit Harness(ByteCount size = ByteCount{kDeviceMin}, TreeOptions options = {.sync_interval_ms = 0}, Between between = {});
   ~Harness();
 
   void unmount();      // closes tree, store and volume in order
@@ -46,6 +55,7 @@ class Harness {
   Tree& tree() { return *stack_.tree; }
   Store& store() { return *stack_.store; }
   TreeOptions options;
+  Between between;  // from the next mount on
 
   // Shorthands that fail the test when the operation fails.
   Ino make(Ino dir, std::string_view name, std::uint32_t mode, std::string_view symlink = {});

@@ -6,8 +6,10 @@
 #include <map>
 #include <random>
 
+#include "base/planted.h"
 #include "volume/sparse_device.h"
 #include "volume/support.h"
+#include "volume/volume_decorator.h"
 
 namespace lsmfs {
 namespace {
@@ -322,7 +324,22 @@ void work_on(SparseDevice& device, Volume& volume, std::map<std::string, std::st
   ASSERT_TRUE(all_contents(**opened) == expected);
 }
 
-void run(std::uint64_t seed) {
+// Faults that a run must find.
+enum class Planted { nothing, flushes_do_nothing, each_third_flush_does_nothing, a_rename_removes_first };
+
+class RemovesBeforeARename : public test::VolumeDecorator {
+ public:
+  using VolumeDecorator::VolumeDecorator;
+  Result<void> rename(std::string_view from, std::string_view to) override {
+    if (from != to && exists(to)) {
+      LSMFS_TRY(remove(to));
+      LSMFS_TRY(commit());
+    }
+    return inner().rename(from, to);
+  }
+};
+
+void run(std::uint64_t seed, Planted planted = Planted::nothing) {
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   std::mt19937_64 random(seed);
   SparseDevice formatted{SparseImage(128 * MiB)};
@@ -345,6 +362,7 @@ void run(std::uint64_t seed) {
     device.record();
     auto volume = Volume::open(device);
     ASSERT_TRUE(ok(volume));
+    if (planted == Planted::a_rename_removes_first) *volume = std::make_unique<RemovesBeforeARename>(std::move(*volume));
     Model model;
     Names names;
     for (const auto& [name, contents] : all_contents(**volume)) {
@@ -356,7 +374,7 @@ void run(std::uint64_t seed) {
       Driver driver(device, **volume, model, random);
       for (int i = 0; i < 60; ++i) {
         driver.step();
-        if (testing::Test::HasFatalFailure()) return;
+        if (test::complained()) return;
       }
       for (const auto& [name, index] : model.versions.back().names) {
         ASSERT_TRUE(contents_of(**volume, name) == model.files[static_cast<std::size_t>(index)].states.back().contents)
@@ -365,7 +383,13 @@ void run(std::uint64_t seed) {
     }
     volume->reset();
 
-    const auto trace = device.trace();
+    auto trace = device.trace();
+    std::size_t flushes = 0;
+    for (auto& event : trace) {
+      const bool skipped = planted == Planted::flushes_do_nothing ||
+                           (planted == Planted::each_third_flush_does_nothing && event.flush && ++flushes % 3 == 0);
+      if (skipped) event.flush = false;
+    }
     PowerCut power(image, trace);
     std::optional<SparseImage> chosen;
     const std::size_t choice = random() % (trace.size() + 1);
@@ -386,7 +410,7 @@ void run(std::uint64_t seed) {
         }
         if (random() % 8 == 0) {
           work_on(cut, **recovered, found, random);
-          if (testing::Test::HasFatalFailure()) {
+          if (test::complained()) {
             ADD_FAILURE() << "generation " << generation << ", after event " << power.events() << " of "
                           << trace.size();
             return;
@@ -406,6 +430,19 @@ TEST(PowerCut, NeverBreaksAPromise) {
     run(text ? std::strtoull(text, nullptr, 10) : std::random_device{}());
     if (HasFailure()) return;
   }
+}
+
+std::string complaints(Planted planted) {
+  std::string said;
+  for (std::uint64_t seed = 1; seed <= 20 && said.empty(); ++seed) said = test::complaints_of([&] { run(seed, planted); });
+  return said;
+}
+
+TEST(PowerCutPlanted, FlushesThatDoNothingAreFound) { EXPECT_NE(complaints(Planted::flushes_do_nothing), ""); }
+TEST(PowerCutPlanted, ASkippedFlushIsFound) { EXPECT_NE(complaints(Planted::each_third_flush_does_nothing), ""); }
+TEST(PowerCutPlanted, ARenameInTwoStepsIsFound) {
+  const std::string said = complaints(Planted::a_rename_removes_first);
+  EXPECT_NE(said.find("no state of the names"), said.npos) << said;
 }
 
 TEST(PowerCut, LeavesTheOldVolumeOrNoneOrTheNewOneWhileFormatting) {

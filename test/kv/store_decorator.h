@@ -1,0 +1,48 @@
+// A store that passes everything on to another one: the base of those that get something wrong.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "lsmfs/kv.h"
+
+namespace lsmfs::test {
+
+class StoreDecorator : public Store {
+ public:
+  explicit StoreDecorator(std::unique_ptr<Store> inner) : inner_(std::move(inner)) {}
+
+  Result<std::optional<std::string>> get(Family family, std::string_view key, Wait wait) override { return inner_->get(family, key, wait); }
+  std::unique_ptr<Cursor> cursor(Family family, const CursorOptions& options) override { return inner_->cursor(family, options); }
+  Result<void> commit(Batch& batch, Wait wait) override { return inner_->commit(batch, wait); }
+  void keep_in_memory(const Batch& batch) override { inner_->keep_in_memory(batch); }
+  Result<void> sync() override { return inner_->sync(); }
+  Result<void> note_synced() override { return inner_->note_synced(); }
+  Result<void> flush() override { return inner_->flush(); }
+  Result<void> drop_caches() override { return inner_->drop_caches(); }
+  Result<std::vector<std::string>> verify(Family family, const std::function<void(ByteCount)>& progress) override {
+    return inner_->verify(family, progress);
+  }
+  Result<void> compact(Family family, std::string_view from, std::string_view to) override { return inner_->compact(family, from, to); }
+  Result<ByteCount> trim(const TrimRange& range, const Stop& stop) override { return inner_->trim(range, stop); }
+  Result<void> set_read_only(bool read_only) override { return inner_->set_read_only(read_only); }
+  Result<void> close() override { return inner_->close(); }
+  ByteCount room() const override { return inner_->room(); }
+  Space space() const override { return inner_->space(); }
+  StoreStats stats() const override { return inner_->stats(); }
+
+ protected:
+  Store& inner() { return *inner_; }
+
+ private:
+  std::unique_ptr<Store> inner_;
+};
+
+// A fault that several engines must find.
+class ForgetsSyncs : public StoreDecorator {
+ public:
+  using StoreDecorator::StoreDecorator;
+  Result<void> sync() override { return {}; }
+};
+
+}  // namespace lsmfs::test

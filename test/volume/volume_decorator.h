@@ -1,0 +1,40 @@
+// A volume that passes everything on to another one: the base of those that get something wrong.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "lsmfs/volume.h"
+
+namespace lsmfs::test {
+
+class VolumeDecorator : public Volume {
+ public:
+  explicit VolumeDecorator(std::unique_ptr<Volume> inner) : inner_(std::move(inner)) {}
+
+  Result<std::unique_ptr<FileWriter>> create(std::string_view name, FileKind kind) override { return inner_->create(name, kind); }
+  Result<std::unique_ptr<FileWriter>> reopen(std::string_view name) override { return inner_->reopen(name); }
+  Result<std::unique_ptr<FileReader>> open_reader(std::string_view name) override { return inner_->open_reader(name); }
+  Result<void> rename(std::string_view from, std::string_view to) override { return inner_->rename(from, to); }
+  Result<void> remove(std::string_view name) override { return inner_->remove(name); }
+  Result<ByteCount> size_of(std::string_view name) override { return inner_->size_of(name); }
+  bool exists(std::string_view name) const override { return inner_->exists(name); }
+  std::vector<std::string> list() const override { return inner_->list(); }
+  Result<void> commit() override { return inner_->commit(); }
+  Result<void> note_synced() override { return inner_->note_synced(); }
+  Result<ByteCount> trim(const TrimRange& range, const Stop& stop) override { return inner_->trim(range, stop); }
+  bool writable() const override { return inner_->writable(); }
+  std::optional<Error> failure() const override { return inner_->failure(); }
+  VolumeInfo info() const override { return inner_->info(); }
+  Result<void> set_label(std::string_view label) override { return inner_->set_label(label); }
+  VolumeUsage usage() const override { return inner_->usage(); }
+
+ protected:
+  Volume& inner() { return *inner_; }
+  const Volume& inner() const { return *inner_; }
+
+ private:
+  std::unique_ptr<Volume> inner_;
+};
+
+}  // namespace lsmfs::test
