@@ -149,16 +149,15 @@ class Space(FullCase):
         """Files of drawn sizes until ENOSPC; returns the bytes that found room, those of the last file included."""
         total = 0
         for number in range(1_000_000):
-            size = size_of(self.rng)
-            with open(os.path.join(place, f"f{number:06}"), "wb", buffering=0) as file:
-                done = 0
-                try:
+            size, done = size_of(self.rng), 0
+            try:
+                with open(os.path.join(place, f"f{number:06}"), "wb", buffering=0) as file:
                     while done < size:
                         done += file.write(self.rng.randbytes(min(size - done, MiB)))
-                except OSError as error:
-                    self.assertEqual(error.errno, errno.ENOSPC)
-                    return total + done
-                total += done
+            except OSError as error:
+                self.assertEqual(error.errno, errno.ENOSPC)
+                return total + done
+            total += done
         raise AssertionError("it never was full")
 
     def delete(self, place, share):
