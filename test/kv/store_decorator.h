@@ -25,6 +25,7 @@ class StoreDecorator : public Store {
   }
   Result<void> compact(Family family, std::string_view from, std::string_view to) override { return inner_->compact(family, from, to); }
   Result<ByteCount> trim(const TrimRange& range, const Stop& stop) override { return inner_->trim(range, stop); }
+  Result<StoreScrubStep> scrub(ScrubPosition& position, const Stop& stop) override { return inner_->scrub(position, stop); }
   Result<void> set_read_only(bool read_only) override { return inner_->set_read_only(read_only); }
   Result<void> close() override { return inner_->close(); }
   ByteCount room() const override { return inner_->room(); }

@@ -23,6 +23,7 @@ class VolumeDecorator : public Volume {
   Result<void> commit() override { return inner_->commit(); }
   Result<void> note_synced() override { return inner_->note_synced(); }
   Result<ByteCount> trim(const TrimRange& range, const Stop& stop) override { return inner_->trim(range, stop); }
+  Result<ScrubStep> scrub(ScrubRange& range, const Stop& stop) override { return inner_->scrub(range, stop); }
   bool writable() const override { return inner_->writable(); }
   std::optional<Error> failure() const override { return inner_->failure(); }
   VolumeInfo info() const override { return inner_->info(); }
