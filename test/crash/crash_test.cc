@@ -18,26 +18,40 @@
 namespace lsmfs::test {
 namespace {
 
+std::uint64_t number_from(const char* variable, std::uint64_t otherwise) {
+  const char* const text = std::getenv(variable);
+  return text ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
+// The whole is divided among so many runs, of which this is one: LSMFS_CRASH_SHARD=3/4 is the last of four.
+struct Shard {
+  std::size_t index = 0, count = 1;
+  static Shard of_this_run() {
+    Shard shard;
+    if (const char* const text = std::getenv("LSMFS_CRASH_SHARD"); text && std::sscanf(text, "%zu/%zu", &shard.index, &shard.count) != 2) std::abort();
+    return shard;
+  }
+  bool has(std::size_t number) const { return number % count == index; }
+};
+
 class Count {
  public:
   void add(const Findings& findings) {
     ++trials_;
     states_ += findings.states;
     recovery_states_ += findings.recovery_states;
+    total_ += findings.states;
   }
   std::size_t states() const { return states_; }
+  static std::size_t total() { return total_; }  // of all tests so far
   ~Count() {
     std::printf("%zu workloads, %zu states of a device, %zu of mounts cut off\n", trials_, states_, recovery_states_);
   }
 
  private:
   std::size_t trials_ = 0, states_ = 0, recovery_states_ = 0;
+  static inline std::size_t total_ = 0;
 };
-
-std::uint64_t number_from(const char* variable, std::uint64_t otherwise) {
-  const char* const text = std::getenv(variable);
-  return text ? std::strtoull(text, nullptr, 10) : otherwise;
-}
 
 // What else happens beside the operations.
 enum class Background { nothing, flushes, compactions };
@@ -75,11 +89,13 @@ TEST(CrashStates, OfAnEpochAreAllPrefixesAllSubsetsAndTornRequests) {
 
 TEST(Crash, OfEachOperationLeavesTheTreeBeforeOrAfterIt) {
   Count count;
+  const Shard shard = Shard::of_this_run();
   for (const Start* start : {&start_in_log(), &start_in_tables()}) {
     for (const Background background : {Background::nothing, Background::flushes, Background::compactions}) {
       for (std::size_t i = 0; i < operations().size(); ++i) {
         // Beside a flush or a compaction there are ten times as many states, which are those of the store.
         if (!everything() && background != Background::nothing && i % 24 != 0) continue;
+        if (!shard.has(i)) continue;
         const Operation& operation = operations()[i];
         Trial trial(*start);
         operation.run(trial);
@@ -96,10 +112,13 @@ TEST(Crash, OfEachOperationLeavesTheTreeBeforeOrAfterIt) {
 
 TEST(Crash, OfTwoOperationsLeavesTheTreeBetweenThem) {
   Count count;
-  std::mt19937_64 random(everything() ? 1 : std::random_device{}());
+  const std::uint64_t seed = number_from("LSMFS_SEED", std::random_device{}());
   const std::size_t n = operations().size();
   const std::size_t tried = everything() ? n * n : 40;
+  const Shard shard = Shard::of_this_run();
   for (std::size_t i = 0; i < tried; ++i) {
+    if (!shard.has(i)) continue;
+    std::mt19937_64 random(seed + i);
     const std::size_t pair = everything() ? i : random() % (n * n);
     const Operation &first = operations()[pair / n], &second = operations()[pair % n];
     const bool in_tables = random() % 2, synced = random() % 2, flushed = random() % 4 == 0;
@@ -111,7 +130,7 @@ TEST(Crash, OfTwoOperationsLeavesTheTreeBetweenThem) {
     trial.sync();
     const Findings findings = trial.judge({.states = {.seed = random()}, .cut_recovery = 25});
     count.add(findings);
-    EXPECT_EQ(findings.problem, "") << first.text << "; " << (synced ? "sync; " : "") << (flushed ? "flush; " : "") << second.text
+    EXPECT_EQ(findings.problem, "") << "LSMFS_SEED=" << seed + i << ": " << first.text << "; " << (synced ? "sync; " : "") << (flushed ? "flush; " : "") << second.text
                                     << (in_tables ? ", all in tables" : ", all in the log");
   }
 }
@@ -134,33 +153,6 @@ TEST(Crash, OfWorkInARenamedDirectoryLosesNothing) {
   const Findings findings = trial.judge({.cut_recovery = 5});
   Count().add(findings);
   EXPECT_EQ(findings.problem, "");
-}
-
-// As many requests as a long life has between two syncs: a sample of their states. One life after the other, as many as it
-// takes for LSMFS_CRASH_STATES states; the first is drawn from LSMFS_SEED, the next one from the number after it.
-TEST(Crash, OfManyOperationsLeavesTheTreeBetweenTwoOfThem) {
-  Count count;
-  const std::size_t wanted = number_from("LSMFS_CRASH_STATES", everything() ? 1'000'000 : 1'500);
-  std::uint64_t seed = number_from("LSMFS_SEED", std::random_device{}());
-  for (; count.states() < wanted && !HasFailure(); ++seed) {
-    std::mt19937_64 random(seed);
-    Trial trial(seed % 2 ? start_before_switch() : start_in_tables());
-    std::string story;
-    for (int step = 0; step < 40; ++step) {
-      const Operation& operation = operations()[random() % operations().size()];
-      operation.run(trial);
-      story += operation.text + "; ";
-      const std::uint64_t dice = random() % 20;
-      if (dice < 3) trial.sync();
-      if (dice == 3) trial.flush();
-      if (dice == 4 && step > 20) intrude(trial, Background::compactions);
-      if (dice == 5) trial.trim();
-      story += dice < 3 ? "sync; " : dice == 3 ? "flush; " : dice == 4 && step > 20 ? "compaction; " : dice == 5 ? "trim; " : "";
-    }
-    const Findings findings = trial.judge({.states = {.random_subsets = 4, .seed = seed}, .every = everything() ? 1u : 2u, .cut_recovery = 50});
-    count.add(findings);
-    EXPECT_EQ(findings.problem, "") << "LSMFS_SEED=" << seed << ": " << story;
-  }
 }
 
 // More than a log's frames and a memtable hold, some times over, before anything is synced: what is in the log goes there in
@@ -190,7 +182,7 @@ std::string write_megabytes(Trial& trial, std::uint64_t seed) {
 TEST(Crash, OfMegabytesWithoutASyncLeavesTheTreeBetweenTwoOperations) {
   Count count;
   std::uint64_t seed = number_from("LSMFS_SEED", std::random_device{}());
-  for (int round = 0; round < (everything() ? 40 : 2) && !HasFailure(); ++round, ++seed) {
+  for (int round = 0; round < (everything() ? 10 : 2) && !HasFailure(); ++round, ++seed) {
     Trial trial(seed % 2 ? start_in_log() : start_in_tables());
     const std::string story = write_megabytes(trial, seed);
     trial.sync();
@@ -211,6 +203,33 @@ TEST(Crash, WhileTheMetadataLogGoesOnInItsOtherArea) {
   const Findings findings = trial.judge({.cut_recovery = 10});
   Count().add(findings);
   EXPECT_EQ(findings.problem, "");
+}
+
+// As many requests as a long life has between two syncs: a sample of their states. One life after the other, until all tests here
+// have judged as many states as are wanted. The first life is drawn from LSMFS_SEED, the next one from the number after it.
+TEST(Crash, OfManyOperationsLeavesTheTreeBetweenTwoOfThem) {
+  Count count;
+  const std::size_t wanted = number_from("LSMFS_CRASH_STATES", everything() ? 1'000'000 / Shard::of_this_run().count : 0), before = Count::total();
+  std::uint64_t seed = number_from("LSMFS_SEED", std::random_device{}());
+  for (; (count.states() < 1'000 || before + count.states() < wanted) && !HasFailure(); ++seed) {
+    std::mt19937_64 random(seed);
+    Trial trial(seed % 2 ? start_before_switch() : start_in_tables());
+    std::string story;
+    for (int step = 0; step < 40; ++step) {
+      const Operation& operation = operations()[random() % operations().size()];
+      operation.run(trial);
+      story += operation.text + "; ";
+      const std::uint64_t dice = random() % 20;
+      if (dice < 3) trial.sync();
+      if (dice == 3) trial.flush();
+      if (dice == 4 && step > 20) intrude(trial, Background::compactions);
+      if (dice == 5) trial.trim();
+      story += dice < 3 ? "sync; " : dice == 3 ? "flush; " : dice == 4 && step > 20 ? "compaction; " : dice == 5 ? "trim; " : "";
+    }
+    const Findings findings = trial.judge({.states = {.random_subsets = 4, .seed = seed}, .every = everything() ? 1u : 2u, .cut_recovery = 50});
+    count.add(findings);
+    EXPECT_EQ(findings.problem, "") << "LSMFS_SEED=" << seed << ": " << story;
+  }
 }
 
 TEST(CrashEngine, FindsFlushesThatDoNothing) {
