@@ -327,7 +327,8 @@ class LeavesGapsBetweenLogs : public VolumeDecorator {
 TEST(CrashEngine, FindsAGapBetweenTwoLogs) {
   LeavesGapsBetweenLogs::Shared shared;
   std::string problem;
-  for (std::uint64_t seed = 1; seed <= 5 && problem.empty(); ++seed) {
+  // One life in three shows it: it takes a cut after a new log has begun and before a table is flushed to the device.
+  for (std::uint64_t seed = 1; seed <= 50 && problem.empty(); ++seed) {
     Trial trial(start_in_tables(), {}, {.volume = [&](std::unique_ptr<Volume> inner) {
       return std::make_unique<LeavesGapsBetweenLogs>(std::move(inner), shared);
     }});
