@@ -291,28 +291,30 @@ TEST(CrashEngine, FindsSyncsThatDoNothing) {
   EXPECT_NE(problem.find("lost what was synced"), problem.npos) << problem;
 }
 
-// Who writes to a log does not sync it before the next one begins, so its end may be lost and what comes after it be there.
+// Who writes to a log does not sync it before the next one begins, so its end may be lost and what comes after it be there,
+// until a table has all of it: tables come late here.
 class LeavesGapsBetweenLogs : public VolumeDecorator {
  public:
   struct Shared {
     std::atomic<std::thread::id> writing;
     std::atomic<bool> asked = false;  // by somebody who syncs
+    std::atomic<std::uint64_t> logged = 0;  // bytes in the newest log
   };
   LeavesGapsBetweenLogs(std::unique_ptr<Volume> inner, Shared& shared) : VolumeDecorator(std::move(inner)), shared_(shared) {}
   Result<std::unique_ptr<FileWriter>> create(std::string_view name, FileKind kind) override {
     auto writer = inner().create(name, kind);
-    if (!writer || !name.ends_with(".log")) return writer;
+    if (!writer) return writer;
+    if (name.ends_with(".sst")) return std::unique_ptr<FileWriter>(std::make_unique<Table>(std::move(*writer), shared_));
+    if (!name.ends_with(".log")) return writer;
+    shared_.logged = 0;
     return std::unique_ptr<FileWriter>(std::make_unique<Log>(std::move(*writer), shared_));
   }
 
  private:
-  struct Log : FileWriter {
-    Log(std::unique_ptr<FileWriter> writer, Shared& with) : file(std::move(writer)), shared(with) {}
-    Result<void> append(Bytes data) override {
-      shared.writing = std::this_thread::get_id();
-      return file->append(data);
-    }
-    Result<void> sync() override { return shared.writing.load() == std::this_thread::get_id() && !shared.asked ? Result<void>() : file->sync(); }
+  struct Passing : FileWriter {
+    Passing(std::unique_ptr<FileWriter> writer, Shared& with) : file(std::move(writer)), shared(with) {}
+    Result<void> append(Bytes data) override { return file->append(data); }
+    Result<void> sync() override { return file->sync(); }
     Result<void> reserve(ByteCount expected) override { return file->reserve(expected); }
     void set_lifetime(Lifetime lifetime) override { file->set_lifetime(lifetime); }
     Result<void> truncate(ByteCount size) override { return file->truncate(size); }
@@ -321,14 +323,29 @@ class LeavesGapsBetweenLogs : public VolumeDecorator {
     const std::unique_ptr<FileWriter> file;
     Shared& shared;
   };
+  struct Log final : Passing {
+    using Passing::Passing;
+    Result<void> append(Bytes data) override {
+      shared.writing = std::this_thread::get_id();
+      shared.logged += data.size();
+      return file->append(data);
+    }
+    Result<void> sync() override { return shared.writing.load() == std::this_thread::get_id() && !shared.asked ? Result<void>() : file->sync(); }
+  };
+  struct Table final : Passing {
+    using Passing::Passing;
+    Result<void> sync() override {
+      for (int i = 0; i < 100 && shared.logged < 3 * MiB / 2 && !shared.asked; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      return file->sync();
+    }
+  };
   Shared& shared_;
 };
 
 TEST(CrashEngine, FindsAGapBetweenTwoLogs) {
   LeavesGapsBetweenLogs::Shared shared;
   std::string problem;
-  // One life in three shows it: it takes a cut after a new log has begun and before a table is flushed to the device.
-  for (std::uint64_t seed = 1; seed <= 50 && problem.empty(); ++seed) {
+  for (std::uint64_t seed = 1; seed <= 60 && problem.empty(); ++seed) {  // the first few show it, or it is not looked for
     Trial trial(start_in_tables(), {}, {.volume = [&](std::unique_ptr<Volume> inner) {
       return std::make_unique<LeavesGapsBetweenLogs>(std::move(inner), shared);
     }});
@@ -336,7 +353,7 @@ TEST(CrashEngine, FindsAGapBetweenTwoLogs) {
     write_megabytes(trial, seed);
     shared.asked = true;
     trial.sync();
-    problem = trial.judge({.states = {.torn = 0, .seed = seed}, .cut_recovery = 0}).problem;
+    problem = trial.judge({.states = {.random_subsets = 32, .torn = 0, .seed = seed}, .cut_recovery = 0}).problem;
   }
   EXPECT_NE(problem.find("was never like this"), problem.npos) << problem;
 }
