@@ -171,10 +171,12 @@ class Scrub(harness.MountCase):
     def test_the_end_of_the_daemon_ends_it_with_one_line(self):
         volume = self.filled()
         process = self.begin(volume)
-        volume.kill()
+        daemon, = (pid for pid, _ in volume.daemons() if pid != process.pid)
+        os.kill(daemon, signal.SIGKILL)
         _, err = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 1)
         self.assertRegex(err, r"^lsmfs: \S+: the daemon of the mount is gone; take it away with umount -l\n$")
+        self.must("umount", "-l", volume.point)
 
     def test_a_signal_ends_it_with_one_line(self):
         volume = self.filled()
