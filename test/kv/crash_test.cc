@@ -21,8 +21,14 @@ void live_and_crash(std::uint64_t seed, const Decorate& decorate = [](auto store
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937_64 random(seed);
   const History history(seed);
-  auto m = Machine::fresh();
-  m.disk->watch_flushes();
+  // Before anything is opened, whose threads write.
+  const auto on = [](std::unique_ptr<kv_test::Disk> disk) {
+    disk->watch_flushes();
+    return Machine::on(std::move(disk));
+  };
+  auto empty = std::make_unique<kv_test::Disk>();
+  ASSERT_NO_FATAL_FAILURE(assert_ok(empty->format()));
+  auto m = on(std::move(empty));
   std::uint64_t done = 0, synced = 0;
   for (int life = 0; life < 12; ++life) {
     m.store = decorate(std::move(m.store));
@@ -41,7 +47,7 @@ void live_and_crash(std::uint64_t seed, const Decorate& decorate = [](auto store
     }
     auto disk = m.disk->crashed_copy(random);
     m.drop();
-    m = Machine::on(std::move(disk));
+    m = on(std::move(disk));
     ASSERT_TRUE(m.store);
     const std::uint64_t found = history.check(*m.store);
     ASSERT_GE(found, synced) << "life " << life;
@@ -49,7 +55,6 @@ void live_and_crash(std::uint64_t seed, const Decorate& decorate = [](auto store
     if (test::complained()) return;
     // What a mount finds is what the next one finds, whatever came after.
     done = synced = found;
-    m.disk->watch_flushes();
   }
 }
 

@@ -36,7 +36,7 @@ class Disk {
 
   Result<void> format() { return Volume::format(*memory_, {}); }
 
-  // From now on crashed_copy() works; costs a second device.
+  // From now on crashed_copy() works; costs a second device. While nobody writes: what is written meanwhile would be missing.
   void watch_flushes() {
     durable_ = copy();
     watching_ = true;
