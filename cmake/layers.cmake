@@ -22,10 +22,9 @@ function(lsmfs_layer name)
   lsmfs_own_target(lsmfs_${name})
   # Reading headers takes most of the time of compiling a small file. Layers without their own use those of the lowest. With
   # optimisation on, gcc 12 warns wrongly of headers that it has not read anew.
-  if(NOT LSMFS_SANITIZE)
-  elseif(ARG_PRECOMPILE)
+  if(LSMFS_SANITIZE AND ARG_PRECOMPILE)
     target_precompile_headers(lsmfs_${name} PRIVATE ${ARG_PRECOMPILE})
-  else()
+  elseif(LSMFS_SANITIZE)
     target_precompile_headers(lsmfs_${name} REUSE_FROM lsmfs_base)
   endif()
 endfunction()

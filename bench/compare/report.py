@@ -1,69 +1,104 @@
-"""Medians, ratios, the table and the JSON of a comparison."""
+"""Medians, ratios, budgets and the table of a comparison."""
 
 import statistics
 
-from work import MiB, WORK
-
-PEERS = ("ext4", "xfs", "btrfs")
-ALL = PEERS + ("lsmfs",)
+from work import FIGURES
+from work.piece import BEST, UNITS, GiB, KiB, MiB, shown
 
 
-def summarize(rounds):
-    """rounds: [{fs: {piece: value}}] -> {piece: {fs: {median, min, max, values}}}"""
+def summarize(rounds, systems, conditions):
+    """rounds: [{fs: {figure: value}}]; systems: {fs: kind}; conditions: {fs of kind lsmfs: what its budgets go by} ->
+    {figure: {"fs": {fs: {values, median, min, max, to_best_peer, to_ext4}}, "budget": text, "met": {fs: True or False}}}
+
+    Peers are all file systems but lsmfs. What cannot be said for want of peers, figures or a budget is left out."""
     result = {}
-    for piece in list(WORK) + ["space empty"]:
+    for figure in FIGURES.values():
+        cells = {}
         for figures in rounds:
             for fs, values in figures.items():
-                if piece in values:
-                    result.setdefault(piece, {}).setdefault(fs, {"values": []})["values"].append(values[piece])
-        for cell in result.get(piece, {}).values():
+                if figure.name in values:
+                    cells.setdefault(fs, {"values": []})["values"].append(values[figure.name])
+        if not cells:
+            continue
+        for cell in cells.values():
             cell.update(median=statistics.median(cell["values"]), min=min(cell["values"]), max=max(cell["values"]))
-    for piece, cells in result.items():
-        peers = [cell["median"] for fs, cell in cells.items() if fs in PEERS]
-        best = min(peers, default=0)
-        if best > 0 and piece != "space empty":
-            for cell in cells.values():
-                cell["to_best_peer"] = cell["median"] / best
-        if cells.get("ext4", {}).get("median", 0) > 0 and "lsmfs" in cells:
-            cells["lsmfs"]["to_ext4"] = cells["lsmfs"]["median"] / cells["ext4"]["median"]
+        peers = [cell["median"] for fs, cell in cells.items() if systems[fs] != "lsmfs"]
+        _add_ratios(cells, "to_best_peer", (max if figure.more_is_better else min)(peers, default=0))
+        _add_ratios(cells, "to_ext4", cells.get("ext4", {}).get("median", 0))
+        result[figure.name] = {"fs": cells, **_judged(figure, cells, conditions)}
     return result
 
 
-def _number(value, unit):
-    if unit == "MiB":
-        return f"{value / MiB:.0f}"
-    return f"{value:.3f}" if value < 1 else f"{value:.2f}"
+def _add_ratios(cells, key, to):
+    if to > 0:
+        for cell in cells.values():
+            cell[key] = cell["median"] / to
 
 
-def table(summary, names):
-    """Each cell: median [min-max] and the ratio of the median to the best peer's."""
-    head = ["work", "unit"] + names + (["lsmfs / best peer", "lsmfs / ext4"] if "lsmfs" in names else [])
-    rows = [head]
-    for piece, (unit, _) in WORK.items():
-        cells = summary.get(piece)
-        if not cells:
+def _judged(figure, cells, conditions):
+    texts, met = [], {}
+    for fs, under in conditions.items():
+        limit = figure.budget.limit_under(under) if figure.budget else None
+        if limit is None:
             continue
-        row = [piece, unit]
-        for fs in names:
-            cell = cells.get(fs)
-            if cell is None:
-                row.append("-")
-                continue
-            text = _number(cell["median"], unit)
-            if len(cell["values"]) > 1:
-                text += f" [{_number(cell['min'], unit)}-{_number(cell['max'], unit)}]"
-            if "to_best_peer" in cell and fs in PEERS:
-                text += f" {cell['to_best_peer']:.2f}x"
-            row.append(text)
-        if "lsmfs" in names:
-            own = cells.get("lsmfs", {})
-            for key in ("to_best_peer", "to_ext4"):
-                row.append(f"{own[key]:.2f}x" if key in own else "-")
-        rows.append(row)
-    widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
-    lines = []
-    for index, row in enumerate(rows):
-        lines.append("| " + " | ".join(text.ljust(width) for text, width in zip(row, widths)) + " |")
-        if index == 0:
-            lines.append("|" + "|".join("-" * (width + 2) for width in widths) + "|")
-    return "\n".join(lines)
+        of = figure.budget.of
+        word = "at least" if figure.more_is_better else "at most"
+        texts.append(f"{word} {limit:.3g} x {of}" if of else f"{word} {limit * UNITS[figure.unit]:.4g} {figure.unit}")
+        value = cells.get(fs, {}).get({BEST: "to_best_peer", "ext4": "to_ext4", "": "median"}[of])
+        if value is not None:
+            met[fs] = value >= limit if figure.more_is_better else value <= limit
+    return {"budget": ", ".join(dict.fromkeys(texts)), "met": met} if texts else {}
+
+
+def _cell(cell, unit, ratio):
+    text = shown(cell["median"], unit)
+    if len(cell["values"]) > 1:
+        text += f" [{shown(cell['min'], unit)}-{shown(cell['max'], unit)}]"
+    return text + (f" {_times(cell[ratio])}" if ratio in cell else "")
+
+
+def _times(ratio):
+    return f"{ratio:.{2 if ratio < 100 else 0}f}x"
+
+
+def rows(summary, systems):
+    """The table, its head first. Each cell: median [min-max], and for a peer the ratio of its median to the best peer's."""
+    own = [fs for fs, kind in systems.items() if kind == "lsmfs"]
+    head = ["work", "unit", *systems]
+    for fs in own:
+        head += [f"{fs} / best peer", f"{fs} / ext4"]
+    found = [head + (["budget"] + ["met" if len(own) == 1 else f"{fs} meets it" for fs in own] if own else [])]
+    for name, row in summary.items():
+        cells, unit = row["fs"], FIGURES[name].unit
+        line = [name, unit] + [_cell(cells[fs], unit, "" if fs in own else "to_best_peer") if fs in cells else "-" for fs in systems]
+        for fs in own:
+            line += [_times(cells[fs][key]) if key in cells.get(fs, {}) else "-" for key in ("to_best_peer", "to_ext4")]
+        if own:
+            line.append(row.get("budget", "-"))
+            line += [{True: "yes", False: "NO", None: "-"}[row.get("met", {}).get(fs)] for fs in own]
+        found.append(line)
+    return found
+
+
+def head(facts):
+    """What is above the table: sizes and numbers as --set has them, and nothing of what was not asked for."""
+    return ", ".join(key if value is True else f"{key} {_written(value)}" for key, value in facts.items()
+                     if value not in ("", None) and value is not False)
+
+
+def _written(value):
+    if isinstance(value, list):
+        return " ".join(value)
+    if isinstance(value, int):
+        for letter, unit in (("g", GiB), ("m", MiB), ("k", KiB)):
+            if value and value % unit == 0:
+                return f"{value // unit}{letter}"
+    return str(value)
+
+
+def table(lines, aligned):
+    """Markdown; aligned, it can be read as it is, too."""
+    widths = [max(len(line[column]) for line in lines) if aligned else 3 for column in range(len(lines[0]))]
+    text = ["| " + " | ".join(word.ljust(width if aligned else 0) for word, width in zip(line, widths)) + " |" for line in lines]
+    text.insert(1, "| " + " | ".join("-" * width for width in widths) + " |")
+    return "\n".join(text)

@@ -2,66 +2,22 @@
 // that is overwritten.
 #include <benchmark/benchmark.h>
 
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
+#include <chrono>
+#include <cstdint>
 #include <memory>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
-#include "lsmfs/device.h"
 #include "lsmfs/kv.h"
-#include "lsmfs/volume.h"
+#include "support.h"
 
-namespace lsmfs {
+namespace lsmfs::bench {
 namespace {
 
-constexpr std::uint64_t kMemoryDevice = 4 * GiB;
-
-template <class T>
-T must(Result<T> r) {
-  if (!r) {
-    std::fprintf(stderr, "kv_bench: %s\n", r.error().message().c_str());
-    std::exit(1);
-  }
-  return std::move(*r);
-}
-void must(const Result<void>& r) {
-  if (r) return;
-  std::fprintf(stderr, "kv_bench: %s\n", r.error().message().c_str());
-  std::exit(1);
-}
-
-struct Fixture {
-  std::unique_ptr<Device> device;
-  std::unique_ptr<Volume> volume;
-  std::unique_ptr<Store> store;
-
-  Fixture() {
-    const char* path = std::getenv("LSMFS_BENCH_DEVICE");
-    device = path != nullptr ? must(open_device(path, Access::read_write, Sharing::exclusive))
-                             : memory_device(ByteCount{kMemoryDevice});
-    must(Volume::format(*device, {}));
-    volume = must(Volume::open(*device));
-    store = must(Store::open(*volume, {}));
-  }
-  void reopen() {
-    must(store->close());
-    store.reset();
-    store = must(Store::open(*volume, {}));
-  }
-};
-
-// Half noise and half one letter: compresses to about a half, as text and code do.
-std::string block(std::mt19937_64& random) {
-  std::string bytes(4096, 'x');
-  for (std::size_t i = 0; i < 2048; i += 8) {
-    const std::uint64_t r = random();
-    std::memcpy(bytes.data() + i, &r, 8);
-  }
-  return bytes;
-}
+constexpr std::uint64_t kRows = 100'000;
+constexpr auto kFlush = std::chrono::microseconds(200);  // of a disk that is quick to flush
 
 std::string key(std::uint64_t n) {
   std::string k = "some/directory/of/a/tree";
@@ -69,16 +25,18 @@ std::string key(std::uint64_t n) {
   return k;
 }
 
+std::string record() { return std::string(120, 'r'); }
+
 // One small operation a batch: a create with its record.
 void SmallCommits(benchmark::State& state) {
-  Fixture f;
+  NewStore f;
   std::uint64_t n = 0;
-  const std::string record(120, 'r');
+  const std::string row = record();
   Batch batch;
   for (auto _ : state) {
     batch.clear();
-    batch.put(Family::names, key(n), record);
-    batch.put(Family::names, "directory", record);
+    batch.put(Family::names, key(n), row);
+    batch.put(Family::names, "directory", row);
     ++n;
     must(f.store->commit(batch, Wait::yes));
   }
@@ -86,13 +44,30 @@ void SmallCommits(benchmark::State& state) {
 }
 BENCHMARK(SmallCommits)->UseRealTime();
 
-void SmallCommitsWithSync(benchmark::State& state) {
-  Fixture f;
+// As the tree commits: many operations in a batch.
+void GroupsOfOperations(benchmark::State& state) {
+  constexpr std::uint64_t kOperations = 500;
+  NewStore f;
   std::uint64_t n = 0;
+  const std::string row = record();
   Batch batch;
   for (auto _ : state) {
     batch.clear();
-    batch.put(Family::names, key(n++), std::string(120, 'r'));
+    for (std::uint64_t i = 0; i < kOperations; ++i) batch.put(Family::names, key(n++), row);
+    must(f.store->commit(batch, Wait::yes));
+  }
+  state.SetItemsProcessed(static_cast<std::int64_t>(n));
+}
+BENCHMARK(GroupsOfOperations)->UseRealTime();
+
+void SmallCommitsWithSync(benchmark::State& state) {
+  NewStore f;
+  std::uint64_t n = 0;
+  const std::string row = record();
+  Batch batch;
+  for (auto _ : state) {
+    batch.clear();
+    batch.put(Family::names, key(n++), row);
     must(f.store->commit(batch, Wait::yes));
     must(f.store->sync());
   }
@@ -100,45 +75,75 @@ void SmallCommitsWithSync(benchmark::State& state) {
 }
 BENCHMARK(SmallCommitsWithSync)->UseRealTime();
 
-// 512 MiB in batches of 128 KiB, through the log into tables, until the memtables are written.
-void BulkBlocks(benchmark::State& state) {
-  constexpr std::uint64_t kBlocks = 512 * MiB / 4096;
+// A device in memory whose flush takes its time, as that of a disk does: so that whoever syncs meanwhile can share the next.
+struct SlowToFlush : NewStore {
+  SlowToFlush() : NewStore(real_device() != nullptr ? DeviceHook() : DeviceHook(wait_for_flush)) {}
+  static Result<void> wait_for_flush(const DeviceEvent& event, Bytes) {
+    if (event.kind == DeviceEvent::Kind::flush) std::this_thread::sleep_for(kFlush);
+    return {};
+  }
+};
+std::unique_ptr<SlowToFlush> slow_to_flush;
+
+// Group commit: with more threads more of them share a flush.
+void CommitsWithSyncOnADisk(benchmark::State& state) {
+  const Shared<SlowToFlush> shared(slow_to_flush, state);
+  std::uint64_t n = static_cast<std::uint64_t>(state.thread_index()) << 32;
+  const std::string row = record();
+  Batch batch;
+  for (auto _ : state) {
+    batch.clear();
+    batch.put(Family::names, key(n++), row);
+    must(slow_to_flush->store->commit(batch, Wait::yes));
+    must(slow_to_flush->store->sync());
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(CommitsWithSyncOnADisk)->Threads(1)->Threads(2)->Threads(4)->Threads(8)->UseRealTime();
+
+std::vector<std::string> some_data() {
   std::mt19937_64 random(1);
   std::vector<std::string> data;
-  for (int i = 0; i < 512; ++i) data.push_back(block(random));
-  for (auto _ : state) {
-    state.PauseTiming();
-    Fixture f;
-    state.ResumeTiming();
-    Batch batch;
-    for (std::uint64_t n = 0; n < kBlocks; ++n) {
-      batch.put(Family::blocks, key(n), data[random() % data.size()]);
-      if (n % 32 == 31) {
-        must(f.store->commit(batch, Wait::yes));
-        batch.clear();
-      }
-    }
-    must(f.store->flush());
-    state.PauseTiming();
-    f.store.reset();
-    state.ResumeTiming();
-  }
-  state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations() * kBlocks * 4096));
+  for (int i = 0; i < 512; ++i) data.push_back(half_noise(random, kBlockSize));
+  return data;
 }
-BENCHMARK(BulkBlocks)->Unit(benchmark::kMillisecond)->UseRealTime()->Iterations(2);
 
-void Scan(benchmark::State& state) {
-  constexpr std::uint64_t kBlocks = 512 * MiB / 4096;
-  Fixture f;
-  std::mt19937_64 random(1);
+// In commits of 128 KiB each.
+void put_blocks(Store& store, std::uint64_t blocks, const std::vector<std::string>& data) {
+  std::mt19937_64 random(2);
   Batch batch;
-  for (std::uint64_t n = 0; n < kBlocks; ++n) {
-    batch.put(Family::blocks, key(n), block(random));
+  for (std::uint64_t n = 0; n < blocks; ++n) {
+    batch.put(Family::blocks, key(n), data[random() % data.size()]);
     if (n % 32 == 31) {
-      must(f.store->commit(batch, Wait::yes));
+      must(store.commit(batch, Wait::yes));
       batch.clear();
     }
   }
+}
+
+// Through the log into tables, until the memtables are written.
+void BulkBlocks(benchmark::State& state) {
+  const std::uint64_t blocks = static_cast<std::uint64_t>(state.range(0)) * MiB / kBlockSize;
+  const auto data = some_data();
+  for (auto _ : state) {
+    state.PauseTiming();
+    {
+      NewStore f;
+      state.ResumeTiming();
+      put_blocks(*f.store, blocks, data);
+      must(f.store->flush());
+      state.PauseTiming();
+    }
+    state.ResumeTiming();
+  }
+  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(blocks * kBlockSize));
+}
+BENCHMARK(BulkBlocks)->ArgName("MiB")->Arg(32)->Arg(512)->Unit(benchmark::kMillisecond)->UseRealTime()->Iterations(2);
+
+void Scan(benchmark::State& state) {
+  const std::uint64_t blocks = static_cast<std::uint64_t>(state.range(0)) * MiB / kBlockSize;
+  NewStore f;
+  put_blocks(*f.store, blocks, some_data());
   must(f.store->compact(Family::blocks, "", ""));
   std::uint64_t bytes = 0;
   for (auto _ : state) {
@@ -154,28 +159,70 @@ void Scan(benchmark::State& state) {
   }
   state.SetBytesProcessed(static_cast<std::int64_t>(bytes));
 }
-BENCHMARK(Scan)->Unit(benchmark::kMillisecond)->UseRealTime()->Iterations(3);
+BENCHMARK(Scan)->ArgName("MiB")->Arg(32)->Arg(512)->Unit(benchmark::kMillisecond)->UseRealTime()->Iterations(3);
 
-void Get(benchmark::State& state) {
-  Fixture f;
-  Batch batch;
-  for (std::uint64_t n = 0; n < 100'000; ++n) {
-    batch.put(Family::names, key(n), std::string(120, 'r'));
-    if (n % 100 == 99) {
-      must(f.store->commit(batch, Wait::yes));
-      batch.clear();
+// Rows in tables, with every second key only.
+struct Rows : NewStore {
+  Rows() {
+    const std::string row = record();
+    Batch batch;
+    for (std::uint64_t n = 0; n < kRows; ++n) {
+      batch.put(Family::names, key(2 * n), row);
+      if (n % 100 == 99) {
+        must(store->commit(batch, Wait::yes));
+        batch.clear();
+      }
     }
+    must(store->flush());
   }
-  must(f.store->flush());
+};
+
+// From memory after the first times. Those that are not there lie between others, where only the filters know it.
+void Get(benchmark::State& state) {
+  Rows f;
   std::mt19937_64 random(1);
-  const std::uint64_t range = state.range(0) != 0 ? 100'000 : 1;
-  const std::uint64_t from = state.range(0) != 0 ? 0 : 1'000'000;  // rows that are not there
-  for (auto _ : state) benchmark::DoNotOptimize(must(f.store->get(Family::names, key(from + random() % range), Wait::yes)));
+  const bool present = state.range(0) != 0;
+  for (auto _ : state) {
+    const auto row = must(f.store->get(Family::names, key(random() % kRows * 2 + (present ? 0 : 1)), Wait::yes));
+    if (row.has_value() != present) give_up(make_error(EUCLEAN, "get"));
+  }
   state.SetItemsProcessed(state.iterations());
 }
 BENCHMARK(Get)->ArgName("present")->Arg(1)->Arg(0);
 
+// By a request that must not wait, when all of it is in memory.
+void GetWithoutWaiting(benchmark::State& state) {
+  constexpr std::uint64_t kFew = 1000;
+  Rows f;
+  for (std::uint64_t n = 0; n < kFew; ++n) must(f.store->get(Family::names, key(2 * n), Wait::yes));
+  std::mt19937_64 random(1);
+  for (auto _ : state) {
+    const std::string wanted = key(random() % kFew * 2);
+    if (!served([&](Wait wait) { return f.store->get(Family::names, wanted, wait); })) give_up(make_error(EUCLEAN, "get"));
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(GetWithoutWaiting);
+
+// A cursor for so many rows, from making it to its end.
+void ShortScan(benchmark::State& state) {
+  Rows f;
+  std::mt19937_64 random(1);
+  const auto rows = static_cast<std::uint64_t>(state.range(0));
+  std::uint64_t seen = 0;
+  for (auto _ : state) {
+    const std::uint64_t first = random() % (kRows - rows);
+    const std::string from = key(2 * first);
+    auto cursor = f.store->cursor(Family::names, {.lower = from, .upper = key(2 * (first + rows))});
+    for (cursor->seek(from); cursor->valid(); cursor->next()) ++seen;
+    must(cursor->status());
+  }
+  if (seen != static_cast<std::uint64_t>(state.iterations()) * rows) give_up(make_error(EUCLEAN, "a scan"));
+  state.SetItemsProcessed(static_cast<std::int64_t>(seen));
+}
+BENCHMARK(ShortScan)->ArgName("rows")->Arg(1)->Arg(100);
+
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::bench
 
 BENCHMARK_MAIN();

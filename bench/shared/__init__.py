@@ -1,1 +1,1 @@
-"""What the benchmarks of file systems share: programs that are run, file systems by their descriptions, cold caches."""
+"""What the benchmarks of file systems share: programs that are run, file systems by their descriptions, devices, cold caches."""

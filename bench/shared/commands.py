@@ -21,33 +21,62 @@ def described(command):
     return text if len(text) <= 200 else text[:190] + " ..."
 
 
-def call(*command, cwd=None, seconds=7200, environment=None):
-    """Runs a command to its end in a session of its own, so that a ^C meant for this program does not reach it. Returns
-    (exit status, stdout, stderr, seconds it took)."""
-    start = time.perf_counter()
+@contextlib.contextmanager
+def _started(command, cwd=None, environment=None):
+    """A command in a session of its own, so that a ^C meant for this program does not reach it. It is killed if it has not ended
+    when this is left."""
     try:
         process = subprocess.Popen(command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    env={**ENVIRONMENT, **(environment or {})}, start_new_session=True)
     except FileNotFoundError:
         raise Problem(f"{command[0]}: not installed; scripts/install-deps --bench installs what the examples need") from None
     try:
-        out, err = process.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        raise Problem(f"{described(command)}: not done after {seconds} s") from None
+        yield process
     finally:
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-    taken = time.perf_counter() - start
-    return process.returncode, out.decode(errors="replace"), err.decode(errors="replace"), taken
+
+
+def _ended(process, command, seconds):
+    """(exit status, stdout, stderr)"""
+    try:
+        out, err = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        raise Problem(f"{described(command)}: not done after {seconds} s") from None
+    return process.returncode, out.decode(errors="replace"), err.decode(errors="replace")
+
+
+def _must(command, status, out, err, ok):
+    if status not in ok:
+        raise Problem(f"{described(command)}: exit status {status}: {one_line(err.strip() or out)}")
+
+
+def call(*command, cwd=None, seconds=7200, environment=None):
+    """Runs a command to its end. Returns (exit status, stdout, stderr, seconds it took)."""
+    start = time.perf_counter()
+    with _started(command, cwd, environment) as process:
+        status, out, err = _ended(process, command, seconds)
+    return status, out, err, time.perf_counter() - start
 
 
 def run(*command, ok=(0,), **more):
     """The same for what has to succeed. Returns the seconds it took."""
     status, out, err, taken = call(*command, **more)
-    if status not in ok:
-        raise Problem(f"{described(command)}: exit status {status}: {one_line(err.strip() or out)}")
+    _must(command, status, out, err, ok)
+    return taken
+
+
+def run_at_once(commands, ok=(0,), seconds=7200):
+    """The same for several at the same time, which say little. Returns the seconds until all had ended."""
+    start = time.perf_counter()
+    with contextlib.ExitStack() as stack:
+        processes = [stack.enter_context(_started(command)) for command in commands]
+        ends = [_ended(process, command, seconds) for process, command in zip(processes, commands)]
+    taken = time.perf_counter() - start
+    for command, end in zip(commands, ends):
+        _must(command, *end, ok)
     return taken
 
 

@@ -27,6 +27,18 @@ def parse_size(text):
     return int(match[1]) << {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}[match[2]]
 
 
+def check_all(systems, size):
+    """Problem, unless all can be made on devices of `size` bytes, and their names tell them apart."""
+    names = [system.name for system in systems]
+    for name in names:
+        if names.count(name) > 1:
+            raise Problem(f"--fs: there are two called {name}; give one another name with :as=NAME")
+    for system in systems:
+        system.check()
+        if size < system.smallest:
+            raise Problem(f"--size: {system.name} needs at least {system.smallest >> 20} MiB")
+
+
 class FileSystem:
     """One kind of file system with its options. `text`: NAME or FILE.toml, then :mkfs=WORDS, :mount=OPTIONS and :as=NAME as
     wanted, with + for the comma; the name tells it in the results."""
@@ -44,8 +56,10 @@ class FileSystem:
                 raise Problem(f"--fs {text}: '{setting}' is none of mkfs=WORDS, mount=OPTIONS, as=NAME")
             if key == "as":
                 self.name = value
-            else:
-                self._words[key] = shlex.split(value) if key == "mkfs" else ["rw," + value]
+            elif key == "mkfs":
+                self._words["mkfs"] = shlex.split(value)
+            else:  # of more than one, the later options go before the earlier
+                self._words["mount"] = [self._words["mount"][0] + "," + value]
         if not re.fullmatch(r"[A-Za-z0-9._-]+", self.name):
             raise Problem(f"--fs {text}: the name '{self.name}' has other characters than letters, digits, . _ and -")
         try:
@@ -59,7 +73,7 @@ class FileSystem:
             if not self._description.get(command):
                 raise Problem(f"--fs {path}: says no command `{command}`")
         self.smallest = parse_size(self._description.get("smallest", "16m"))
-        self._daemons = []
+        self._daemons = {}  # mount point -> [(pid, start)]: two may be mounted at the same time
 
     def check(self):
         """Problem, unless its tools are here."""
@@ -68,6 +82,11 @@ class FileSystem:
             if shutil.which(tool) is None:
                 hint = "build it (cmake --preset release && cmake --build --preset release)" if "/" in tool else "install it or leave it out of --fs"
                 raise Problem(f"{self.name}: {tool}: not there; {hint}")
+
+    def mount_option(self, name):
+        """The value that the option NAME=VALUE is mounted with, the last one if there are several; None: it is not given."""
+        words = self._words["mount"][0].split(",")
+        return {key: value for key, equals, value in (word.partition("=") for word in words) if equals}.get(name)
 
     def facts(self):
         """For the results: the commands as they are run, and the version of the tools."""
@@ -94,7 +113,7 @@ class FileSystem:
         run(*self._command("mount", device=device, point=point))
         if not os.path.ismount(point):
             raise Problem(f"{self.name}: nothing is mounted at {point} after its mount command")
-        self._daemons = [process for process in workspace.processes_of(point) if self._is_daemon(process[0])]
+        self._daemons[point] = [process for process in workspace.processes_of(point) if self._is_daemon(process[0])]
 
     def _is_daemon(self, pid):
         """A process of a file system in user space, which names the mount point on its command line."""
@@ -104,12 +123,13 @@ class FileSystem:
             return False
         return program in (self.kind, self._description.get("daemon"), os.path.basename(os.path.realpath(self._words["lsmfs"][0])))
 
-    def memory(self):
-        """(largest resident, anonymous now) bytes of its daemons while it is mounted; None: it has no daemon."""
-        if not self._daemons:
+    def memory(self, point):
+        """(largest resident, anonymous now) bytes of its daemons while it is mounted there; None: it has no daemon."""
+        daemons = self._daemons.get(point)
+        if not daemons:
             return None
         peak = anonymous = 0
-        for pid, _ in self._daemons:
+        for pid, _ in daemons:
             try:
                 with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
                     fields = dict(line.split(":", 1) for line in file)
@@ -121,10 +141,12 @@ class FileSystem:
 
     def unmount(self, point):
         """Returns when all is on the device. Gives the seconds that took."""
+        asks = any("{device}" in word for word in self._description["umount"])
+        command = self._command("umount", point=point, device=read("findmnt", "-n", "-o", "SOURCE", point) if asks else "")
         start = time.perf_counter()
-        run(*self._command("umount", point=point, device=read("findmnt", "-n", "-o", "SOURCE", point)))
+        run(*command)
         deadline = time.monotonic() + DAEMON_PATIENCE
-        while any(workspace.start_time(pid) == begun for pid, begun in self._daemons):
+        while any(workspace.start_time(pid) == begun for pid, begun in self._daemons.get(point, ())):
             if time.monotonic() > deadline:
                 raise Problem(f"{self.name}: its daemon is still there {DAEMON_PATIENCE} s after umount")
             time.sleep(0.005)

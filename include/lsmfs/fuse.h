@@ -3,8 +3,8 @@
 // It owns the mount point, the request loop and the page-cache policy. What it is not: it knows no
 // keys, no store and no device beyond the name shown in the mount table. No libfuse type leaves it.
 //
-// The loop: one thread reads requests and answers at once what is in memory (Wait::no). What would
-// have to wait goes to a pool of workers that run the same call with Wait::yes.
+// The loop: one thread reads requests, or one for each processor where they come through io_uring, and answers at once
+// what is in memory (Wait::no). What would have to wait goes to a pool of workers that run the same call with Wait::yes.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,8 @@ namespace lsmfs {
 
 struct PreparedMount;  // only prepare_mount() and Mount::start() look inside
 
-enum class IdleLatency : std::uint8_t { automatic, on, off };
+// What is left to us, or insisted on: then not to be able to is an error.
+enum class Choice : std::uint8_t { automatic, on, off };
 
 struct MountOptions {
   std::string source;      // shown in the mount table: the device's or image's absolute path
@@ -33,7 +34,8 @@ struct MountOptions {
   // nosuid, nodev, noexec, allow_other, ...: passed on as they are. When root mounts, suid, dev and
   // allow_other are the default, as for other file systems.
   std::vector<std::string> kernel_options;
-  IdleLatency latency = IdleLatency::automatic;  // hold CPUs out of deep idle while requests are in flight
+  Choice latency = Choice::automatic;  // hold CPUs out of deep idle while requests are in flight
+  Choice io_uring = Choice::automatic;  // requests come through a ring for each processor, and not through /dev/fuse
   unsigned workers = 8;
   std::chrono::milliseconds patience{30'000};  // a request that waits for longer is told of to `notice`
   std::function<void(std::string_view)> notice = [](std::string_view) {};

@@ -30,9 +30,10 @@
 
 namespace lsmfs {
 
-inline constexpr std::uint32_t kFormatVersion = 4;
+inline constexpr std::uint32_t kFormatVersion = 5;
 inline constexpr std::size_t kLabelMax = 64;          // bytes
 inline constexpr std::uint64_t kDeviceMin = 128 * MiB;  // the least device or image
+inline constexpr std::uint64_t kTableGranule = 256 * KiB;  // a table takes whole pieces of this size
 
 enum class FileKind : std::uint8_t {
   table = 1,  // large, written once; its exact size becomes durable at sync()
@@ -92,6 +93,7 @@ struct VolumeUsage {
   ByteCount table_total, table_free;  // the region of the tables, in whole granules
   ByteCount largest_free;             // the longest free run in it
   ByteCount fixed_total, fixed_free;  // the fixed region of logs, manifest and options
+  ByteCount list_total, list_free;    // what the metadata log can hold: each file takes a part of it, and each extent
   std::uint64_t files = 0;
 };
 
@@ -126,7 +128,7 @@ struct VolumeOptions {
 };
 
 // Reads and checks the superblocks only. Errors, each with a context that says what to do:
-//   EMEDIUMTYPE no lsmfs here; EPROTONOSUPPORT a newer format version; EUCLEAN both copies damaged;
+//   EMEDIUMTYPE no lsmfs here; EPROTONOSUPPORT another format version; EUCLEAN both copies damaged;
 //   ENOSPC the device is smaller than the volume; EIO.
 // `notice` is told when the first copy is damaged and the second is used.
 Result<VolumeInfo> read_volume_info(Device& device, const VolumeOptions& options = {});

@@ -129,11 +129,12 @@ def clean(path, gently=True, kept=None):
         if attempt == 0:
             left += [f"mount at {point}" for point in mounts]
             left += [f"process {pid}" for pid, _ in processes]
-        if gently and attempt == 0:
-            for point in mounts:
+        for point in mounts:
+            for loop in loops_below(point):  # once that is unmounted, the path of the file does not tell whose it is
+                _run("losetup", "-d", loop, seconds=10)
+            if gently and attempt == 0:
                 _run("umount", point, seconds=120)
-        else:
-            for point in mounts:
+            else:
                 _run("umount", "-l", point, seconds=10)
         end_processes(processes_of(path), patience=10.0 if gently else 0.5)
         loops = below(loops_below)

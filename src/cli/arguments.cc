@@ -20,6 +20,7 @@ constexpr const char* kMountFooter =
     "  acl, noacl               keep POSIX access control lists and go by them (default acl)\n"
     "  remount                  change the options of what is mounted there, as ro and rw\n"
     "  latency=auto|on|off      keep CPUs from sleeping while requests are served (default auto: if permitted)\n"
+    "  io_uring=auto|on|off     take requests by a ring for each processor (default auto: if the kernel has that switched on)\n"
     "  writeback                let the kernel gather small writes before the daemon sees them\n"
     "  nosuid, nodev, noexec, sync, dirsync, lazytime, allow_other\n"
     "                           as for other file systems\n"

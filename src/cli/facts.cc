@@ -4,17 +4,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 
+#include "cli/choices.h"
 #include "cli/sizes.h"
 
 namespace lsmfs::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr std::array<const char*, 3> kLatencyWords{"auto", "on", "off"};  // by IdleLatency
 
 std::string date_of(std::int64_t nanoseconds) {
   const std::time_t seconds = nanoseconds / 1'000'000'000;
@@ -43,7 +41,8 @@ std::string facts_json(Opened& opened, const MountFacts* mount) {
   if (mount) {
     json["mount_point"] = mount->mount_point;
     json["options"] = {{"cache_bytes", mount->cache.v},
-                       {"latency", kLatencyWords[static_cast<std::size_t>(mount->latency)]},
+                       {"latency", text_of(mount->latency)},
+                       {"io_uring", text_of(mount->io_uring)},
                        {"writeback", mount->writeback}};
   }
   json["read_only"] = opened.tree().read_only();
@@ -78,10 +77,10 @@ std::optional<MountFacts> mount_facts(const std::string& text) {
   const Json json = Json::parse(text, nullptr, false);
   const Json options = json.is_object() ? json.value("options", Json()) : Json();
   if (!options.is_object()) return std::nullopt;
-  const auto word = std::find(kLatencyWords.begin(), kLatencyWords.end(), options.value("latency", ""));
-  if (word == kLatencyWords.end()) return std::nullopt;
-  return MountFacts{json.value("mount_point", ""), ByteCount{options.value("cache_bytes", std::uint64_t{0})},
-                    static_cast<IdleLatency>(word - kLatencyWords.begin()), options.value("writeback", false)};
+  const auto latency = parse_choice(options.value("latency", "")), io_uring = parse_choice(options.value("io_uring", ""));
+  if (!latency || !io_uring) return std::nullopt;
+  return MountFacts{json.value("mount_point", ""), ByteCount{options.value("cache_bytes", std::uint64_t{0})}, *latency, *io_uring,
+                    options.value("writeback", false)};
 }
 
 std::string device_in_facts(const std::string& text) {

@@ -12,7 +12,7 @@ namespace lsmfs::cli {
 struct MountFacts {
   std::string mount_point;
   ByteCount cache;
-  IdleLatency latency;
+  Choice latency, io_uring;
   bool writeback;
 };
 // `mount`: null when it is not mounted.

@@ -94,11 +94,11 @@ class Check {
     const std::uint64_t problems = copies_.size() + now.all();
     if (problems == 0) return clean(now);
     if (arguments_.repair == Repair::none) {
-      say(fmt::format("{} found, nothing repaired: run lsmfs fsck -y to repair what can be", counted(problems)));
+      say(fmt::format("{} found, nothing repaired: run lsmfs fsck -y to repair what can be", counted_problems(problems)));
       return kFsckUncorrected;
     }
     if (arguments_.repair == Repair::safe && now.all() > now.miscounts) {
-      say(fmt::format("{} found, nothing repaired, since something is lost: run lsmfs fsck -y", counted(problems)));
+      say(fmt::format("{} found, nothing repaired, since something is lost: run lsmfs fsck -y", counted_problems(problems)));
       return kFsckUncorrected;
     }
     return repaired();
@@ -141,12 +141,10 @@ class Check {
       if (attempt < kAttempts) continue;
       if (!left) return report({kFsckOperational, explain(path_, left.error())});
       tell(*left);
-      say(fmt::format("{} left", counted(copies_.size() + left->all())));
+      say(fmt::format("{} left", counted_problems(copies_.size() + left->all())));
       return kFsckUncorrected;
     }
   }
-
-  static std::string counted(std::uint64_t problems) { return fmt::format("{} problem{}", problems, problems == 1 ? "" : "s"); }
 
   Result<CheckReport> check() {
     Progress progress(path_, arguments_.progress);

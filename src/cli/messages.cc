@@ -16,6 +16,8 @@ int report(const Problem& problem) {
   return problem.exit_code;
 }
 
+std::string counted_problems(std::uint64_t problems) { return fmt::format("{} problem{}", problems, problems == 1 ? "" : "s"); }
+
 std::string explain(const std::string& path, const Error& error) {
   const auto named = [&](std::string_view text) { return fmt::format("{}: {}", path, text); };
   // Lower layers name the path in their context or do not; said twice is said badly.

@@ -1,6 +1,7 @@
 // Errors as people read them: one line that names the thing, the reason and what to do.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -20,5 +21,7 @@ int report(const Problem& problem);
 
 // What an error of a lower layer, met while working on the device or image at `path`, is called.
 std::string explain(const std::string& path, const Error& error);
+
+std::string counted_problems(std::uint64_t problems);  // "1 problem", "2 problems"
 
 }  // namespace lsmfs::cli

@@ -16,6 +16,7 @@
 #include "cli/exit_codes.h"
 #include "cli/facts.h"
 #include "cli/log.h"
+#include "cli/memory.h"
 #include "cli/messages.h"
 #include "cli/mount_options.h"
 #include "cli/opened.h"
@@ -138,6 +139,7 @@ class Service {
     mount.writeback = options_.writeback.value_or(mount.writeback);
     mount.kernel_options = options_.kernel;
     mount.latency = options_.latency.value_or(mount.latency);
+    mount.io_uring = options_.io_uring.value_or(mount.io_uring);
     mount.notice = [this](std::string_view line) { notice(line); };
     if (const auto prepared = prepare_mount(mount); !prepared) return problem_of_mounting(prepared.error());
     // Before anything of the device is decoded, and while there is one thread, from which all others inherit it.
@@ -152,7 +154,7 @@ class Service {
     auto opened = Opened::open(std::move(*device), open);
     if (!opened) return problem_of_device(opened.error());
     opened_.emplace(std::move(*opened));
-    const MountFacts facts{directory_, open.store.cache, mount.latency, mount.writeback};
+    const MountFacts facts{directory_, open.store.cache, mount.latency, mount.io_uring, mount.writeback};
     auto started = Mount::start(opened_->tree(), mount, administration(facts));
     if (!started) return problem_of_mounting(started.error());
     mount_ = std::move(*started);
@@ -230,6 +232,7 @@ int mount(const MountArguments& arguments) {
 
   if (arguments.fake) return fake(path);
 
+  keep_little_free_memory();
   const std::string log_file = arguments.log.empty() ? "" : absolute_path(arguments.log);
   auto log = Log::open(log_file, arguments.foreground);
   if (!log) return report({kUsage, fmt::format("--log {}", log.error().message())});

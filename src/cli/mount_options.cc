@@ -6,6 +6,7 @@
 #include <array>
 #include <string_view>
 
+#include "cli/choices.h"
 #include "cli/sizes.h"
 
 namespace lsmfs::cli {
@@ -94,16 +95,10 @@ Result<void> apply(ParsedOptions& parsed, std::string_view option, bool sloppy) 
     parsed.sync_interval_ms = static_cast<std::uint32_t>(*seconds * 1000);
     return {};
   }
-  if (name == "latency" && equals != std::string_view::npos) {
-    if (value == "auto") {
-      parsed.latency = IdleLatency::automatic;
-    } else if (value == "on") {
-      parsed.latency = IdleLatency::on;
-    } else if (value == "off") {
-      parsed.latency = IdleLatency::off;
-    } else {
-      return bad(option, "give auto, on or off");
-    }
+  if ((name == "latency" || name == "io_uring") && equals != std::string_view::npos) {
+    const auto choice = parse_choice(value);
+    if (!choice) return bad(option, "give auto, on or off");
+    (name == "latency" ? parsed.latency : parsed.io_uring) = choice;
     return {};
   }
   if (option == "ro" || option == "rw") {

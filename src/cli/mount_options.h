@@ -23,7 +23,7 @@ struct ParsedOptions {
   std::optional<std::uint32_t> sync_interval_ms;
   // These hold for as long as it is mounted.
   std::optional<ByteCount> cache;
-  std::optional<IdleLatency> latency;
+  std::optional<Choice> latency, io_uring;
   std::optional<bool> writeback, acl;
   std::vector<std::string> kernel;  // for MountOptions::kernel_options
 };

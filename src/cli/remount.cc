@@ -41,6 +41,7 @@ std::optional<Problem> check_lasting(const std::string& directory, const ParsedO
   if (!facts) return Problem{kMountFailure, directory + ": the daemon's answer is not understood; is it of another version?"};
   const char* changed = options.cache && *options.cache != facts->cache             ? "cache"
                         : options.latency && *options.latency != facts->latency     ? "latency"
+                        : options.io_uring && *options.io_uring != facts->io_uring   ? "io_uring"
                         : options.writeback && *options.writeback != facts->writeback ? "writeback"
                                                                                     : nullptr;
   if (!changed) return std::nullopt;

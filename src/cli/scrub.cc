@@ -50,8 +50,6 @@ std::string format_time(double seconds) {
   return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
 }
 
-std::string counted(std::uint64_t problems) { return fmt::format("{} problem{}", problems, problems == 1 ? "" : "s"); }
-
 class Scrub {
  public:
   Scrub(const std::string& path, ByteCount rate, StopRequest& stop) : path_(path), rate_(rate), stop_(stop) {}
@@ -122,7 +120,7 @@ int run(const std::string& path, ByteCount rate, const std::string& device, int&
   StopRequest stop;
   Scrub scrub(path, rate, stop);
   const auto done = scrub.run();
-  const std::string found = scrub.problems() == 0 ? "no damage found" : counted(scrub.problems()) + " found";
+  const std::string found = scrub.problems() == 0 ? "no damage found" : counted_problems(scrub.problems()) + " found";
   if (!done && stop.pending()) {
     stopped_by = stop.signal();
     return report({kFailure, fmt::format("{}: stopped before the end: {}, {}", path, scrub.summary(), found)});

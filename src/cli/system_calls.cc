@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <linux/io_uring.h>
 #include <linux/prctl.h>
 #include <sched.h>
 #include <seccomp.h>
@@ -30,13 +31,15 @@ constexpr const char* kAllowed[] = {
     // Threads that exist, their locks and signals; clone is below. The C library asks for the processors when it and RocksDB
     // divide caches among them.
     "exit", "exit_group", "futex", "getcpu", "getpid", "gettid", "membarrier", "restart_syscall", "rseq", "rt_sigaction",
-    "rt_sigprocmask", "rt_sigreturn", "sched_getaffinity", "sched_yield", "set_robust_list", "sigaltstack",
+    "rt_sigprocmask", "rt_sigreturn", "sched_getaffinity", "sched_setaffinity", "sched_yield", "set_robust_list", "sigaltstack",
     // Time, where the kernel offers no other way to it; pauses.
     "clock_getres", "clock_gettime", "clock_nanosleep", "gettimeofday", "nanosleep", "time",
     // The device, by its descriptor.
     "fallocate", "fdatasync", "pread64", "pwrite64",
     // /dev/fuse, the log, eventfds, stdout; opened before, or here.
     "close", "eventfd2", "fcntl", "fstat", "lseek", "newfstatat", "poll", "ppoll", "read", "readv", "statx", "write", "writev",
+    // Rings that were made before, which allow nothing but requests of FUSE; to set them up is below.
+    "io_uring_enter",
     // To read, which is what open() below leaves: the table of mounts and the groups of a caller, both in /proc.
     "open", "openat",
     // The process that mounts and unmounts, and its end.
@@ -69,10 +72,16 @@ std::vector<Rule> allowed_if() {
       {"clone", {bits(0, CLONE_THREAD, CLONE_THREAD)}},
       // abort(3), and the thread that interrupts another one.
       {"tgkill", {is_int(0, self)}},
+      // The threads of rings step back, and no other way.
+      {"sched_setscheduler", {is_int(1, SCHED_IDLE)}},
+      {"sched_setscheduler", {is_int(1, SCHED_OTHER)}},
       // Names of threads, and of memory.
       {"prctl", {is_int(0, PR_SET_NAME)}},
       {"prctl", {is_int(0, PR_SET_VMA)}},
       {"prlimit64", {bits(2, ~std::uint64_t{0}, 0)}},  // to ask
+      // The files and the first use of a ring.
+      {"io_uring_register", {is_int(1, IORING_REGISTER_FILES)}},
+      {"io_uring_register", {is_int(1, IORING_REGISTER_ENABLE_RINGS)}},
       // Of a block device; and whether stdout is a terminal.
       {"ioctl", {is_int(1, BLKDISCARD)}},
       {"ioctl", {is_int(1, TCGETS)}},

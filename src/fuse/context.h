@@ -10,18 +10,24 @@
 #include <utility>
 #include <vector>
 
+#include "fuse/handshake.h"
 #include "fuse/kernel_cache.h"
 #include "fuse/libfuse.h"
 #include "fuse/privileges.h"
 #include "fuse/replies.h"
+#include "fuse/rings.h"
 #include "fuse/workers.h"
 #include "lsmfs/fuse.h"
 #include "lsmfs/tree.h"
 
 namespace lsmfs {
 
+// Of the request that this thread hands to its handler: it takes privileges away from its file.
+inline constinit thread_local bool drops_privileges = false;
+
 struct Context {
-  KillprivOffer killpriv;
+  Handshake handshake;
+  Rings* rings = nullptr;  // once requests come through them
   Tree& tree;
   Workers& workers;
   KernelCache& kernel_cache;
@@ -33,8 +39,6 @@ struct Context {
   ErrorLog errors;
   // The session is over: what takes long and could be done later ends.
   std::atomic<bool> ending{false};
-  // Of the request that is being handed to its handler: it takes privileges away from its file.
-  bool drops_privileges = false;
 };
 
 inline Context& context_of(fuse_req_t req) { return *static_cast<Context*>(fuse_req_userdata(req)); }

@@ -29,6 +29,30 @@ struct RequestBuffer : fuse_buf {
   RequestBuffer& operator=(const RequestBuffer&) = delete;
 };
 
+// What libfuse and lsmfs send to the kernel, all of it, as writev(2).
+ssize_t deliver(int fd, const iovec* parts, int count, Context& context) {
+  if (context.handshake.open()) return context.handshake.answer(fd, parts, count);
+  if (context.rings != nullptr && context.rings->answer(parts, count)) {
+    ssize_t size = 0;
+    for (int i = 0; i < count; ++i) size += static_cast<ssize_t>(parts[i].iov_len);
+    return size;
+  }
+  return writev(fd, parts, count);
+}
+
+// Must hold: the session's user data is a Context.
+Result<void> deliver_for(fuse_session* session) {
+  fuse_custom_io io{};
+  io.read = [](int from, void* buffer, std::size_t size, void*) { return read(from, buffer, size); };
+  io.writev = [](int to, iovec* parts, int count, void* context) {
+    return deliver(to, parts, count, *static_cast<Context*>(context));
+  };
+  if (const int failed = fuse_session_custom_io(session, &io, fuse_session_fd(session))) {
+    return make_error(-failed, "libfuse session");
+  }
+  return {};
+}
+
 const fuse_in_header& header_of(const fuse_buf& buffer) { return *static_cast<const fuse_in_header*>(buffer.mem); }
 
 }  // namespace
@@ -75,7 +99,7 @@ class FuseMount::Watch {
 FuseMount::FuseMount(Tree& tree, const MountOptions& options, Administration administration)
     : options_(options),
       workers_(options.workers),
-      context_{.killpriv = {},
+      context_{.handshake = {},
                .tree = tree,
                .workers = workers_,
                .kernel_cache = kernel_cache_,
@@ -86,7 +110,10 @@ FuseMount::FuseMount(Tree& tree, const MountOptions& options, Administration adm
                .errors = ErrorLog(options.notice)} {}
 
 FuseMount::~FuseMount() {
-  // The descriptor first: unmounting waits for answers as long as somebody could give them.
+  // The descriptors first: unmounting waits for answers as long as somebody could give them.
+  serving_ = true;
+  serving_.notify_all();
+  if (rings_) rings_->stop();
   session_.reset();
   if (still_mounted()) (void)mounter().unmount(true);
 }
@@ -102,6 +129,7 @@ Result<void> FuseMount::begin() {
     LSMFS_ASSIGN(options_.prepared, prepare_here(options_));
   }
   latency_.emplace(std::move(options_.prepared->latency_device));
+  rings_ = std::move(options_.prepared->rings);
   char name[] = "lsmfs";
   char* argv[] = {name, nullptr};
   fuse_args args = FUSE_ARGS_INIT(1, argv);
@@ -115,39 +143,50 @@ Result<void> FuseMount::begin() {
     return make_error(EIO, "libfuse does not take /dev/fuse");
   }
   fd.release();  // the session closes it
-  LSMFS_TRY(accept_killpriv(session_.get(), fuse_session_fd(session_.get())));
+  LSMFS_TRY(deliver_for(session_.get()));
   // The first request is INIT. Its buffer is not used again: what is negotiated decides how large
   // one has to be.
   RequestBuffer buffer;
   const int got = fuse_session_receive_buf(session_.get(), &buffer);
   if (got > 0) {
-    context_.killpriv.note(header_of(buffer));
+    context_.handshake.begin(header_of(buffer), rings_ != nullptr);
     process(buffer);
   }
   kernel_cache_.start(session_.get());
   if (got <= 0 || fuse_session_exited(session_.get())) return make_error(EPROTO, "the kernel's FUSE and libfuse");
+  if (!context_.handshake.io_uring()) rings_.reset();
+  if (rings_) {
+    context_.rings = rings_.get();
+    // The kernel sends nothing more before it has them all.
+    const auto started = rings_->start(fuse_session_fd(session_.get()), [this] { return server(); }, options_.notice);
+    if (!started) return make_error(started.error().code, "rings of io_uring, without which it works: -o io_uring=off");
+  }
   mounter().tune();
   return {};
 }
 
 Result<void> FuseMount::serve(std::function<void()> on_ready, std::function<void()> on_destroy) {
-  bool destroyed = false;
+  std::once_flag destroyed;
   context_.destroy = [&] {
-    if (std::exchange(destroyed, true)) return;
-    context_.ending = true;
-    workers_.drain();
-    kernel_cache_.drain();
-    on_destroy();
+    std::call_once(destroyed, [&] {
+      context_.ending = true;
+      workers_.drain();
+      kernel_cache_.drain();
+      on_destroy();
+    });
   };
   watchdog_.emplace(options_.patience, std::vector<const Workers*>{&workers_, &kernel_cache_.workers()}, options_.notice);
   Result<void> result;
   {
     Watch watch(*this);
+    serving_ = true;
+    serving_.notify_all();
     on_ready();
     result = loop();
     loop_done_ = true;
     // On a mount that is not a fuseblk the kernel sends no DESTROY.
     context_.destroy();
+    if (rings_) rings_->stop();
     session_.reset();
   }
   context_.destroy = [] {};
@@ -159,15 +198,28 @@ Result<void> FuseMount::serve(std::function<void()> on_ready, std::function<void
   return result;
 }
 
+Serve FuseMount::server() {
+  serving_.wait(false);
+  if (!watchdog_) return [](fuse_buf&) {};
+  return [this, reader = std::make_shared<Watchdog::Reader>(*watchdog_)](fuse_buf& message) {
+    const fuse_in_header& header = header_of(message);
+    latency_->request();
+    if (context_.rings != nullptr) context_.rings->request();
+    reader->begin({header.unique, header.nodeid, header.opcode});
+    process(message);
+    reader->end();
+  };
+}
+
 Result<void> FuseMount::loop() {
   RequestBuffer buffer;
+  const Serve serve = server();
   while (!fuse_session_exited(session_.get()) && !(stop_ && kernel_cache_.end())) {
     const int got = fuse_session_receive_buf(session_.get(), &buffer);
     if (got == -EINTR || got == -EAGAIN) continue;
     if (got < 0) return make_error(-got, "reading /dev/fuse");
     if (got == 0) break;  // unmounted
-    latency_->request();
-    process(buffer);
+    serve(buffer);
   }
   return {};
 }
@@ -175,7 +227,6 @@ Result<void> FuseMount::loop() {
 void FuseMount::process(fuse_buf& buffer) {
   const fuse_in_header& header = header_of(buffer);
   current_request = {header.unique, header.nodeid, header.opcode};
-  if (watchdog_) watchdog_->begin(current_request);
   counts_[std::min<std::size_t>(header.opcode, kKinds - 1)].fetch_add(1, std::memory_order_relaxed);
   // What libfuse does not know, or not in every version.
   if (header.opcode == FUSE_SYNCFS) {
@@ -185,10 +236,9 @@ void FuseMount::process(fuse_buf& buffer) {
   } else if (header.opcode == kTmpfileOpcode) {
     tmpfile(header);
   } else {
-    context_.drops_privileges = privileges_.drops(header);
+    drops_privileges = privileges_.drops(header);
     fuse_session_process_buf(session_.get(), &buffer);
   }
-  if (watchdog_) watchdog_->end();
 }
 
 void FuseMount::sync_file_system(std::uint64_t unique) {
@@ -237,7 +287,7 @@ int FuseMount::reply(std::uint64_t unique, int error, Bytes body) {
   header.error = -error;
   header.unique = unique;
   const iovec parts[2] = {{&header, sizeof header}, {const_cast<std::byte*>(body.data()), body.size()}};
-  if (writev(fuse_session_fd(session_.get()), parts, 2) >= 0) return 0;
+  if (deliver(fuse_session_fd(session_.get()), parts, 2, context_) >= 0) return 0;
   const int refused = errno;
   if (refused != ENOENT && refused != ENODEV) options_.notice(make_error(refused, "reply to the kernel").message());
   return refused;

@@ -1,12 +1,14 @@
 // The implementation of Mount: one session with the kernel and the loop that serves it.
 //
-// Threads: serve() and the destructor belong to the thread that called start().
+// Threads: serve() and the destructor belong to the thread that called start(). Requests come to that one, or to those of
+// the rings.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <thread>
 
@@ -43,6 +45,7 @@ class FuseMount : public Mount {
   static constexpr std::size_t kKinds = 64;
 
   Result<void> loop();
+  Serve server();  // to be called in the thread that is to serve; waits for serve()
   void process(fuse_buf& buffer);
   void sync_file_system(std::uint64_t unique);
   void statx(std::uint64_t unique, Ino ino);
@@ -59,8 +62,10 @@ class FuseMount : public Mount {
   PrivilegeWatch privileges_;
   std::optional<LatencyHold> latency_;
   std::optional<Watchdog> watchdog_;  // in serve()
+  std::unique_ptr<Rings> rings_;
   std::unique_ptr<fuse_session, CloseSession> session_;
   std::string device_;  // "major:minor" of the mount
+  std::atomic<bool> serving_{false};  // or over already
   std::atomic<bool> stop_{false}, loop_done_{false};
   std::array<std::atomic<std::uint64_t>, kKinds> counts_{};
 };

@@ -13,8 +13,6 @@
 namespace lsmfs {
 namespace {
 
-// Bytes in one READ or WRITE.
-constexpr unsigned kTransferMax = 1 * MiB;
 constexpr std::size_t kCopyMax = 64 * MiB;  // bytes that one copy_file_range copies
 // Reads ahead that the kernel may have under way. Its default of 12 is less than one reader of a
 // large file asks for.
@@ -29,11 +27,8 @@ void init(void* user_data, fuse_conn_info* conn) {
   };
   want(FUSE_CAP_ATOMIC_O_TRUNC, false);  // with no OPEN it would truncate nothing; SETATTR comes instead
   want(FUSE_CAP_HANDLE_KILLPRIV, false);  // would not tell root's writes from others'
-#ifdef FUSE_CAP_HANDLE_KILLPRIV_V2
-  want(FUSE_CAP_HANDLE_KILLPRIV_V2, true);  // older libfuse: accept_killpriv
-#endif
 #ifdef FUSE_CAP_OVER_IO_URING
-  want(FUSE_CAP_OVER_IO_URING, false);  // requests would go past our loop
+  want(FUSE_CAP_OVER_IO_URING, false);  // not through libfuse's own rings: Handshake, Rings
 #endif
   want(FUSE_CAP_AUTO_INVAL_DATA, false);  // all changes come through this kernel
   want(FUSE_CAP_EXPLICIT_INVAL_DATA, false);
@@ -113,7 +108,7 @@ Result<bool> is_root_or_owner(fuse_req_t req, Ino ino, Wait wait) {
 
 void setattr(fuse_req_t req, fuse_ino_t ino, struct stat* values, int to_set, fuse_file_info*) {
   auto& tree = context_of(req).tree;
-  serve(req, [&tree, req, ino, change = to_change(*values, to_set), drop = context_of(req).drops_privileges,
+  serve(req, [&tree, req, ino, change = to_change(*values, to_set), drop = drops_privileges,
               nothing = to_set == 0](Wait wait) -> Result<Attributes> {
     AttrChange all = change;
     if (drop && !all.mode) {
@@ -270,7 +265,7 @@ void write(fuse_req_t req, fuse_ino_t ino, const char* data, std::size_t size, o
   auto& tree = context_of(req).tree;
   const bool direct = (file->flags & O_DIRECT) && !file->writepage;
   serve(req, [&tree, req, ino, direct, to = ByteOffset{static_cast<std::uint64_t>(offset)},
-              drop = context_of(req).drops_privileges](Wait wait, Bytes bytes) -> Result<WrittenFile> {
+              drop = drops_privileges](Wait wait, Bytes bytes) -> Result<WrittenFile> {
     if (drop) LSMFS_TRY(drop_privileges(req, Ino{ino}, wait));
     // What reaches past the largest size there can be is written up to it.
     const Bytes fits = to.v < kFileSizeMax ? bytes.first(std::min<std::size_t>(bytes.size(), kFileSizeMax - to.v)) : bytes;

@@ -8,10 +8,10 @@
 // Threads: request() from any thread, cheap enough for every request.
 #pragma once
 
-#include <atomic>
+#include <optional>
 #include <string>
-#include <thread>
 
+#include "fuse/activity.h"
 #include "lsmfs/base.h"
 #include "lsmfs/fuse.h"
 
@@ -21,28 +21,18 @@ class LatencyHold {
  public:
   // To be had while there still is the privilege for it. automatic: an empty one when it cannot be opened; on: that is
   // an error (EACCES, ENOENT, ...); off: an empty one.
-  static Result<Fd> open_device(IdleLatency mode, const std::string& path = "/dev/cpu_dma_latency");
+  static Result<Fd> open_device(Choice mode, const std::string& path = "/dev/cpu_dma_latency");
 
   explicit LatencyHold(Fd device);  // with an empty one it does nothing
-  ~LatencyHold();
-  LatencyHold(const LatencyHold&) = delete;
-  LatencyHold& operator=(const LatencyHold&) = delete;
 
   // Says that a request has come.
   void request() {
-    beat_.fetch_add(1, std::memory_order_relaxed);
-    if (asleep_.load(std::memory_order_relaxed)) wake();
+    if (activity_) activity_->request();
   }
 
  private:
-  void run();
-  void wake();
-
   const Fd device_;
-  std::atomic<std::uint32_t> beat_{0};
-  std::atomic<bool> asleep_{false};  // true only while the helper thread waits for a request
-  std::atomic<bool> stopping_{false};
-  std::thread helper_;
+  std::optional<Activity> activity_;
 };
 
 }  // namespace lsmfs

@@ -1,6 +1,7 @@
 #include <memory>
 
 #include "fuse/fuse_mount.h"
+#include "fuse/handlers.h"
 #include "fuse/mount_process.h"
 #include "lsmfs/fuse.h"
 
@@ -15,22 +16,23 @@ Result<std::unique_ptr<Mount>> Mount::start(Tree& tree, const MountOptions& opti
 
 namespace {
 
-Result<std::shared_ptr<PreparedMount>> prepared_with(std::unique_ptr<Mounter> mounter, IdleLatency latency) {
+Result<std::shared_ptr<PreparedMount>> prepared_with(std::unique_ptr<Mounter> mounter, const MountOptions& options) {
   auto prepared = std::make_shared<PreparedMount>();
   prepared->mounter = std::move(mounter);
-  LSMFS_ASSIGN(prepared->latency_device, LatencyHold::open_device(latency));
+  LSMFS_ASSIGN(prepared->latency_device, LatencyHold::open_device(options.latency));
+  LSMFS_ASSIGN(prepared->rings, Rings::make(options.io_uring, kTransferMax));
   return prepared;
 }
 
 }  // namespace
 
 Result<std::shared_ptr<PreparedMount>> prepare_here(const MountOptions& options) {
-  return prepared_with(mounter_here(options), options.latency);
+  return prepared_with(mounter_here(options), options);
 }
 
 Result<void> prepare_mount(MountOptions& options) {
   LSMFS_ASSIGN(auto mounter, mounter_apart(options));
-  LSMFS_ASSIGN(options.prepared, prepared_with(std::move(mounter), options.latency));
+  LSMFS_ASSIGN(options.prepared, prepared_with(std::move(mounter), options));
   return {};
 }
 

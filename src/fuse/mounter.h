@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "fuse/rings.h"
 #include "lsmfs/fuse.h"
 
 namespace lsmfs {
@@ -26,6 +27,7 @@ std::unique_ptr<Mounter> mounter_here(const MountOptions& options);
 struct PreparedMount {
   std::unique_ptr<Mounter> mounter;
   Fd latency_device;  // of LatencyHold, if there is to be a hold
+  std::unique_ptr<Rings> rings;  // if requests are to come through them
 };
 // For who has not called prepare_mount(), and keeps its privileges.
 Result<std::shared_ptr<PreparedMount>> prepare_here(const MountOptions& options);

@@ -2,12 +2,12 @@
 //
 // With FUSE_HANDLE_KILLPRIV_V2 the kernel leaves that to the daemon and says in WRITE and SETATTR
 // when it is due (linux/fuse.h). Without it, it would ask for the attributes before each chown and for
-// security.capability before each write. libfuse hands on neither the flags nor, before 3.17, the offer:
-// both are read from, and put into, the messages here.
+// security.capability before each write. libfuse does not hand on the flags: they are read from the messages here.
 #pragma once
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstdint>
 
 #include "fuse/libfuse.h"
@@ -17,14 +17,14 @@ struct fuse_in_header;
 
 namespace lsmfs {
 
-// Sees all requests as they come from the kernel, in their order. Not thread-safe.
+// Sees all requests as they come from the kernel. Threads: any.
 class PrivilegeWatch {
  public:
   // Whether `request` takes such bits away from the file it is about. Must hold: the message is whole.
   bool drops(const fuse_in_header& request);
 
  private:
-  std::uint64_t without_capability_ = 0;  // the file whose security.capability was removed last
+  std::atomic<std::uint64_t> without_capability_{0};  // the file whose security.capability was removed last
 };
 
 // Whether the caller may keep a set-group-id bit of that group.
@@ -34,15 +34,5 @@ bool root_or_in_group(fuse_req_t req, gid_t gid);
 // directory keeps its bits; set-group-id without group execution, which once meant mandatory
 // locking, goes when the caller does not belong to the file's group.
 std::uint32_t without_privileges(const Attr& attr, fuse_req_t req);
-
-// What the kernel offers in INIT, from then until the reply.
-struct KillprivOffer {
-  bool open = false;
-  void note(const fuse_in_header& init);  // must hold: the message is whole
-};
-
-// Lets the session's replies pass through where the reply to INIT is made to accept the offer. To be
-// called with the session's descriptor, before the first request; its user data is a Context.
-Result<void> accept_killpriv(fuse_session* session, int fd);
 
 }  // namespace lsmfs

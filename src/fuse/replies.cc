@@ -3,6 +3,8 @@
 #include <ctime>
 #include <memory>
 
+#include "fuse/request.h"
+
 namespace lsmfs {
 namespace {
 
@@ -65,6 +67,7 @@ void send(fuse_req_t req, Tree&, const SpaceInfo& reply) {
 }
 
 MutableBytes scratch(std::size_t size) {
+  if (size <= reply_room.size()) return reply_room.first(size);
   thread_local std::unique_ptr<std::byte[]> memory;
   thread_local std::size_t capacity = 0;
   if (size > capacity) {

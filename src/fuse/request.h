@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "lsmfs/base.h"
+
 namespace lsmfs {
 
 struct Request {
@@ -18,5 +20,8 @@ struct Request {
 
 // This thread's. What it hands to workers is of the same request.
 inline constinit thread_local Request current_request{};
+
+// Where the answer to this thread's request may be made, so that it need not be copied there; empty: nowhere.
+inline constinit thread_local MutableBytes reply_room{};
 
 }  // namespace lsmfs

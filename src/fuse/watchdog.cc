@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <set>
 #include <utility>
 
 namespace lsmfs {
@@ -19,8 +18,17 @@ Watchdog::Watchdog(std::chrono::milliseconds limit, std::vector<const Workers*> 
     : limit_(limit),
       workers_(std::move(workers)),
       notice_(std::move(notice)),
-      reader_(Waits::of_this_thread()),
       thread_([this] { run(); }) {}
+
+Watchdog::Reader::Reader(Watchdog& watchdog) : watchdog_(watchdog), waits_(Waits::of_this_thread()) {
+  const std::lock_guard lock(watchdog_.mutex_);
+  watchdog_.readers_.insert(this);
+}
+
+Watchdog::Reader::~Reader() {
+  const std::lock_guard lock(watchdog_.mutex_);
+  watchdog_.readers_.erase(this);
+}
 
 Watchdog::~Watchdog() {
   {
@@ -47,15 +55,19 @@ std::vector<UnderWay> Watchdog::under_way() {
   for (const Workers* workers : workers_) {
     for (auto& one : workers->under_way()) all.push_back(std::move(one));
   }
-  Request now{unique_.load(std::memory_order_relaxed), ino_.load(std::memory_order_relaxed), opcode_.load(std::memory_order_relaxed)};
-  if (now.opcode != 0) {
-    // Nobody has looked at the clock for it.
-    const bool same = read_.opcode == now.opcode && read_.unique == now.unique;
-    now.since = same ? read_.since : Clock::now();
-    const std::string waits = reader_.text();
-    all.push_back({now, waits.empty() ? "at work in the thread that reads requests" : waits});
+  const std::lock_guard lock(mutex_);
+  for (Reader* reader : readers_) {
+    Request now{reader->unique_.load(std::memory_order_relaxed), reader->ino_.load(std::memory_order_relaxed),
+                reader->opcode_.load(std::memory_order_relaxed)};
+    if (now.opcode != 0) {
+      // Nobody has looked at the clock for it.
+      const bool same = reader->seen_.opcode == now.opcode && reader->seen_.unique == now.unique;
+      now.since = same ? reader->seen_.since : Clock::now();
+      const std::string waits = reader->waits_.text();
+      all.push_back({now, waits.empty() ? "at work in a thread that reads requests" : waits});
+    }
+    reader->seen_ = now;
   }
-  read_ = now;
   return all;
 }
 

@@ -28,6 +28,11 @@ class FailStop {
     return error_;
   }
 
+  Result<void> check() const {
+    if (auto stopped = error()) return std::move(*stopped);
+    return {};
+  }
+
   // Keeps the first error and tells it; later ones are its consequences.
   void set(const Error& error) {
     {

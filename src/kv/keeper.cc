@@ -10,7 +10,7 @@ namespace lsmfs::kv {
 
 namespace {
 
-constexpr auto kRangesRest = std::chrono::seconds(10);  // ranges wait this long for more of them
+constexpr auto kRest = std::chrono::seconds(10);  // what was erased waits this long for more of it
 
 }  // namespace
 
@@ -57,44 +57,45 @@ void Keeper::note_rows(Family family, const ErasedRows& rows) {
   if (rows.rows == 0) return;
   std::lock_guard lock(mutex_);
   rows_[family_number(family)].add(rows.first, rows.last, rows.rows);
-  if (rows_worth()) wake_.notify_all();
+  if (rows_hold(worth_ / 2)) wake_.notify_all();
 }
 
 // A row of blocks has up to 4 KiB, a name's record some 150 bytes.
-bool Keeper::rows_worth() const { return rows_[0].rows * 150 + rows_[1].rows * 4096 >= worth_; }
+bool Keeper::rows_hold(std::uint64_t bytes) const { return rows_[0].rows * 150 + rows_[1].rows * 4096 >= bytes; }
 
 void Keeper::run() {
   using std::chrono::steady_clock;
   constexpr auto kNever = steady_clock::time_point::max();
-  auto ranges_due = kNever;
+  auto due = kNever;
   std::unique_lock lock(mutex_);
   while (!stop_) {
-    const auto pending = [&] { return stop_ || want_flush_ || ranges_.size() >= kRangesToFlush || rows_worth(); };
-    if (!ranges_.empty() && ranges_due == kNever) ranges_due = steady_clock::now() + kRangesRest;
-    if (ranges_due != kNever) {
-      wake_.wait_until(lock, ranges_due, pending);
+    const auto resting = [&] { return !ranges_.empty() || rows_hold(worth_ / 2); };
+    const auto pending = [&] { return stop_ || want_flush_ || ranges_.size() >= kRangesToFlush || rows_hold(worth_); };
+    if (!resting()) {
+      due = kNever;
+    } else if (due == kNever) {
+      due = steady_clock::now() + kRest;
+    }
+    if (due != kNever) {
+      wake_.wait_until(lock, due, pending);
     } else {
-      wake_.wait(lock, [&] { return pending() || !ranges_.empty(); });
-      if (!pending()) continue;  // the first range: now its time runs
+      wake_.wait(lock, [&] { return pending() || resting(); });
+      if (!pending()) continue;  // now its time runs
     }
     if (stop_ || fail_stop_.failed()) {
       want_flush_ = false;
       ranges_.clear();
       for (auto& rows : rows_) rows = {};
-      ranges_due = kNever;
       continue;
     }
-    const bool ranges_ready =
-        ranges_.size() >= kRangesToFlush || (!ranges_.empty() && steady_clock::now() >= ranges_due);
+    const bool rested = steady_clock::now() >= due;
     std::vector<ErasedRange> ranges;
-    if (ranges_ready) {
-      ranges.swap(ranges_);
-      ranges_due = kNever;
-    }
+    if (ranges_.size() >= kRangesToFlush || rested) ranges.swap(ranges_);
     ErasedRows rows[2];
-    if (rows_worth()) std::swap(rows, rows_);
+    if (rows_hold(rested ? worth_ / 2 : worth_)) std::swap(rows, rows_);
     const bool worth = rows[0].rows + rows[1].rows > 0;
-    if (!ranges_ready && !want_flush_ && !worth) continue;
+    if (ranges.empty() && !want_flush_ && !worth) continue;
+    if (rested) due = kNever;
     lock.unlock();
     flush();
     if (!ranges.empty() || worth) reclaim(ranges, rows);
@@ -117,7 +118,7 @@ void Keeper::finish(bool tight) {
   {
     std::lock_guard lock(mutex_);
     ranges.swap(ranges_);
-    if (tight || rows_worth()) std::swap(rows, rows_);
+    if (tight || rows_hold(worth_)) std::swap(rows, rows_);
   }
   if (ranges.empty() && rows[0].rows + rows[1].rows == 0) return;
   flush();

@@ -5,8 +5,8 @@
 // flushed, and compaction does not count what it covers. So after kRangesToFlush of them, or some
 // seconds after the first, their family is flushed and what they lie over is compacted. And erased
 // rows take space until their tombstones have sunk to the last level: when those erased since the
-// last time may hold `worth` bytes, the range they lie in is compacted, so that what a user deletes
-// comes back as free space soon.
+// last time may hold `worth` bytes, or half of that for some seconds, the range they lie in is compacted,
+// so that what a user deletes comes back as free space soon.
 // Threads: all functions, from any thread; they do not block. Locks: mutex_ is a leaf.
 #pragma once
 
@@ -47,7 +47,7 @@ class Keeper {
   void flush();
   void compact(Family family, const std::string& from, const std::string& to);
   void reclaim(const std::vector<ErasedRange>& ranges, const ErasedRows (&rows)[2]);
-  bool rows_worth() const;
+  bool rows_hold(std::uint64_t bytes) const;
 
   const FailStop& fail_stop_;
   const std::uint64_t worth_;

@@ -181,10 +181,6 @@ class Repair {
   bool others_between(Family family, const DamagedTable& table, std::string_view after, std::string_view before) const;
   // Whether a copy of all tables that overlap a damaged one has room.
   bool fits(Family family, const DamagedTable& table) const;
-  Result<void> check() const {
-    if (auto error = fail_stop_.error()) return std::move(*error);
-    return {};
-  }
 
   Volume& volume_;
   const kv::Sizing sizing_;
@@ -203,7 +199,7 @@ Result<StoreRepair> Repair::run() {
     LSMFS_TRY(rebuild());
     opened = database_.open(/*read_only=*/false);
   }
-  LSMFS_TRY(check());
+  LSMFS_TRY(fail_stop_.check());
   LSMFS_TRY(opened);
   LSMFS_TRY(take_in_saved_rows());
 
@@ -225,7 +221,7 @@ Result<StoreRepair> Repair::run() {
 }
 
 Result<void> Repair::close() {
-  LSMFS_TRY(check());
+  LSMFS_TRY(fail_stop_.check());
   if (const Status status = database_.close(); !status.ok()) return kv::to_error(status, "close the store");
   return volume_.commit();
 }
@@ -262,7 +258,7 @@ Result<void> Repair::rebuild() {
     if (name.ends_with(".log")) logs.push_back(name);
   }
   const Status status = kv::guarded([&] { return rocksdb::RepairDB(kv::kDirectory, database_.options(), database_.families()); });
-  LSMFS_TRY(check());
+  LSMFS_TRY(fail_stop_.check());
   if (!status.ok()) return make_error(EUCLEAN, kv::to_error(status, "repair the store").message());
   // Their rows are in tables now.
   for (const std::string& name : logs) {
@@ -311,7 +307,7 @@ Result<void> Repair::save_rows(Family family, const DamagedTable& damaged) {
   if (const Status status = table.Open(fmt::format("{}/{}", kv::kDirectory, name)); !status.ok()) return kv::to_error(status, "save rows");
   Salvage salvage(database_.db(), handle, table, damaged.first, damaged.last + '\0');
   LSMFS_TRY(salvage.run());
-  LSMFS_TRY(check());
+  LSMFS_TRY(fail_stop_.check());
   if (salvage.empty() && !salvage.gaps().empty()) {
     give_up();
     return volume_.remove(name);
@@ -339,7 +335,7 @@ Result<void> Repair::take_in_saved_rows() {
       ingest.write_global_seqno = false;  // tables cannot be written in place
       const Status status = database_.db().IngestExternalFile(database_.handle(static_cast<Family>(family)),
                                                               {fmt::format("{}/{}", kv::kDirectory, name)}, ingest);
-      LSMFS_TRY(check());
+      LSMFS_TRY(fail_stop_.check());
       if (!status.ok()) return kv::to_error(status, "take in saved rows");
     }
     LSMFS_TRY(volume_.remove(name));
@@ -355,7 +351,7 @@ Result<void> Repair::take_off_the_list(const DamagedTable& table) {
       rocksdb::LDBCommand::InitFromCmdLineArgs(words, options, rocksdb::LDBOptions(), &database_.families()));
   if (!command) return make_error(EUCLEAN, "this RocksDB cannot take a table off its list");
   command->Run();
-  LSMFS_TRY(check());
+  LSMFS_TRY(fail_stop_.check());
   auto state = command->GetExecuteState();
   if (state.IsFailed()) return make_error(EUCLEAN, state.ToString());
   return {};

@@ -11,9 +11,12 @@ namespace {
 constexpr std::uint64_t kTightLevel0 = 6;
 constexpr std::uint64_t kLevelBaseMemtables = 4;  // what one compaction of level 0 brings down
 
-// A little under whole granules: a table ends some per cent after its target, and one byte over a
-// granule takes a whole further one.
-std::uint64_t under(std::uint64_t size) { return size - size / 16; }
+// RocksDB keeps all tables open and lists them in the manifest: so there are at most so many of the target size.
+constexpr std::uint64_t kTables = 40'000;
+
+// Under whole granules: a table of the last level ends up to a block and its index after its target, and one byte over a
+// granule takes a whole further one. (The index is about a thousandth: tables of more than 48 MiB end anywhere, and lose little by it.)
+std::uint64_t under(std::uint64_t size) { return size - kTableGranule / 2; }
 
 std::uint64_t level0_compaction(std::uint64_t memtable, std::uint64_t table) {
   return (kTightLevel0 + kLevelBaseMemtables) * on_volume(memtable) + on_volume(table);
@@ -34,10 +37,11 @@ Sizing Sizing::plan(const VolumeUsage& usage, ByteCount cache) {
   s.blocks_memtable = under(memtable);
   s.names_memtable = under(std::max(memtable / 4, MiB));
 
-  // Half a granule is lost with each table, so large ones, as far as compactions of them fit.
-  const std::uint64_t table = std::clamp(round_down(s.total / 256, MiB), 2 * MiB, 32 * MiB);
+  // A part of a granule is lost with each table, so large ones, as far as compactions of them fit.
+  const std::uint64_t table =
+      std::max(std::clamp(round_down(s.total / 256, MiB), 2 * MiB, 32 * MiB), round_up(s.total / kTables, MiB));
   s.table = under(table);
-  s.names_table = under(std::max(table / 4, 2 * MiB));
+  s.names_table = under(std::clamp(table / 4, 2 * MiB, 32 * MiB));  // a filter is read as one: 1.2 MB at most
   s.level_base = kLevelBaseMemtables * memtable;
   // A table overlaps about `fanout` tables of the level below, so this is what one compaction there
   // takes; on a small volume fewer, or the reserve would be most of it.
@@ -55,8 +59,9 @@ Sizing Sizing::plan(const VolumeUsage& usage, ByteCount cache) {
   // one begins with all tables there are, which must be well within the limit.
   constexpr std::uint64_t kManifestTable = 250;
   s.manifest = s.total / table * kManifestTable + s.fixed / 512;
-  // All inputs of a compaction at once, up to 20 tables of level 0: within 64 MiB.
-  s.readahead = 2 * MiB;
+  // All inputs of a compaction at once, up to 20 tables of level 0: 40 MiB, or a sixth of a smaller cache. Under 512 KiB a
+  // disk would rather seek than read.
+  s.readahead = std::clamp(round_down(s.cache / 128, 64 * KiB), 512 * KiB, 2 * MiB);
 
   const std::uint64_t first = level0_compaction(memtable, table);
   const std::uint64_t running = small ? std::max(first, s.compaction) : first + s.compaction;

@@ -31,13 +31,12 @@ struct Sizing {
   static Sizing plan(const VolumeUsage& usage, ByteCount cache);
 
   // How much data that cannot be compressed finds a place in so much room. Data that came in path order stays in the tables
-  // that memtables were written to. The last commit goes into a memtable whole, so those end a little past their target,
-  // and most of one more granule stays empty.
+  // that memtables were written to. These end anywhere in their last granule: half of one is lost on average, and a whole one is
+  // taken off, so that rather more fits than less.
   std::uint64_t fits(std::uint64_t room) const;
 };
 
-// What a table of `size` bytes takes of the volume: whole pieces of this size.
-inline constexpr std::uint64_t kTableGranule = MiB;
+// What a table of `size` bytes takes of the volume.
 constexpr std::uint64_t on_volume(std::uint64_t size) { return round_up(size, kTableGranule); }
 
 }  // namespace lsmfs::kv

@@ -17,6 +17,7 @@ constexpr auto kFresh = std::chrono::milliseconds(5);         // age of a measur
 constexpr auto kTablesFresh = std::chrono::milliseconds(20);  // walking all tables' facts costs more
 constexpr auto kSlice = std::chrono::milliseconds(50);        // a wait looks again after this
 constexpr auto kPurge = std::chrono::milliseconds(500);       // and after this for what can be removed
+constexpr int kTries = 4;  // of measuring, while flushes end meanwhile
 
 std::int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(steady_clock::now().time_since_epoch()).count();
@@ -37,52 +38,70 @@ void SpaceGauge::start(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* const (&han
   refresh();
 }
 
+SpaceGauge::Memtables SpaceGauge::memtables() const {
+  Memtables all;
+  for (auto* handle : handles_) {
+    all.bytes += property(*db_, handle, rocksdb::DB::Properties::kCurSizeAllMemTables);
+    all.waiting = std::max(all.waiting, property(*db_, handle, rocksdb::DB::Properties::kNumImmutableMemTable));
+  }
+  return all;
+}
+
+void SpaceGauge::measure_tables() {
+  tables_stale_.store(false);
+  tables_measured_ = steady_clock::now();
+  std::uint64_t bytes = 0, level0_bytes = 0, level0_tables = 0, base_bytes = 0, merge_bytes = 0;
+  for (auto* handle : handles_) {
+    rocksdb::ColumnFamilyMetaData facts;
+    db_->GetColumnFamilyMetaData(handle, &facts);
+    const std::uint64_t base = property(*db_, handle, rocksdb::DB::Properties::kBaseLevel);
+    std::uint64_t merge = 0;
+    for (const auto& level : facts.levels) {
+      std::uint64_t taken = 0;
+      for (const auto& table : level.files) taken += on_volume(table.size);
+      bytes += taken;
+      const bool is_base = static_cast<std::uint64_t>(level.level) == base;
+      if (is_base) base_bytes = std::max(base_bytes, level.size);
+      if (is_base || level.level == 0) merge += taken;
+      if (level.level != 0) continue;
+      level0_bytes = std::max(level0_bytes, level.size);
+      level0_tables = std::max<std::uint64_t>(level0_tables, level.files.size());
+    }
+    merge_bytes = std::max(merge_bytes, merge);
+  }
+  tables_bytes_.store(bytes);
+  level0_bytes_.store(level0_bytes);
+  level0_tables_.store(level0_tables);
+  base_bytes_.store(base_bytes);
+  merge_bytes_.store(merge_bytes);
+}
+
 void SpaceGauge::measure(bool exact) {
   since_refresh_.store(0, std::memory_order_relaxed);
-  std::uint64_t unflushed = 0, waiting = 0;
-  for (auto* handle : handles_) {
-    unflushed += property(*db_, handle, rocksdb::DB::Properties::kCurSizeAllMemTables);
-    waiting = std::max(waiting, property(*db_, handle, rocksdb::DB::Properties::kNumImmutableMemTable));
-  }
-  const auto now = steady_clock::now();
-  const bool changed = tables_stale_.load() && (exact || now - tables_measured_ >= kTablesFresh);
-  if (changed) {
-    tables_stale_.store(false);
-    tables_measured_ = now;
-    std::uint64_t bytes = 0, level0_bytes = 0, level0_tables = 0, base_bytes = 0, merge_bytes = 0;
-    for (auto* handle : handles_) {
-      rocksdb::ColumnFamilyMetaData facts;
-      db_->GetColumnFamilyMetaData(handle, &facts);
-      const std::uint64_t base = property(*db_, handle, rocksdb::DB::Properties::kBaseLevel);
-      std::uint64_t merge = 0;
-      for (const auto& level : facts.levels) {
-        std::uint64_t taken = 0;
-        for (const auto& table : level.files) taken += on_volume(table.size);
-        bytes += taken;
-        const bool is_base = static_cast<std::uint64_t>(level.level) == base;
-        if (is_base) base_bytes = std::max(base_bytes, level.size);
-        if (is_base || level.level == 0) merge += taken;
-        if (level.level != 0) continue;
-        level0_bytes = std::max(level0_bytes, level.size);
-        level0_tables = std::max<std::uint64_t>(level0_tables, level.files.size());
-      }
-      merge_bytes = std::max(merge_bytes, merge);
-    }
-    tables_bytes_.store(bytes);
-    level0_bytes_.store(level0_bytes);
-    level0_tables_.store(level0_tables);
-    base_bytes_.store(base_bytes);
-    merge_bytes_.store(merge_bytes);
+  Memtables unwritten = memtables();
+  // A flush takes its rows out of one of the two numbers and puts them into the other. With one from before it and one from
+  // after it there would be room that is not there, or none where there is some.
+  const bool flushed = unwritten.bytes < unflushed_.load();
+  const bool due = tables_stale_.load() && (exact || steady_clock::now() - tables_measured_ >= kTablesFresh);
+  const bool changed = flushed || due;
+  for (int tries = changed ? kTries : 0; tries > 0; --tries) {
+    measure_tables();
+    const Memtables after = memtables();
+    const bool agree = after.bytes >= unwritten.bytes;
+    unwritten = after;
+    if (agree) break;
   }
   const VolumeUsage usage = volume_.usage();
-  unflushed_.store(unflushed);
-  waiting_memtables_.store(waiting);
+  unflushed_.store(unwritten.bytes);
+  waiting_memtables_.store(unwritten.waiting);
   free_.store(usage.table_free.v);
   fixed_free_.store(usage.fixed_free.v);
   fixed_free_after_flush_.store(changed ? usage.fixed_free.v : std::max(fixed_free_after_flush_.load(), usage.fixed_free.v));
   if (usage.fixed_free.v < usage.fixed_total.v / 2 && log_has_grown()) want_flush_();
-  room_.store(std::min(minus(sizing_.total, sizing_.reserve + tables_bytes_.load() + unflushed),
-                       minus(usage.table_free.v, unflushed)));
+  // The end of the list of files is kept for compactions, and for what erases.
+  const bool listed = usage.list_free.v > usage.list_total.v / 8;
+  const std::uint64_t kept = sizing_.reserve + tables_bytes_.load() + unwritten.bytes;
+  room_.store(listed ? std::min(minus(sizing_.total, kept), minus(usage.table_free.v, unwritten.bytes)) : 0);
   give_way_.hurry(level0_tables_.load() >= kLevel0Wait / 2 || room_.load() < sizing_.total / 16 || must_wait());
   measured_ns_.store(now_ns(), std::memory_order_release);
 }
@@ -143,7 +162,7 @@ Result<void> SpaceGauge::admit(std::uint64_t bytes, Wait wait) {
     while (true) {
       lock.unlock();
       refresh();
-      if (auto error = fail_stop_.error()) return *error;
+      LSMFS_TRY(fail_stop_.check());
       if (!must_wait()) break;
       if (free_.load() < sizing_.reserve / 2 && steady_clock::now() - last_purge >= kPurge) {
         purge();

@@ -6,7 +6,8 @@
 //
 //   room = min(total - reserve - tables - unflushed, free - unflushed)
 // where `tables` are the live ones only, in whole granules: what a running compaction writes, and
-// what it has replaced but not yet removed, comes out of the reserve and not out of room.
+// what it has replaced but not yet removed, comes out of the reserve and not out of room. It is 0
+// when the volume can list only an eighth more files than it could at first.
 //
 // Threads: all functions, from any thread. Locks: mutex_ is a leaf but for RocksDB's own, which
 // are taken under it; RocksDB never calls this class with a lock held that it needs for that.
@@ -56,8 +57,14 @@ class SpaceGauge {
   // A flush would free much of the log region. Else it is full of other things (the manifest), and flushes only add to them.
   bool log_has_grown() const;
   void try_refresh();
-  // Holds mutex_. exact: also what the tables take, which otherwise may be that of some ms ago.
+  struct Memtables {
+    std::uint64_t bytes = 0;    // of all of them
+    std::uint64_t waiting = 0;  // to be flushed, of the family that has more
+  };
+  Memtables memtables() const;
+  // Both hold mutex_. exact: also what the tables take, which otherwise may be that of some ms ago.
   void measure(bool exact);
+  void measure_tables();
   bool must_wait() const;
   // Removes tables that nobody needs any more. RocksDB forgets to look for them when the last who read them was a get, until a flush
   // or a compaction has ended; and that may be what waits for their space.

@@ -62,7 +62,7 @@ RocksStore::RocksStore(Volume& volume, const StoreOptions& options)
       read_only_(options.read_only),
       sizing_(kv::Sizing::plan(volume.usage(), options.cache)),
       fail_stop_(options.notice),
-      // What a user deletes should come back before it is a few per cent of the volume.
+      // What a user deletes should come back before it is a few per cent of the volume; half of this soon.
       keeper_(fail_stop_, std::clamp(sizing_.total / 64, 2 * MiB, GiB), [this] { reclaimed(); }),
       space_(volume, sizing_, fail_stop_, give_way_, [this] { keeper_.want_flush(); }) {}
 
@@ -74,7 +74,7 @@ Result<void> RocksStore::open() {
                     kv::Database::Options{!exists, std::make_shared<Listener>(fail_stop_, space_), options_.notice});
   const Result<void> opened = database_->open(options_.read_only);
   // A log that could not be read looks to RocksDB like one that ends there.
-  LSMFS_TRY(check());
+  LSMFS_TRY(fail_stop_.check());
   LSMFS_TRY(opened);
   space_.start(&db(), database_->handles());
   if (!options_.read_only) keeper_.start(&db(), database_->handles());
@@ -85,11 +85,6 @@ RocksStore::~RocksStore() {
   const kv::GiveWay::Hurry hurry(give_way_);
   keeper_.stop();
   database_.reset();
-}
-
-Result<void> RocksStore::check() const {
-  if (auto error = fail_stop_.error()) return std::move(*error);
-  return {};
 }
 
 Error RocksStore::failure(const Status& status, std::string_view what) {
@@ -115,14 +110,14 @@ std::unique_ptr<Cursor> RocksStore::cursor(Family family, const CursorOptions& o
 
 Result<void> RocksStore::commit(Batch& batch, Wait wait) {
   if (read_only_) return make_error(EROFS, "commit: the store is open for reading only");
-  LSMFS_TRY(check());
+  LSMFS_TRY(fail_stop_.check());
   if (batch.empty()) return {};
   LSMFS_TRY(space_.admit(batch.bytes(), wait));
 
   if (!batch.rep_->status.ok()) return to_error(batch.rep_->status, "commit");
   const Status status = db().Write(kv::write_options(wait), &batch.rep_->out);
   // The log pretends success after an error: look before believing it (kv/file_system.h).
-  LSMFS_TRY(check());
+  LSMFS_TRY(fail_stop_.check());
   if (!status.ok()) {
     Error error = to_error(status, "commit");
     if (error.code != EAGAIN || wait == Wait::yes) fail_stop_.set(error);
@@ -144,7 +139,7 @@ Result<void> RocksStore::sync() {
   const std::uint64_t wanted = committed_.load(std::memory_order_acquire);
   std::unique_lock lock(sync_mutex_);
   while (true) {
-    LSMFS_TRY(check());
+    LSMFS_TRY(fail_stop_.check());
     if (synced_ >= wanted) return {};
     if (!syncing_) break;
     sync_done_.wait(lock);
@@ -161,12 +156,12 @@ Result<void> RocksStore::sync() {
   if (!fail_stop_.failed()) synced_ = std::max(synced_, covered);
   lock.unlock();
   sync_done_.notify_all();
-  return check();
+  return fail_stop_.check();
 }
 
 Result<void> RocksStore::note_synced() {
   if (read_only_) return {};
-  LSMFS_TRY(check());
+  LSMFS_TRY(fail_stop_.check());
   auto done = volume_.note_synced();
   if (!done) fail_stop_.set(done.error());
   return done;
@@ -174,13 +169,13 @@ Result<void> RocksStore::note_synced() {
 
 Result<void> RocksStore::flush() {
   if (read_only_) return {};
-  LSMFS_TRY(check());
+  LSMFS_TRY(fail_stop_.check());
   const Waiting waiting("a flush of what is in memory");
   rocksdb::FlushOptions flush;
   flush.wait = true;
   flush.allow_write_stall = true;  // a flush is what ends a stall
   const Status status = db().Flush(flush, {handle(Family::names), handle(Family::blocks)});
-  LSMFS_TRY(check());
+  LSMFS_TRY(fail_stop_.check());
   space_.refresh();
   return kv::to_result(status, "flush");
 }
@@ -221,19 +216,19 @@ Result<StoreScrubStep> RocksStore::scrub(ScrubPosition& position, const Stop& st
 
 Result<void> RocksStore::compact(Family family, std::string_view from, std::string_view to) {
   if (read_only_) return make_error(EROFS, "compact: the store is open for reading only");
-  LSMFS_TRY(check());
+  LSMFS_TRY(fail_stop_.check());
   const Slice first(from.data(), from.size()), last(to.data(), to.size());
   const Status status = db().CompactRange(kv::compact_options(), handle(family), from.empty() ? nullptr : &first,
                                           to.empty() ? nullptr : &last);
-  LSMFS_TRY(check());
+  LSMFS_TRY(fail_stop_.check());
   if (!status.ok()) return to_error(status, "compact");
   reclaimed();
-  return check();
+  return fail_stop_.check();
 }
 
 Result<ByteCount> RocksStore::trim(const TrimRange& range, const Stop& stop) {
   if (read_only_) return make_error(EROFS, "trim: the store is open for reading only");
-  LSMFS_TRY(check());
+  LSMFS_TRY(fail_stop_.check());
   // Tables that a compaction replaced are removed at its end already.
   return volume_.trim(range, stop);
 }
@@ -256,7 +251,7 @@ Result<void> RocksStore::set_read_only(bool read_only) {
   const kv::GiveWay::Hurry hurry(give_way_);
   if (read_only == read_only_) return {};
   if (options_.read_only) return make_error(EROFS, "the store was opened for reading only");
-  LSMFS_TRY(check());
+  LSMFS_TRY(fail_stop_.check());
   if (!read_only) {
     read_only_ = false;
     if (const Status status = db().ContinueBackgroundWork(); !status.ok()) return to_error(status, "continue");
@@ -268,7 +263,7 @@ Result<void> RocksStore::set_read_only(bool read_only) {
   if (const Status status = db().PauseBackgroundWork(); !status.ok()) return to_error(status, "pause");
   read_only_ = true;
   if (auto done = volume_.commit(); !done) fail_stop_.set(done.error());
-  return check();
+  return fail_stop_.check();
 }
 
 Result<void> RocksStore::close() {
@@ -279,7 +274,7 @@ Result<void> RocksStore::close() {
   rocksdb::CancelAllBackgroundWork(&db(), /*wait=*/true);
   const Status status = database_->close();
   if (read_only_) return {};
-  if (result) result = check();
+  if (result) result = fail_stop_.check();
   if (result) result = kv::to_result(status, "close");
   if (result) result = volume_.commit();
   return result;

@@ -52,7 +52,6 @@ class RocksStore final : public Store {
   class Listener;
 
   Result<void> settle();       // what close() and set_read_only() do first
-  Result<void> check() const;  // the error that stopped the store, if one did
   // The error to report for a failed call: what stopped the store, or the call's own.
   Error failure(const rocksdb::Status& status, std::string_view what);
   rocksdb::DB& db() const { return database_->db(); }

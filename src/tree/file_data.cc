@@ -9,8 +9,6 @@
 namespace lsmfs {
 namespace {
 
-// Up to this many rows are erased one by one, more by one range (which costs every later reader).
-constexpr std::uint64_t kPointEraseMax = 1024;
 constexpr std::int64_t kRelatimeSeconds = 24 * 3600;
 
 }  // namespace
@@ -47,31 +45,27 @@ Result<LsmTree::Rows> LsmTree::load_blocks(const Lock& lock, const Inode& inode,
   return rows;
 }
 
-Result<void> LsmTree::resize(const Lock& lock, Inode& inode, std::uint64_t size, Wait wait) {
+// `seen`: what look_ahead() saw of [size, end of the file), if anything.
+Result<void> LsmTree::resize(const Lock& lock, Inode& inode, std::uint64_t size, SeenBlocks seen, Wait wait) {
   Record& record = inode.record;
-  const std::uint64_t old_blocks = block_count(record.size), new_blocks = block_count(size);
+  const BlockIndex old_blocks{block_count(record.size)}, new_blocks{block_count(size)};
   open_->put_tail();
   if (size < record.size && record.blocks > 0) {
     const std::string home = inode.home();
-    const bool within = size % kBlockSize != 0;  // the last row that stays is cut
-    const BlockIndex last{within ? new_blocks - 1 : new_blocks};
-    if (!record.is_sparse()) {
-      erase_blocks(home, BlockIndex{new_blocks}, BlockIndex{old_blocks});
-      if (within) batch().cut(Family::blocks, keys::block(home, last), static_cast<std::uint32_t>(size % kBlockSize));
-      record.blocks = new_blocks;
+    const bool within = size % kBlockSize != 0;
+    const BlockIndex last{within ? new_blocks.v - 1 : new_blocks.v};  // within: of the row that stays and is cut
+    const auto cut = [&] { batch().cut(Family::blocks, keys::block(home, last), static_cast<std::uint32_t>(size % kBlockSize)); };
+    SeenBlocks wanted = blocks_to_see(inode, size, record.size);
+    if (wanted.from == wanted.to) {
+      erase_blocks(home, new_blocks, old_blocks);
+      if (within) cut();
+      record.blocks = new_blocks.v;
     } else {
-      // A sparse file: which rows there are must be looked up, also because a cut would make one.
-      LSMFS_ASSIGN(const Rows rows, load_blocks(lock, inode, last, BlockIndex{old_blocks}, false, wait));
-      std::uint64_t gone = rows.size();
-      if (within && gone > 0 && rows.front().first == keys::block(home, last)) {
-        batch().cut(Family::blocks, rows.front().first, static_cast<std::uint32_t>(size % kBlockSize));
-        --gone;
-      }
-      if (gone > kPointEraseMax) {
-        erase_blocks(home, BlockIndex{new_blocks}, BlockIndex{old_blocks});
-      } else {
-        for (std::size_t i = rows.size() - gone; i < rows.size(); ++i) batch().erase(Family::blocks, rows[i].first);
-      }
+      LSMFS_ASSIGN(seen, see(lock, inode, std::move(wanted), std::move(seen), wait));
+      const bool cuts = within && seen.has(last);  // else a cut would make a row
+      const std::uint64_t gone = seen.rows - (cuts ? 1 : 0);
+      if (cuts) cut();
+      erase_seen(seen, new_blocks, old_blocks, gone);
       record.blocks -= std::min(gone, record.blocks);
     }
     blocks_changed(inode);

@@ -1,4 +1,8 @@
 // Holes: making them (fallocate) and finding them (SEEK_DATA, SEEK_HOLE). A hole is where no row is.
+//
+// What is taken out of a sparse file, by a hole or a truncation, has to be looked at before: how many rows go is part of
+// the file's record, and a patch or a cut of a row that is not there would make one. The rows may be many, so they
+// are looked at without the tree's lock (look_ahead), and the operation takes what was seen if it still holds.
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <unistd.h>
@@ -17,6 +21,10 @@ Result<void> LsmTree::fallocate(Ino ino, int mode, ByteOffset offset, ByteCount 
   if (punch && (zero || !keep_size)) return make_error(EOPNOTSUPP, "");
   if (length.v == 0) return make_error(EINVAL, "");
   if (offset.v > kFileSizeMax || length.v > kFileSizeMax - offset.v) return make_error(EFBIG, "");
+  SeenBlocks seen;
+  if (punch || zero) {
+    LSMFS_ASSIGN(seen, look_ahead(ino, offset.v, offset.v + length.v, wait));
+  }
   LSMFS_ASSIGN(const Lock lock, acquire_for_change(wait));
   LSMFS_ASSIGN(Inode * inode, find(ino));
   if (inode->record.is_directory()) return make_error(EISDIR, "");
@@ -27,7 +35,7 @@ Result<void> LsmTree::fallocate(Ino ino, int mode, ByteOffset offset, ByteCount 
 
   Record& record = inode->record;
   const std::uint64_t end = offset.v + length.v;
-  if (punch || zero) LSMFS_TRY(make_hole(lock, *inode, offset.v, std::min(end, record.size), wait));
+  if (punch || zero) LSMFS_TRY(make_hole(lock, *inode, offset.v, std::min(end, record.size), std::move(seen), wait));
   if (!keep_size && end > record.size) {
     open_->put_tail();
     record.size = end;
@@ -37,41 +45,101 @@ Result<void> LsmTree::fallocate(Ino ino, int mode, ByteOffset offset, ByteCount 
   return {};
 }
 
-// Makes [from, to) of a file read as zeros. Must hold: to is at most the file's size.
-Result<void> LsmTree::make_hole(const Lock& lock, Inode& inode, std::uint64_t from, std::uint64_t to, Wait wait) {
+// The blocks that bytes [from, to) of a file touch, if these have to be looked at before the bytes are taken away.
+LsmTree::SeenBlocks LsmTree::blocks_to_see(const Inode& inode, std::uint64_t from, std::uint64_t to) {
+  const Record& record = inode.record;
+  to = std::min(to, record.size);
+  if (from >= to || record.blocks == 0 || !record.is_sparse()) return {};
+  // All rows that there are go, too many to know them one by one.
+  if (from == 0 && to == record.size && record.blocks > kPointEraseMax) return {};
+  return {.from = BlockIndex{from / kBlockSize}, .to = BlockIndex{block_count(to)}, .home = inode.home(), .group = inode.blocks_group};
+}
+
+// Looks at them for an operation that is about to take bytes [from, to) away. Others go on meanwhile. Must hold: the
+// inode is in use until that operation.
+Result<LsmTree::SeenBlocks> LsmTree::look_ahead(Ino ino, std::uint64_t from, std::uint64_t to, Wait wait) {
+  SeenBlocks seen;
+  {
+    LSMFS_ASSIGN(const Lock lock, acquire(wait));
+    const Inode* inode = inodes_.find(ino);
+    if (!inode || !inode->record.is_regular()) return seen;  // the operation says what is wrong
+    seen = blocks_to_see(*inode, from, to);
+    if (seen.from == seen.to) return seen;
+    if (wait == Wait::no && inode->record.blocks > kPointEraseMax) return make_error(EAGAIN, "");  // they may be many
+    LSMFS_TRY(settle(lock, seen.group, wait));
+  }
+  LSMFS_TRY(look(seen, wait));
+  return seen;
+}
+
+// What was seen ahead, if that was what is wanted now and nobody has changed the blocks since. Else it looks again, this
+// time with the lock held, so that nobody can.
+Result<LsmTree::SeenBlocks> LsmTree::see(const Lock& lock, const Inode& inode, SeenBlocks wanted, SeenBlocks seen, Wait wait) {
+  if (seen.from == wanted.from && seen.to == wanted.to && seen.group == wanted.group && seen.home == wanted.home) return seen;
+  LSMFS_TRY(settle(lock, inode.blocks_group, wait));
+  LSMFS_TRY(look(wanted, wait));
+  return wanted;
+}
+
+Result<void> LsmTree::look(SeenBlocks& seen, Wait wait) {
+  const std::string lower = keys::block(seen.home, seen.from);
+  auto cursor = store_.cursor(Family::blocks,
+                              {.lower = lower, .upper = keys::block(seen.home, seen.to), .wait = wait, .fill_cache = false});
+  for (cursor->seek(lower); cursor->valid(); cursor->next()) {
+    const auto index = keys::block_index(cursor->key(), seen.home.size());
+    if (!index || cursor->value().size() > kBlockSize) return make_error(EUCLEAN, "a row of file data is damaged");
+    ++seen.rows;
+    seen.last = *index;
+    if (seen.some.size() < kPointEraseMax + 2) seen.some.push_back(*index);
+  }
+  return cursor->status();
+}
+
+// Erases the rows [from, to), of which so many were seen, and two more at most that are not erased.
+void LsmTree::erase_seen(const SeenBlocks& seen, BlockIndex from, BlockIndex to, std::uint64_t rows) {
+  if (rows > kPointEraseMax) return erase_blocks(seen.home, from, to);
+  for (const std::uint64_t index : seen.some) {
+    if (index >= from.v && index < to.v) batch().erase(Family::blocks, keys::block(seen.home, BlockIndex{index}));
+  }
+}
+
+// Makes [from, to) of a file read as zeros. Must hold: to is at most the file's size. `seen`: what look_ahead() saw there.
+Result<void> LsmTree::make_hole(const Lock& lock, Inode& inode, std::uint64_t from, std::uint64_t to, SeenBlocks seen, Wait wait) {
   Record& record = inode.record;
   if (from >= to || record.blocks == 0) return {};
   const std::string home = inode.home();
-  const std::uint64_t first = from / kBlockSize, last = (to - 1) / kBlockSize;
+  const BlockIndex first{from / kBlockSize}, last{(to - 1) / kBlockSize};
   // A row past which the file ends goes as a whole when all that is before the end goes.
-  const auto goes = [&](std::uint64_t index) {
-    const std::uint64_t start = index * kBlockSize;
+  const auto goes = [&](BlockIndex index) {
+    const std::uint64_t start = index.v * kBlockSize;
     return from <= start && to >= std::min(start + kBlockSize, record.size);
   };
-  const std::uint64_t whole_from = goes(first) ? first : first + 1;
-  const std::uint64_t whole_to = std::max(whole_from, goes(last) ? last + 1 : last);
+  const BlockIndex whole_from{goes(first) ? first.v : first.v + 1};
+  const BlockIndex whole_to{std::max(whole_from.v, goes(last) ? last.v + 1 : last.v)};
+  bool zero_first = first < whole_from, zero_last = last >= whole_to && last != first;
 
-  std::uint64_t gone = whole_to - whole_from;
-  bool first_exists = true, last_exists = true;
-  if (record.is_sparse()) {
-    // In a sparse file, which rows there are must be looked up, also because a patch would make one.
-    LSMFS_ASSIGN(const Rows rows, load_blocks(lock, inode, BlockIndex{first}, BlockIndex{last + 1}, false, wait));
-    first_exists = !rows.empty() && rows.front().first == keys::block(home, BlockIndex{first});
-    last_exists = !rows.empty() && rows.back().first == keys::block(home, BlockIndex{last});
-    gone = static_cast<std::uint64_t>(std::count_if(rows.begin(), rows.end(), [&](const auto& row) {
-      return row.first >= keys::block(home, BlockIndex{whole_from}) && row.first < keys::block(home, BlockIndex{whole_to});
-    }));
+  SeenBlocks wanted = blocks_to_see(inode, from, to);
+  const bool all_exist = wanted.from == wanted.to;  // or all go
+  std::uint64_t gone = whole_to.v - whole_from.v;
+  if (!all_exist) {
+    LSMFS_ASSIGN(seen, see(lock, inode, std::move(wanted), std::move(seen), wait));
+    zero_first = zero_first && seen.has(first);
+    zero_last = zero_last && seen.has(last);
+    gone = seen.rows - (zero_first ? 1 : 0) - (zero_last ? 1 : 0);
   }
   open_->put_tail();
-  const auto zero_part = [&](std::uint64_t index) {
-    const std::uint64_t start = index * kBlockSize;
+  const auto zero_part = [&](BlockIndex index) {
+    const std::uint64_t start = index.v * kBlockSize;
     const std::uint64_t at = std::max(from, start), until = std::min(to, start + kBlockSize);
-    batch().patch(Family::blocks, keys::block(home, BlockIndex{index}), static_cast<std::uint32_t>(at - start),
-                  std::string(until - at, '\0'));
+    batch().patch(Family::blocks, keys::block(home, index), static_cast<std::uint32_t>(at - start), std::string(until - at, '\0'));
   };
-  if (first < whole_from && first_exists) zero_part(first);
-  if (last >= whole_to && last != first && last_exists) zero_part(last);
-  if (gone > 0) erase_blocks(home, BlockIndex{whole_from}, BlockIndex{whole_to});
+  if (zero_first) zero_part(first);
+  if (zero_last) zero_part(last);
+  if (all_exist) {
+    erase_blocks(home, whole_from, whole_to);
+  } else {
+    erase_seen(seen, whole_from, whole_to, gone);
+  }
   record.blocks -= std::min(gone, record.blocks);
   blocks_changed(inode);
   return {};

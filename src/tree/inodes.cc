@@ -155,6 +155,10 @@ Result<Attr> LsmTree::getattr(Ino ino, Wait wait) {
 }
 
 Result<Attr> LsmTree::setattr(Ino ino, const AttrChange& change, Wait wait) {
+  SeenBlocks seen;
+  if (change.size) {
+    LSMFS_ASSIGN(seen, look_ahead(ino, *change.size, UINT64_MAX, wait));
+  }
   LSMFS_ASSIGN(const Lock lock, acquire_for_change(wait));
   LSMFS_ASSIGN(Inode * inode, find(ino));
   Record& record = inode->record;
@@ -171,7 +175,7 @@ Result<Attr> LsmTree::setattr(Ino ino, const AttrChange& change, Wait wait) {
     if (record.is_directory()) return make_error(EISDIR, "");
     if (!record.is_regular()) return make_error(EINVAL, "");
     if (*change.size > kFileSizeMax) return make_error(EFBIG, "");
-    LSMFS_TRY(resize(lock, *inode, *change.size, wait));
+    LSMFS_TRY(resize(lock, *inode, *change.size, std::move(seen), wait));
     record.mtime = now;
   }
   if (access) put_xattr(*inode, acl::kAccess, *access);

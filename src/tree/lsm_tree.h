@@ -186,17 +186,34 @@ class LsmTree final : public Tree {
   bool takes_blocks_along(const Inode& inode, const std::string& new_home) const;
   void place(Inode& inode, Inode& dir, std::string_view name, const Rows& blocks, const Time& now);
 
+  // ---- holes (holes.cc)
+  // Up to this many rows are erased one by one, more by one range (which costs every later reader).
+  static constexpr std::uint64_t kPointEraseMax = 1024;
+  // Which rows of a file there were in some of its blocks when somebody looked.
+  struct SeenBlocks {
+    BlockIndex from, to;              // of the blocks [from, to); none: nobody looked
+    std::string home;                 // of the file
+    std::uint64_t group = 0;          // the last one that had changed its blocks
+    std::uint64_t rows = 0;
+    std::vector<std::uint64_t> some;  // the indexes of the first of them; of all, when kPointEraseMax and two more suffice
+    std::uint64_t last = 0;           // the index of the last one, if there are any
+    bool has(BlockIndex index) const { return rows > 0 && (some.front() == index.v || last == index.v); }  // the first or the last
+  };
+  static SeenBlocks blocks_to_see(const Inode& inode, std::uint64_t from, std::uint64_t to);
+  Result<SeenBlocks> look_ahead(Ino ino, std::uint64_t from, std::uint64_t to, Wait wait);
+  Result<SeenBlocks> see(const Lock& lock, const Inode& inode, SeenBlocks wanted, SeenBlocks seen, Wait wait);
+  Result<void> look(SeenBlocks& seen, Wait wait);
+  void erase_seen(const SeenBlocks& seen, BlockIndex from, BlockIndex to, std::uint64_t rows);
+  Result<void> make_hole(const Lock& lock, Inode& inode, std::uint64_t from, std::uint64_t to, SeenBlocks seen, Wait wait);
+
   // ---- data (file_data.cc)
   void put_part(Ino ino, const std::string& home, std::uint64_t index, std::size_t at, std::string_view bytes,
                 bool replaces);
   void erase_blocks(const std::string& home, BlockIndex from, BlockIndex to);
   Result<Rows> load_blocks(const Lock& lock, const Inode& inode, BlockIndex from, BlockIndex to, bool values, Wait wait);
-  Result<void> resize(const Lock& lock, Inode& inode, std::uint64_t size, Wait wait);
+  Result<void> resize(const Lock& lock, Inode& inode, std::uint64_t size, SeenBlocks seen, Wait wait);
   Result<std::size_t> read_blocks(const std::string& home, ByteOffset offset, MutableBytes to, std::uint64_t epoch, Wait wait);
   void note_access_time(Inode& inode);
-
-  // ---- holes (holes.cc)
-  Result<void> make_hole(const Lock& lock, Inode& inode, std::uint64_t from, std::uint64_t to, Wait wait);
 
   Store& store_;
   std::mutex reconfiguring_;           // outermost: held while a change of settings waits for the device

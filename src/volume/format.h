@@ -16,9 +16,9 @@ namespace lsmfs::format {
 static_assert(std::endian::native == std::endian::little, "structures are copied as they are");
 
 inline constexpr std::uint64_t kBlock = kDeviceBlock;        // all structures begin at multiples of it
-inline constexpr std::uint64_t kTableGranule = MiB;          // unit of the table region
+using lsmfs::kTableGranule;                                  // unit of the table region
 inline constexpr std::uint64_t kFixedGranule = 64 * KiB;     // unit of the fixed region
-inline constexpr std::uint64_t kMetadataAreaMax = 16 * MiB;  // each of the two
+inline constexpr std::uint64_t kMetadataAreaMax = 256 * MiB;  // each of the two, on the largest devices
 
 // ---- superblock: block 0, and the first block of the device's last whole MiB ---------------
 

@@ -14,6 +14,8 @@ using format::kBlock;
 using format::RecordHeader;
 using format::RecordKind;
 
+constexpr std::uint64_t kLastGeneration = UINT64_MAX - 1;  // of those that are read; the first is 1
+
 std::uint64_t record_length(std::uint64_t payload) { return round_up(sizeof(RecordHeader) + payload, kBlock); }
 
 std::uint64_t record_checksum(Bytes record, std::uint64_t seed) {
@@ -95,7 +97,7 @@ Area read_area(Device& device, const Extent& place) {
 }
 
 bool is_snapshot(const RecordHeader& header) {
-  return header.kind == static_cast<std::uint16_t>(RecordKind::snapshot) && header.sequence == 0;
+  return header.kind == static_cast<std::uint16_t>(RecordKind::snapshot) && header.sequence == 0 && header.generation > 0;
 }
 
 // The newest in an area. Those of earlier generations may still be there, behind it or, when only its second copy is
@@ -145,6 +147,7 @@ Result<void> MetadataLog::format(Device& device, const SuperblockInfo& superbloc
 
 Result<void> MetadataLog::append(std::string_view delta, const Snapshot& snapshot) {
   if (whole_ && position_ + 2 * record_length(delta.size()) <= areas_[area_].length) return write(RecordKind::delta, delta);
+  if (generation_ >= kLastGeneration) return make_error(ENOSPC, "no further snapshot of the metadata log can be numbered");
   const std::string whole = snapshot();
   const int other = 1 - area_;
   if (2 * record_length(whole.size()) > areas_[other].length) {
@@ -196,7 +199,7 @@ Result<MetadataLog> MetadataLog::load(Device& device, const SuperblockInfo& supe
       return false;
     });
   }
-  if (newest == UINT64_MAX) {  // the next one would be older
+  if (newest > kLastGeneration) {  // the next one would be older
     return make_error(EUCLEAN, fmt::format("{}: the metadata log is damaged: generation {}", device.path(), newest));
   }
   if (newest > log.generation_) LSMFS_TRY(damaged("the newest snapshot"));

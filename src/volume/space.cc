@@ -154,6 +154,8 @@ void Space::fill(VolumeUsage& usage) const {
   usage.largest_free = ByteCount{table_.largest()};
   usage.fixed_total = ByteCount{fixed_.total()};
   usage.fixed_free = ByteCount{fixed_.free()};
+  usage.list_total = ByteCount{charge_limit_};
+  usage.list_free = ByteCount{charge_limit_ - std::min(charged_, charge_limit_)};
 }
 
 }  // namespace lsmfs

@@ -18,7 +18,7 @@ std::uint64_t superblock_checksum(const Superblock& block) {
 
 Error damaged(const char* what) { return make_error(EUCLEAN, fmt::format("superblock is damaged: {}", what)); }
 
-bool in_order(const Layout& layout) {
+bool in_order(const Layout& layout, std::uint64_t device_size) {
   std::uint64_t at = MiB;
   for (const Extent& e : {layout.metadata[0], layout.metadata[1], layout.fixed, layout.table}) {
     // Each bound is checked before it is added, so that nothing here can overflow.
@@ -27,8 +27,7 @@ bool in_order(const Layout& layout) {
     at = e.end();
   }
   if (layout.table.start == layout.fixed.end()) return false;
-  // Areas are read whole, so their length must not be a stranger's choice.
-  return std::max(layout.metadata[0].length, layout.metadata[1].length) <= format::kMetadataAreaMax;
+  return std::max(layout.metadata[0].length, layout.metadata[1].length) <= metadata_area_max(device_size);
 }
 
 Result<SuperblockInfo> read_copy(Device& device, std::uint64_t offset) {
@@ -51,6 +50,11 @@ bool continues(unsigned char c) { return (c & 0xc0) == 0x80; }
 
 std::uint64_t second_superblock_offset(std::uint64_t device_size) { return round_down(device_size, MiB) - MiB; }
 
+// Half of an area holds a snapshot, which has some 140 bytes for a table; many a table is smaller than it is meant to be.
+std::uint64_t metadata_area_max(std::uint64_t device_size) {
+  return std::clamp(round_down(device_size / 65536, MiB), 16 * MiB, format::kMetadataAreaMax);
+}
+
 std::uint64_t SuperblockInfo::metadata_seed() const {
   return checksum({reinterpret_cast<const std::byte*>(info.uuid.bytes.data()), info.uuid.bytes.size()});
 }
@@ -60,7 +64,7 @@ Result<Layout> plan_layout(std::uint64_t device_size) {
     return make_error(ENOSPC, fmt::format("{} bytes are too small for a volume; it needs at least {} ({} MiB)",
                                           device_size, kDeviceMin, kDeviceMin / MiB));
   }
-  const std::uint64_t area = round_down(std::clamp(device_size / 256, MiB, format::kMetadataAreaMax), MiB);
+  const std::uint64_t area = round_down(std::clamp(device_size / 256, MiB, metadata_area_max(device_size)), MiB);
   const std::uint64_t fixed = round_down(std::clamp(device_size / 16, 16 * MiB, GiB), MiB);
   Layout layout;
   layout.second_superblock = second_superblock_offset(device_size);
@@ -126,7 +130,7 @@ Result<SuperblockInfo> decode_superblock(const Superblock& block) {
   info.layout.fixed = extent(block.fixed);
   info.layout.table = extent(block.table);
   info.layout.second_superblock = second_superblock_offset(block.device_size);
-  if (!in_order(info.layout)) return damaged("regions");
+  if (!in_order(info.layout, block.device_size)) return damaged("regions");
   return info;
 }
 

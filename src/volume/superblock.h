@@ -25,9 +25,11 @@ struct SuperblockInfo {
 };
 
 std::uint64_t second_superblock_offset(std::uint64_t device_size);
+// How long each metadata area may be: areas are read whole, so that this must not be a stranger's choice.
+std::uint64_t metadata_area_max(std::uint64_t device_size);
 
 void encode_superblock(const SuperblockInfo& info, format::Superblock& out);
-// EMEDIUMTYPE (no magic), EUCLEAN (checksum or a value), EPROTONOSUPPORT (newer version).
+// EMEDIUMTYPE (no magic), EUCLEAN (checksum or a value), EPROTONOSUPPORT (another version).
 Result<SuperblockInfo> decode_superblock(const format::Superblock& block);
 
 // The first copy that is sound, as read_volume_info() promises.

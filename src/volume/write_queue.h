@@ -50,7 +50,9 @@ class WriteQueue {
 
  private:
   static constexpr std::uint64_t kBound = 8 * MiB;
-  static constexpr std::size_t kSpare = kBound / format::kFrameMax + 1;  // buffers kept for the next frames
+  // Buffers kept for the next frames: of the one in the making and the one being written. A burst takes more, of memory
+  // that is given back after it.
+  static constexpr std::size_t kSpare = 2;
 
   void perform(Job& job);
   void loop();

@@ -135,6 +135,11 @@ TEST_F(Filtered, AnswersWhatItDoesNotKnowAsAKernelThatDoesNotHaveIt) {
       {"openat2", [] { return ::syscall(SYS_openat2, AT_FDCWD, "/", nullptr, 0); }},
       {"bpf", [] { return ::syscall(SYS_bpf, 0, nullptr, 0); }},
       {"io_uring_setup", [] { return ::syscall(SYS_io_uring_setup, 1, nullptr); }},
+      {"io_uring_register: buffers", [] { return ::syscall(SYS_io_uring_register, 0, 0, nullptr, 0); }},
+      {"sched_setscheduler: real time", [] {
+         const sched_param first{1};
+         return ::sched_setscheduler(0, SCHED_FIFO, &first);
+       }},
       {"clone3", [] { return ::syscall(SYS_clone3, nullptr, 0); }},
   };
   for (const Call& call : calls) EXPECT_EQ(error_of(call.make), ENOSYS) << call.name;

@@ -93,18 +93,22 @@ TEST_F(MountCommand, RefusesWhatIsNotThereOrNotLsmfs) {
   EXPECT_FALSE(is_mounted("mnt"));
 }
 
-TEST_F(MountCommand, RefusesANewerVersion) {
+TEST_F(MountCommand, RefusesAnotherVersionAndSaysWhetherItIsNewerOrOlder) {
   make_image("image");
   make_directory("mnt");
   set_version("image", kFormatVersion);
   mount();  // the patching itself damages nothing
   accepted({"umount", path("mnt")});
-  set_version("image", kFormatVersion + 1);
-  const auto before = sum("image");
-  refused(32, {"mount", path("image"), path("mnt")}, {path("image"), "newer"});
-  refused(1, {"info", path("image")}, {path("image"), "newer"});
-  refused(1, {"mkfs", path("image")}, {path("image"), "another version", "-f"});
-  EXPECT_EQ(sum("image"), before);
+  for (const std::uint32_t version : {kFormatVersion + 1, kFormatVersion - 1}) {
+    set_version("image", version);
+    const auto before = sum("image");
+    const std::string word = version > kFormatVersion ? "newer" : "older";
+    const std::vector<std::string> words{path("image"), "version " + std::to_string(version), word};
+    refused(32, {"mount", path("image"), path("mnt")}, words);
+    refused(1, {"info", path("image")}, words);
+    refused(1, {"mkfs", path("image")}, {path("image"), "another version", "-f"});
+    EXPECT_EQ(sum("image"), before);
+  }
 }
 
 TEST_F(MountCommand, UsesTheSecondSuperblockAndSaysSo) {

@@ -16,7 +16,7 @@ TEST_F(Usage, EveryCommandHasHelp) {
     EXPECT_NE(text.find("Usage"), std::string::npos) << command;
     EXPECT_NE(text.find("--help"), std::string::npos) << command;
   }
-  for (const char* option : {"cache=", "sync_interval=", "latency=", "noatime", "writeback", "allow_other"}) {
+  for (const char* option : {"cache=", "sync_interval=", "latency=", "io_uring=", "noatime", "writeback", "allow_other"}) {
     EXPECT_NE(accepted({"mount", "--help"}).find(option), std::string::npos) << option;
   }
 }
@@ -60,6 +60,7 @@ TEST_F(Usage, UnknownMountOptionsAreNamed) {
   refused(1, {"mount", image, directory, "-o", "cache=1K"}, {"cache=1K", "at least"});
   refused(1, {"mount", image, directory, "-o", "sync_interval=-1"}, {"sync_interval=-1"});
   refused(1, {"mount", image, directory, "-o", "latency=maybe"}, {"latency=maybe", "auto"});
+  refused(1, {"mount", image, directory, "-o", "io_uring=1"}, {"io_uring=1", "auto"});
   refused(1, {"mount", image, directory, "--log", "/no/such/folder/log"}, {"/no/such/folder/log"});
   EXPECT_EQ(sum("image"), before);
 }

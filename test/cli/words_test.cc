@@ -39,18 +39,19 @@ TEST(MountOptions, ThatAreNotGivenAreNotSet) {
   ASSERT_TRUE(parsed);
   EXPECT_FALSE(parsed->remount || parsed->read_only);
   EXPECT_FALSE(parsed->atime || parsed->directory_atime || parsed->sync_interval_ms);
-  EXPECT_FALSE(parsed->cache || parsed->latency || parsed->writeback);
+  EXPECT_FALSE(parsed->cache || parsed->latency || parsed->io_uring || parsed->writeback);
   EXPECT_TRUE(parsed->kernel.empty());
 }
 
 TEST(MountOptions, AreTakenInOrderAndTheLastCounts) {
-  const auto parsed = parse_mount_options({"ro,suid,,cache=64M", "rw,strictatime,sync_interval=0,latency=on,nodev"});
+  const auto parsed = parse_mount_options({"ro,suid,,cache=64M", "rw,strictatime,sync_interval=0,latency=on,io_uring=off,nodev"});
   ASSERT_TRUE(parsed) << parsed.error().context;
   EXPECT_FALSE(parsed->read_only);
   EXPECT_EQ(parsed->atime, AtimePolicy::strictatime);
   EXPECT_EQ(parsed->cache, ByteCount{64 * MiB});
   EXPECT_EQ(parsed->sync_interval_ms, 0u);
-  EXPECT_EQ(parsed->latency, IdleLatency::on);
+  EXPECT_EQ(parsed->latency, Choice::on);
+  EXPECT_EQ(parsed->io_uring, Choice::off);
   EXPECT_EQ(parsed->kernel, (std::vector<std::string>{"suid", "nodev", "strictatime"}));
 }
 
@@ -98,7 +99,7 @@ TEST(MountOptions, ThatAreUnknownArePassedOverWhenSloppyAndBadOnesAreNot) {
 
 TEST(MountOptions, ThatAreUnknownAreNamed) {
   for (const char* bad :
-       {"colour", "cache", "cache=", "sync_interval=x", "latency", "nodiratime=1", "fd=3", "rootmode=0"}) {
+       {"colour", "cache", "cache=", "sync_interval=x", "latency", "io_uring", "nodiratime=1", "fd=3", "rootmode=0"}) {
     const auto parsed = parse_mount_options({std::string("ro,") + bad});
     ASSERT_FALSE(parsed) << bad;
     EXPECT_NE(parsed.error().context.find(bad), std::string::npos) << parsed.error().context;

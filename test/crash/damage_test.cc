@@ -116,7 +116,7 @@ class Damage : public testing::Test {
     for (const auto& [name, count] : tried_) std::printf("%s: %zu in the %s\n", what, count, name.c_str());
   }
 
-  const std::uint64_t seed_ = std::getenv("LSMFS_SEED") ? std::strtoull(std::getenv("LSMFS_SEED"), nullptr, 10) : std::random_device{}();
+  const std::uint64_t seed_ = number_from("LSMFS_SEED", std::random_device{}());
   std::mt19937_64 random_{seed_};
   std::map<std::string, std::size_t> tried_;
 };

@@ -16,6 +16,12 @@ namespace lsmfs::test {
 // LSMFS_LONG=1: all that the tests otherwise sample.
 inline bool everything() { return std::getenv("LSMFS_LONG") != nullptr; }
 
+// What the environment says, as LSMFS_SEED.
+inline std::uint64_t number_from(const char* variable, std::uint64_t otherwise) {
+  const char* const text = std::getenv(variable);
+  return text ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
 struct Operation {
   std::string text;
   std::function<void(Trial&)> run;

@@ -54,23 +54,40 @@ class Ioctls : public MountTest {
     T value_;
   };
 
-  // Mounts, and gives a process whose trim goes on until it is told to stop.
-  pid_t begin_long_trim() {
-    tree_.on_trim = [this](const TrimRange&, const Stop& stop) -> Result<ByteCount> {
-      ++calls_;
-      for (int i = 0; i < 10000 && !stop(); ++i) ::usleep(1000);
-      told_ = stop();
-      return make_error(EINTR, "trim");
-    };
+  // What a call of the tree does that goes on until it is told to stop.
+  Error until_told(const Stop& stop) {
+    ++calls_;
+    for (int i = 0; i < 10000 && !stop(); ++i) ::usleep(1000);
+    told_ = stop();
+    return make_error(EINTR, "told to stop");
+  }
+  // Mounts, and gives a process that is in such a call.
+  template <class Request>
+  pid_t begin(Request request) {
     mount();
     const pid_t child = ::fork();
     if (child == 0) {
-      fstrim_range range{0, UINT64_MAX, 0};
-      (void)call(FITRIM, &range);
+      request();
       ::_exit(0);
     }
     while (calls_ == 0) ::usleep(1000);
     return child;
+  }
+  pid_t begin_long_trim() {
+    tree_.on_trim = [this](const TrimRange&, const Stop& stop) -> Result<ByteCount> { return until_told(stop); };
+    return begin([this] {
+      fstrim_range range{0, UINT64_MAX, 0};
+      (void)call(FITRIM, &range);
+    });
+  }
+  // The server ends, and with it the call, and with that the process.
+  void expect_the_end_of_the_server_to_end(pid_t child) {
+    ::kill(::getpid(), SIGTERM);
+    mounted_->server().join();
+    EXPECT_TRUE(told_);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status));
   }
 
   MemoryTree tree_;
@@ -271,15 +288,7 @@ TEST_F(Ioctls, ASignalEndsATrim) {
   EXPECT_TRUE(told_);
 }
 
-TEST_F(Ioctls, TheEndOfTheServerEndsATrim) {
-  const pid_t child = begin_long_trim();
-  ::kill(::getpid(), SIGTERM);
-  mounted_->server().join();
-  EXPECT_TRUE(told_);
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status));
-}
+TEST_F(Ioctls, TheEndOfTheServerEndsATrim) { expect_the_end_of_the_server_to_end(begin_long_trim()); }
 
 // ---- scrub
 
@@ -343,25 +352,8 @@ TEST_F(Ioctls, AScrubFailsAsTheTreeDoes) {
 }
 
 TEST_F(Ioctls, TheEndOfTheServerEndsAScrub) {
-  tree_.on_scrub = [this](ScrubPosition&, const Stop& stop) -> Result<ScrubStep> {
-    ++calls_;
-    for (int i = 0; i < 10000 && !stop(); ++i) ::usleep(1000);
-    told_ = stop();
-    return make_error(EINTR, "scrub");
-  };
-  mount();
-  const pid_t child = ::fork();
-  if (child == 0) {
-    (void)scrub_mount(mounted_->root(), [](const ScrubStep&) { return true; });
-    ::_exit(0);
-  }
-  while (calls_ == 0) ::usleep(1000);
-  ::kill(::getpid(), SIGTERM);
-  mounted_->server().join();
-  EXPECT_TRUE(told_);
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status));
+  tree_.on_scrub = [this](ScrubPosition&, const Stop& stop) -> Result<ScrubStep> { return until_told(stop); };
+  expect_the_end_of_the_server_to_end(begin([this] { (void)scrub_mount(mounted_->root(), [](const ScrubStep&) { return true; }); }));
 }
 
 // ---- the label

@@ -146,7 +146,7 @@ class MountedApart : public Lifecycle {
     char name[] = "/tmp/lsmfs-fuse-test-XXXXXX";
     options_.source = "memory";
     options_.mount_point = mkdtemp(name);
-    options_.latency = IdleLatency::off;
+    options_.latency = Choice::off;
   }
   ~MountedApart() override { ::rmdir(options_.mount_point.c_str()); }
   // Whether this process has children that it has not waited for.

@@ -16,6 +16,11 @@ std::uint64_t Mounted::requests() const {
   return sum;
 }
 
+Choice transport() {
+  const char* word = getenv("LSMFS_TEST_IO_URING");
+  return word != nullptr && std::string_view(word) == "on" ? Choice::on : Choice::off;
+}
+
 int result_of(int returned) { return returned < 0 ? errno : 0; }
 
 KernelCaches::KernelCaches() : fd_(::open("/proc/sys/vm/drop_caches", O_WRONLY | O_CLOEXEC)) {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -15,6 +16,9 @@
 
 namespace lsmfs::test {
 
+// How requests are to come: by the environment's LSMFS_TEST_IO_URING ("on"), so that all tests can be run both ways.
+Choice transport();
+
 class Mounted {
  public:
   explicit Mounted(Tree& tree, MountOptions options = {}, Administration administration = {},
@@ -23,23 +27,28 @@ class Mounted {
     root_ = mkdtemp(name);
     if (options.source.empty()) options.source = "memory";
     options.mount_point = root_;
-    options.latency = IdleLatency::off;
+    options.latency = Choice::off;
+    options.io_uring = transport();
     options.notice = [this](std::string_view line) {
       std::lock_guard lock(mutex_);
       notices_ += std::string(line) + "\n";
     };
     mount_ = std::make_unique<FuseMount>(tree, options, std::move(administration));
-    begun_ = mount_->begin();
-    if (!begun_) {
-      ADD_FAILURE() << begun_.error().message();
-      return;
-    }
-    server_ = std::thread([this, on_destroy] {
+    // In the thread that serves: the kernel takes a ring apart in the thread that made it, which therefore must not wait for a
+    // request of its own mount when that is over.
+    std::promise<Result<void>> beginning;
+    auto begun = beginning.get_future();
+    server_ = std::thread([this, on_destroy, beginning = std::move(beginning)]() mutable {
+      auto outcome = mount_->begin();
+      const bool usable = outcome.has_value();
+      beginning.set_value(std::move(outcome));
+      if (!usable) return;
       served_ = mount_->serve([] {}, [&] {
         on_destroy();
         ++destroyed_;
       });
     });
+    if (const auto outcome = begun.get(); !outcome) ADD_FAILURE() << outcome.error().message();
   }
 
   ~Mounted() {
@@ -72,7 +81,7 @@ class Mounted {
  private:
   std::string root_;
   std::unique_ptr<FuseMount> mount_;
-  Result<void> begun_, served_;
+  Result<void> served_;
   std::atomic<int> destroyed_{0};
   mutable std::mutex mutex_;
   std::string notices_;

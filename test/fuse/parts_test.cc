@@ -12,6 +12,7 @@
 
 #include "fuse/attributes.h"
 #include "fuse/idle_latency.h"
+#include "fuse/rings.h"
 #include "fuse/workers.h"
 
 namespace lsmfs {
@@ -56,6 +57,15 @@ TEST(Attributes, OnlyTheFieldsThatAreSetChange) {
   EXPECT_FALSE(some.atime || some.uid);
 }
 
+TEST(Rings, ReadTheKernelsListsOfProcessors) {
+  EXPECT_EQ(numbers_in_list("0"), (std::vector<unsigned>{0}));
+  EXPECT_EQ(numbers_in_list("0-3"), (std::vector<unsigned>{0, 1, 2, 3}));
+  EXPECT_EQ(numbers_in_list("0-1,4,7-8"), (std::vector<unsigned>{0, 1, 4, 7, 8}));
+  for (const char* text : {"", "-", "0-", "1,", ",1", "3-1", "a", "0-99999999", "1 "}) {
+    EXPECT_TRUE(numbers_in_list(text).empty()) << text;
+  }
+}
+
 class LatencyDevice : public testing::Test {
  protected:
   LatencyDevice() {
@@ -82,7 +92,7 @@ class LatencyDevice : public testing::Test {
 };
 
 TEST_F(LatencyDevice, IsHeldWhileRequestsComeAndLetGoAfter) {
-  auto device = LatencyHold::open_device(IdleLatency::automatic, path_);
+  auto device = LatencyHold::open_device(Choice::automatic, path_);
   ASSERT_TRUE(device);
   LatencyHold hold(std::move(*device));
   EXPECT_TRUE(becomes(false));
@@ -99,12 +109,12 @@ TEST_F(LatencyDevice, IsHeldWhileRequestsComeAndLetGoAfter) {
 }
 
 TEST_F(LatencyDevice, ThatIsMissingIsAnErrorOnlyWhenAskedFor) {
-  const auto without = LatencyHold::open_device(IdleLatency::automatic, "/no/such/device");
+  const auto without = LatencyHold::open_device(Choice::automatic, "/no/such/device");
   EXPECT_TRUE(without && !*without);
-  const auto off = LatencyHold::open_device(IdleLatency::off, path_);
+  const auto off = LatencyHold::open_device(Choice::off, path_);
   EXPECT_TRUE(off && !*off);
   EXPECT_EQ(demanded(), -1);
-  EXPECT_EQ(LatencyHold::open_device(IdleLatency::on, "/no/such/device").error().code, ENOENT);
+  EXPECT_EQ(LatencyHold::open_device(Choice::on, "/no/such/device").error().code, ENOENT);
 }
 
 }  // namespace

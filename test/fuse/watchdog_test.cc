@@ -128,7 +128,7 @@ TEST_F(Told, AreRequestsInWhichTheReadingThreadIsHeld) {
     struct stat facts {};
     EXPECT_EQ(::stat(path("f").c_str(), &facts), -1);
   });
-  told({"LOOKUP of inode 1 ", "has waited", "the thread that reads requests"});
+  told({"LOOKUP of inode 1 ", "has waited", "a thread that reads requests"});
   gate_.open();
   looking.join();
   told({"LOOKUP of inode 1 ", "is over"});

@@ -65,7 +65,7 @@ void check_layout(const Layout& layout, std::uint64_t device_size) {
     at = region.end();
   }
   check(layout.table.start > layout.fixed.end(), "the regions of tables and logs touch");
-  for (const Extent& area : layout.metadata) check(area.length <= format::kMetadataAreaMax, "a metadata area is too long");
+  for (const Extent& area : layout.metadata) check(area.length <= metadata_area_max(device_size), "a metadata area is too long");
   check(layout.second_superblock == last, "the second superblock is not in the last whole MiB");
 }
 
@@ -166,7 +166,9 @@ bool run_payload(std::string_view input) {
   return true;
 }
 
-Extent table_extent(std::uint64_t i, std::uint64_t n) { return {regions().table.start + i * MiB, n * MiB}; }
+Extent table_extent(std::uint64_t i, std::uint64_t n) {
+  return {regions().table.start + i * format::kTableGranule, n * format::kTableGranule};
+}
 Extent fixed_extent(std::uint64_t i, std::uint64_t n) { return {regions().fixed.start + i * 64 * KiB, n * 64 * KiB}; }
 
 // What a volume goes through: as the payloads of records.
@@ -179,7 +181,7 @@ std::vector<std::string> deltas() {
   put_extents(all[0], 2, 0, {fixed_extent(1, 8), table_extent(50, 1)});
   put_create(all[1], 5, FileKind::table, 0, "000007.sst");
   put_extents(all[1], 5, 0, {table_extent(0, 2), table_extent(9, 1)});
-  put_size(all[1], 5, 2 * MiB + 1000);
+  put_size(all[1], 5, 2 * format::kTableGranule + 1000);
   put_synced(all[1], 2, 17);
   put_create(all[2], 6, FileKind::small, 0, "000008.dbtmp");
   put_extents(all[2], 6, 0, {fixed_extent(40, 1)});

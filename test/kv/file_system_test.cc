@@ -285,7 +285,7 @@ TEST_F(FileSystemContract, AnnouncedSpaceIsTakenAtOnceAndTheRestGivenBack) {
   ASSERT_TRUE(file->Sync({}, nullptr).ok());
   ASSERT_TRUE(file->Close({}, nullptr).ok());
   assert_ok(volume_->commit());
-  EXPECT_EQ(volume_->usage().table_free.v, before - MiB);
+  EXPECT_EQ(volume_->usage().table_free.v, before - kTableGranule);
 }
 
 }  // namespace

@@ -11,12 +11,12 @@ namespace {
 
 using kv_test::Disk;
 using kv_test::expect_ok;
+using kv_test::kFooter;
 using kv_test::Machine;
 using kv_test::number_key;
+using kv_test::place_of;
 using kv_test::random_bytes;
 
-constexpr std::uint64_t kFooter = 53;        // bytes at the end of a table
-constexpr std::uint64_t kGranule = 1 * MiB;  // where tables begin
 constexpr std::uint64_t kNames = 1500, kBlocks = 150;
 const Stop kNever = [] { return false; };
 
@@ -36,7 +36,7 @@ class ScrubStore : public testing::Test {
     fill(0);
     expect_ok(machine_.store->flush());
     for (const std::string& name : machine_.volume->list()) {
-      if (name.ends_with(".sst")) tables_.push_back({name, place_of(name), machine_.volume->size_of(name)->v});
+      if (name.ends_with(".sst")) tables_.push_back({name, place_of(*machine_.disk, *machine_.volume, name), machine_.volume->size_of(name)->v});
     }
     EXPECT_EQ(tables_.size(), 2u);
   }
@@ -49,26 +49,7 @@ class ScrubStore : public testing::Test {
     expect_ok(machine_.store->commit(batch, Wait::yes));
   }
 
-  // Tables lie in one piece here; where, nothing above the volume says.
-  std::uint64_t place_of(const std::string& name) {
-    AlignedBuffer head(4096), there(4096);
-    EXPECT_TRUE((*machine_.volume->open_reader(name))->read(ByteOffset{0}, head.bytes()));
-    for (std::uint64_t at = 0; at < machine_.disk->memory().size().v; at += kGranule) {
-      EXPECT_TRUE(machine_.disk->memory().read(ByteOffset{at}, there.bytes()));
-      if (as_text(there.bytes()) == as_text(head.bytes())) return at;
-    }
-    ADD_FAILURE() << name << " is nowhere";
-    return 0;
-  }
-
-  // The other way round the second time.
-  void flip(std::uint64_t at) {
-    AlignedBuffer block(4096);
-    const ByteOffset from{round_down(at, 4096)};
-    EXPECT_TRUE(machine_.disk->memory().read(from, block.bytes()));
-    block.data()[at % 4096] ^= std::byte{0x10};
-    EXPECT_TRUE(machine_.disk->memory().write(from, block.bytes()));
-  }
+  void flip(std::uint64_t at) { machine_.disk->flip(at); }
 
   void read_all() {
     for (const Family family : {Family::names, Family::blocks}) {

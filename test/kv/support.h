@@ -33,6 +33,14 @@ class Disk {
 
   Device& device() { return *device_; }
   Device& memory() { return *memory_; }
+  // One bit of a byte; the other way round the second time.
+  void flip(std::uint64_t at) {
+    AlignedBuffer block(kDeviceBlock);
+    const ByteOffset from{round_down(at, kDeviceBlock)};
+    EXPECT_TRUE(memory_->read(from, block.bytes()));
+    block.data()[at % kDeviceBlock] ^= std::byte{0x10};
+    EXPECT_TRUE(memory_->write(from, block.bytes()));
+  }
 
   Result<void> format() { return Volume::format(*memory_, {}); }
 
@@ -149,6 +157,20 @@ inline StoreOptions quiet_options() {
   StoreOptions options;
   options.cache = ByteCount{64 * MiB};
   return options;
+}
+
+inline constexpr std::uint64_t kFooter = 53;  // bytes at the end of a table
+
+// Tables lie in one piece here, from a granule on; where, nothing above the volume says.
+inline std::uint64_t place_of(Disk& disk, Volume& volume, const std::string& name) {
+  AlignedBuffer head(kDeviceBlock), there(kDeviceBlock);
+  EXPECT_TRUE((*volume.open_reader(name))->read(ByteOffset{0}, head.bytes()));
+  for (std::uint64_t at = 0; at < disk.memory().size().v; at += kTableGranule) {
+    EXPECT_TRUE(disk.memory().read(ByteOffset{at}, there.bytes()));
+    if (as_text(there.bytes()) == as_text(head.bytes())) return at;
+  }
+  ADD_FAILURE() << name << " is nowhere";
+  return 0;
 }
 
 // A disk, its volume and the store on it.

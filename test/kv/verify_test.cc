@@ -10,12 +10,12 @@ namespace {
 
 using kv_test::Disk;
 using kv_test::expect_ok;
+using kv_test::kFooter;
 using kv_test::Machine;
 using kv_test::number_key;
+using kv_test::place_of;
 using kv_test::random_bytes;
 
-constexpr std::uint64_t kFooter = 53;          // bytes at the end of a table
-constexpr std::uint64_t kGranule = 1 * MiB;  // where tables begin
 
 class Verify : public testing::Test {
  protected:
@@ -30,29 +30,13 @@ class Verify : public testing::Test {
     auto volume = Volume::open(machine_.disk->device());
     EXPECT_TRUE(volume);
     for (const std::string& name : (*volume)->list()) {
-      if (name.ends_with(".sst")) tables_.push_back({name, place_of(**volume, name), (*volume)->size_of(name)->v});
+      if (name.ends_with(".sst")) tables_.push_back({name, place_of(*machine_.disk, **volume, name), (*volume)->size_of(name)->v});
     }
-  }
-
-  // Tables lie in one piece here; where, nothing above the volume says.
-  std::uint64_t place_of(Volume& volume, const std::string& name) {
-    AlignedBuffer head(4096), there(4096);
-    EXPECT_TRUE((*volume.open_reader(name))->read(ByteOffset{0}, head.bytes()));
-    for (std::uint64_t at = 0; at < machine_.disk->memory().size().v; at += kGranule) {
-      EXPECT_TRUE(machine_.disk->memory().read(ByteOffset{at}, there.bytes()));
-      if (as_text(there.bytes()) == as_text(head.bytes())) return at;
-    }
-    ADD_FAILURE() << name << " is nowhere";
-    return 0;
   }
 
   std::unique_ptr<Disk> with_flipped_bit(std::uint64_t at) {
     auto disk = machine_.disk->copy();
-    AlignedBuffer block(4096);
-    const ByteOffset from{round_down(at, 4096)};
-    EXPECT_TRUE(disk->memory().read(from, block.bytes()));
-    block.data()[at % 4096] ^= std::byte{0x10};
-    EXPECT_TRUE(disk->memory().write(from, block.bytes()));
+    disk->flip(at);
     return disk;
   }
 

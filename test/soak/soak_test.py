@@ -36,7 +36,7 @@ class Kind:
         self.beside, self.growth, self.slower = beside, growth, slower
 
 
-KINDS = {"": Kind(320 * MiB, 16 * MiB, 1), "address": Kind(1024 * MiB, 64 * MiB, 5), "thread": Kind(2048 * MiB, 128 * MiB, 10)}
+KINDS = {"": Kind(192 * MiB, 16 * MiB, 1), "address": Kind(1024 * MiB, 64 * MiB, 5), "thread": Kind(2048 * MiB, 128 * MiB, 10)}
 
 
 def sanitizer():

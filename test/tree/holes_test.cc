@@ -1,9 +1,17 @@
 #include <gtest/gtest.h>
 #include <fcntl.h>
 #include <linux/falloc.h>
+#include <malloc.h>
 #include <unistd.h>
 
+#include <future>
+
+#include "kv/store_decorator.h"
 #include "tree/harness.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+extern "C" std::size_t __sanitizer_get_current_allocated_bytes();  // g++ comes without the header
+#endif
 
 namespace lsmfs::test {
 namespace {
@@ -98,6 +106,154 @@ TEST_F(Holes, AreFound) {
   EXPECT_EQ(seek(dense, 1, SEEK_HOLE), 4);
   const Ino empty = h.create(kRootIno, "empty");
   EXPECT_EQ(seek(empty, 0, SEEK_DATA), -ENXIO);
+}
+
+// Of all threads, and of all libraries.
+std::size_t allocated_bytes() {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  return __sanitizer_get_current_allocated_bytes();
+#else
+  const auto facts = mallinfo2();
+  return facts.uordblks + facts.hblkhd;
+#endif
+}
+
+// Tells of each row of file data that a cursor comes to.
+class WatchedStore : public StoreDecorator {
+ public:
+  using Watcher = std::function<void()>;
+  WatchedStore(std::unique_ptr<Store> inner, const Watcher& watcher) : StoreDecorator(std::move(inner)), watcher_(watcher) {}
+  std::unique_ptr<lsmfs::Cursor> cursor(Family family, const CursorOptions& options) override {
+    auto cursor = inner().cursor(family, options);
+    if (family == Family::names) return cursor;
+    return std::make_unique<Cursor>(std::move(cursor), watcher_);
+  }
+
+ private:
+  class Cursor : public lsmfs::Cursor {
+   public:
+    Cursor(std::unique_ptr<lsmfs::Cursor> inner, const Watcher& watcher) : inner_(std::move(inner)), watcher_(watcher) {}
+    void seek(std::string_view key) override {
+      inner_->seek(key);
+      tell();
+    }
+    void next() override {
+      inner_->next();
+      tell();
+    }
+    bool valid() const override { return inner_->valid(); }
+    std::string_view key() const override { return inner_->key(); }
+    std::string_view value() const override { return inner_->value(); }
+    Result<void> status() const override { return inner_->status(); }
+
+   private:
+    void tell() {
+      if (inner_->valid() && watcher_) watcher_();
+    }
+    const std::unique_ptr<lsmfs::Cursor> inner_;
+    const Watcher& watcher_;
+  };
+  const Watcher& watcher_;
+};
+
+// Of a file with a row in every second block, all of which are in tables.
+class HolesInSparseFiles : public Holes {
+ protected:
+  static constexpr std::uint64_t kRows = 20'000, kStep = 2 * kBlockSize;
+
+  HolesInSparseFiles() {
+    h.between.store = [this](std::unique_ptr<Store> store) { return std::make_unique<WatchedStore>(std::move(store), watcher); };
+    h.remount();
+    file = h.create(kRootIno, "f");
+    for (std::uint64_t i = 0; i < kRows; ++i) h.write(file, i * kStep, "data");
+    EXPECT_TRUE(h.tree().sync());
+    EXPECT_TRUE(h.store().flush());
+  }
+  int truncate(std::uint64_t size) {
+    return code(both_ways([&](Wait w) { return h.tree().setattr(file, {.size = size}, w); }));
+  }
+  // Does each of what takes rows of the file away: thousands, and then a part of the first row that stays.
+  void take_away(const std::function<void()>& before_each) {
+    before_each();
+    EXPECT_EQ(allocate(file, kPunch, 2, 5000 * kStep), 0);
+    before_each();
+    EXPECT_EQ(allocate(file, FALLOC_FL_ZERO_RANGE, 5000 * kStep + 2, 5000 * kStep), 0);
+    before_each();
+    EXPECT_EQ(truncate(15'000 * kStep + 2), 0);
+  }
+  void expect_rows(std::uint64_t rows) {
+    watcher = {};
+    EXPECT_EQ(blocks(file), rows);
+    EXPECT_EQ(h.rows(Family::blocks), rows);
+    EXPECT_EQ(h.check(), "");
+  }
+
+  WatchedStore::Watcher watcher;
+  Ino file;
+};
+
+TEST_F(HolesInSparseFiles, AreMadeWhileOthersAreServed) {
+  int seen = 0, waited = 0;
+  watcher = [&] {
+    if (seen++ % 1000 != 0) return;
+    auto other = std::async(std::launch::async, [&] { return code(h.tree().getattr(kRootIno, Wait::no)); });
+    if (other.get() == EAGAIN) ++waited;
+  };
+  take_away([] {});
+  EXPECT_GE(seen, 15'000) << "nobody looked at the rows";
+  EXPECT_EQ(waited, 0);
+  expect_rows(5000 + 3);
+  EXPECT_EQ(h.read(file, 0, 5), std::string("da\0\0\0", 5));
+  EXPECT_EQ(h.read(file, 5000 * kStep, 5), std::string("\0\0\0\0\0", 5));
+  EXPECT_EQ(h.read(file, 10'000 * kStep, 5), std::string("\0\0ta\0", 5));
+  EXPECT_EQ(h.read(file, 15'000 * kStep, 5), "da");
+}
+
+TEST_F(HolesInSparseFiles, TakeLittleMemory) {
+  std::size_t seen = 0, first = 0, most = 0;
+  watcher = [&] {
+    if (seen++ % 1000 != 0) return;
+    const std::size_t now = allocated_bytes();
+    if (first == 0) first = now;
+    most = std::max(most, now - std::min(now, first));
+  };
+  take_away([&] { first = 0; });
+  EXPECT_GE(seen, 15'000u) << "nobody looked at the rows";
+  EXPECT_LT(most, 256 * KiB);
+  expect_rows(5000 + 3);
+}
+
+TEST_F(HolesInSparseFiles, TakeRowsAlongThatWereWrittenMeanwhile) {
+  std::uint64_t place = 0;
+  watcher = [&] {
+    if (place == 0) return;
+    const std::uint64_t at = std::exchange(place, 0);
+    std::async(std::launch::async, [&] {
+      ASSERT_NE(code(h.tree().getattr(file, Wait::no)), EAGAIN) << "a write would wait for ever";
+      EXPECT_TRUE(h.tree().write(file, ByteOffset{at}, as_bytes("new"), Wait::yes));
+    }).get();
+  };
+  int step = 0;
+  take_away([&] {
+    const std::uint64_t rows_before[] = {10, 5010, 15'010};
+    place = rows_before[step++] * kStep + kBlockSize;  // between two rows
+  });
+  EXPECT_EQ(place, 0u) << "nothing was written";
+  expect_rows(5000 + 3);
+}
+
+TEST_F(HolesInSparseFiles, NeedNoLookWhenAllGoes) {
+  int seen = 0;
+  watcher = [&] { ++seen; };
+  ASSERT_EQ(allocate(file, kPunch, 0, kRows * kStep), 0);
+  EXPECT_EQ(seen, 0);
+  expect_rows(0);
+  for (std::uint64_t i = 0; i < 2000; ++i) h.write(file, i * kStep, "data");
+  expect_rows(2000);
+  watcher = [&] { ++seen; };
+  ASSERT_EQ(truncate(0), 0);
+  EXPECT_EQ(seen, 0);
+  expect_rows(0);
 }
 
 }  // namespace

@@ -11,6 +11,8 @@
 #include <random>
 #include <thread>
 
+#include "tree/cursor_watch.h"
+
 namespace lsmfs::test {
 namespace {
 
@@ -21,10 +23,11 @@ class CountingStore final : public Store {
   static std::string key(std::uint64_t i) { return fmt::format("{:08}", i); }
 
   std::atomic<std::uint64_t> furthest{0}, steps{0};
+  CursorWatch walks;  // the cursors of walks ahead, which read far; others look at a few rows
 
   class RowCursor final : public Cursor {
    public:
-    explicit RowCursor(CountingStore& store) : store_(store) {}
+    RowCursor(CountingStore& store, std::shared_ptr<void> token) : store_(store), token_(std::move(token)) {}
     void seek(std::string_view k) override {
       at_ = std::strtoull(std::string(k).c_str(), nullptr, 10);
       load();
@@ -43,12 +46,15 @@ class CountingStore final : public Store {
       while (seen < at_ && !store_.furthest.compare_exchange_weak(seen, at_)) {}
     }
     CountingStore& store_;
+    const std::shared_ptr<void> token_;
     std::uint64_t at_ = 0;
     std::string key_;
     std::string value_ = std::string(4096, 'v');
   };
 
-  std::unique_ptr<Cursor> cursor(Family, const CursorOptions&) override { return std::make_unique<RowCursor>(*this); }
+  std::unique_ptr<Cursor> cursor(Family, const CursorOptions& options) override {
+    return std::make_unique<RowCursor>(*this, options.readahead.v > 0 ? walks.token() : nullptr);
+  }
   Result<std::optional<std::string>> get(Family, std::string_view, Wait) override { return std::optional<std::string>(); }
   Result<void> commit(Batch&, Wait) override { return {}; }
   void keep_in_memory(const Batch&) override {}
@@ -104,6 +110,34 @@ TEST(Prefetcher, LeavesRandomReadersAlone) {
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   // Each pair of ascending reads may be probed: 64 rows at most, far from a window of a walk.
   EXPECT_LT(store.steps, 200u * 70);
+}
+
+// It holds on to tables that have been merged since it was made, and to their space.
+TEST(Prefetcher, ItsCursorIsASecondOldAtMostHoweverLongTheWalk) {
+  CountingStore store;
+  Prefetcher ahead(store, {.first_window = 64 * KiB, .last_window = 64 * KiB});
+  std::uint64_t row = 0;
+  const auto step = [&] {
+    ahead.note(store.key(row), store.key(row + 1));
+    ++row;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  };
+  // A reader who never stops, and whom the walk stays just ahead of.
+  EXPECT_TRUE(soon([&] {
+    step();
+    return store.walks.made() > 0;
+  }));
+  const auto made = std::chrono::steady_clock::now();  // or earlier
+  while (std::chrono::steady_clock::now() - made < std::chrono::seconds(1)) step();
+  EXPECT_TRUE(soon([&] {
+    step();
+    return !store.walks.is_there(0);
+  })) << "after " << row << " rows";
+  EXPECT_TRUE(soon([&] {
+    step();
+    return store.walks.there() == 1;
+  })) << "the walk goes on";
+  EXPECT_LT(row, CountingStore::kRows);
 }
 
 TEST(Prefetcher, StopsWhenDestroyedInTheMiddleOfAWalk) {

@@ -16,7 +16,8 @@ class CatalogTest : public ::testing::Test {
   const Layout layout_ = *plan_layout(256 * MiB);
   Catalog catalog_{layout_};
 
-  Extent table(std::uint64_t i, std::uint64_t n = 1) const { return {layout_.table.start + i * MiB, n * MiB}; }
+  static constexpr std::uint64_t kGranule = format::kTableGranule;
+  Extent table(std::uint64_t i, std::uint64_t n = 1) const { return {layout_.table.start + i * kGranule, n * kGranule}; }
   Extent fixed(std::uint64_t i, std::uint64_t n = 1) const {
     return {layout_.fixed.start + i * 64 * KiB, n * 64 * KiB};
   }
@@ -44,11 +45,11 @@ TEST_F(CatalogTest, TakesAMillionExtentsOfOneFileOneByOne) {
   put_create(payload, 1, FileKind::table, 0, "t");
   std::uint64_t length = 0;
   for (std::uint64_t i = 0; i < 500'000; ++i) {
-    put_extents(payload, 1, length, {{layout.table.start + 2 * i * MiB, MiB}});
-    put_extents(payload, 1, length, {{layout.table.start + 2 * i * MiB, MiB}});  // in its place
-    length += MiB;
+    put_extents(payload, 1, length, {{layout.table.start + 2 * i * kGranule, kGranule}});
+    put_extents(payload, 1, length, {{layout.table.start + 2 * i * kGranule, kGranule}});  // in its place
+    length += kGranule;
   }
-  ASSERT_LE(payload.size(), format::kMetadataAreaMax);
+  ASSERT_LE(payload.size(), layout.metadata[0].length);
   ASSERT_TRUE(ok(catalog.apply(payload)));
   EXPECT_EQ(catalog.files().at(1).extents.size(), 500'000u);
   EXPECT_EQ(catalog.table().free(), layout.table.length - length);
@@ -58,7 +59,7 @@ TEST_F(CatalogTest, TellsItsStateInASnapshot) {
   std::string ops;
   put_create(ops, 3, FileKind::table, 0, "a");
   put_extents(ops, 3, 0, {table(5, 2), table(9)});
-  put_size(ops, 3, 2 * MiB + 5);
+  put_size(ops, 3, 2 * kGranule + 5);
   put_create(ops, 4, FileKind::log, 99, "b");
   put_extents(ops, 4, 0, {fixed(0, 4), table(0)});
   put_cut(ops, 4, 7, 1000);
@@ -71,7 +72,7 @@ TEST_F(CatalogTest, TellsItsStateInASnapshot) {
   ASSERT_TRUE(ok(copy.apply(catalog_.snapshot())));
   EXPECT_EQ(copy.snapshot(), catalog_.snapshot());
   EXPECT_EQ(copy.next_id(), 9u);
-  EXPECT_EQ(copy.table().free(), layout_.table.length - 4 * MiB);
+  EXPECT_EQ(copy.table().free(), layout_.table.length - 4 * kGranule);
   EXPECT_EQ(copy.fixed().free(), layout_.fixed.length - 256 * KiB);
   const FileRecord& log = copy.files().at(4);
   EXPECT_EQ(log.seed, 99u);
@@ -96,15 +97,15 @@ TEST_F(CatalogTest, CutsAndReplacesTheEndOfAListOfExtents) {
   std::string ops;
   put_create(ops, 1, FileKind::table, 0, "a");
   put_extents(ops, 1, 0, {table(0, 4)});
-  put_size(ops, 1, 4 * MiB);
-  put_extents(ops, 1, 2 * MiB, {table(8), table(9)});
+  put_size(ops, 1, 4 * kGranule);
+  put_extents(ops, 1, 2 * kGranule, {table(8), table(9)});
   ASSERT_TRUE(ok(catalog_.apply(ops)));
   EXPECT_EQ(catalog_.files().at(1).extents, (std::vector<Extent>{table(0, 2), table(8, 2)}));
   ops.clear();
-  put_extents(ops, 1, MiB, {});
+  put_extents(ops, 1, kGranule, {});
   ASSERT_TRUE(ok(catalog_.apply(ops)));
-  EXPECT_EQ(catalog_.files().at(1).size, MiB);
-  EXPECT_EQ(catalog_.table().free(), layout_.table.length - MiB);
+  EXPECT_EQ(catalog_.files().at(1).size, kGranule);
+  EXPECT_EQ(catalog_.table().free(), layout_.table.length - kGranule);
 }
 
 TEST_F(CatalogTest, RefusesWhatCannotBe) {
@@ -116,7 +117,7 @@ TEST_F(CatalogTest, RefusesWhatCannotBe) {
   EXPECT_EQ(refused([](auto& s) { put_create(s, 3, static_cast<FileKind>(9), 0, "x"); }), EUCLEAN);
   EXPECT_EQ(refused([](auto& s) { put_rename(s, 7, "x"); }), EUCLEAN);
   EXPECT_EQ(refused([](auto& s) { put_remove(s, 7); }), EUCLEAN);
-  EXPECT_EQ(refused([](auto& s) { put_size(s, 1, 3 * MiB + 1); }), EUCLEAN);
+  EXPECT_EQ(refused([](auto& s) { put_size(s, 1, 3 * kGranule + 1); }), EUCLEAN);
   EXPECT_EQ(refused([](auto& s) { put_size(s, 2, 1); }), EUCLEAN);
   EXPECT_EQ(refused([](auto& s) { put_cut(s, 1, 1, 1); }), EUCLEAN);
   EXPECT_EQ(refused([](auto& s) { put_synced(s, 1, 1); }), EUCLEAN);
@@ -124,17 +125,17 @@ TEST_F(CatalogTest, RefusesWhatCannotBe) {
   EXPECT_EQ(refused([](auto& s) { put_u8(s, 200), put_varint(s, 1); }), EUCLEAN);
   EXPECT_EQ(refused([](auto& s) { put_u8(s, 1); }), EUCLEAN);
   // Extents: of another file, twice, out of the region, crooked, of the wrong region, too many, beyond the end.
-  EXPECT_EQ(refused([&](auto& s) { put_extents(s, 1, 3 * MiB, {fixed(0)}); }), EUCLEAN);
-  EXPECT_EQ(refused([&](auto& s) { put_extents(s, 1, 3 * MiB, {fixed(5)}); }), EUCLEAN);
+  EXPECT_EQ(refused([&](auto& s) { put_extents(s, 1, 3 * kGranule, {fixed(0)}); }), EUCLEAN);
+  EXPECT_EQ(refused([&](auto& s) { put_extents(s, 1, 3 * kGranule, {fixed(5)}); }), EUCLEAN);
   EXPECT_EQ(refused([&](auto& s) { put_extents(s, 2, 64 * KiB, {table(1)}); }), EUCLEAN);
-  EXPECT_EQ(refused([&](auto& s) { put_extents(s, 1, 3 * MiB, {table(5), table(5)}); }), EUCLEAN);
-  EXPECT_EQ(refused([&](auto& s) { put_extents(s, 1, 3 * MiB, {{layout_.table.end(), MiB}}); }), EUCLEAN);
-  EXPECT_EQ(refused([&](auto& s) { put_extents(s, 1, 3 * MiB, {{0, MiB}}); }), EUCLEAN);
-  EXPECT_EQ(refused([&](auto& s) { put_extents(s, 1, 3 * MiB, {{table(5).start + 4096, MiB}}); }), EUCLEAN);
-  EXPECT_EQ(refused([&](auto& s) { put_extents(s, 1, 3 * MiB, {{table(5).start, 4096}}); }), EUCLEAN);
-  EXPECT_EQ(refused([&](auto& s) { put_extents(s, 1, 3 * MiB, {{table(5).start, 0}}); }), EUCLEAN);
-  EXPECT_EQ(refused([&](auto& s) { put_extents(s, 1, 4 * MiB, {table(5)}); }), EUCLEAN);
-  EXPECT_EQ(refused([&](auto& s) { put_extents(s, 1, MiB / 2, {}); }), EUCLEAN);
+  EXPECT_EQ(refused([&](auto& s) { put_extents(s, 1, 3 * kGranule, {table(5), table(5)}); }), EUCLEAN);
+  EXPECT_EQ(refused([&](auto& s) { put_extents(s, 1, 3 * kGranule, {{layout_.table.end(), kGranule}}); }), EUCLEAN);
+  EXPECT_EQ(refused([&](auto& s) { put_extents(s, 1, 3 * kGranule, {{0, kGranule}}); }), EUCLEAN);
+  EXPECT_EQ(refused([&](auto& s) { put_extents(s, 1, 3 * kGranule, {{table(5).start + 4096, kGranule}}); }), EUCLEAN);
+  EXPECT_EQ(refused([&](auto& s) { put_extents(s, 1, 3 * kGranule, {{table(5).start, 4096}}); }), EUCLEAN);
+  EXPECT_EQ(refused([&](auto& s) { put_extents(s, 1, 3 * kGranule, {{table(5).start, 0}}); }), EUCLEAN);
+  EXPECT_EQ(refused([&](auto& s) { put_extents(s, 1, 4 * kGranule, {table(5)}); }), EUCLEAN);
+  EXPECT_EQ(refused([&](auto& s) { put_extents(s, 1, kGranule / 2, {}); }), EUCLEAN);
   EXPECT_EQ(refused([&](auto& s) { put_u8(s, 2), put_varint(s, 1), put_varint(s, 0), put_varint(s, UINT64_MAX); }),
             EUCLEAN);
   EXPECT_EQ(refused([&](auto& s) {

@@ -262,6 +262,46 @@ TEST_F(MetadataLogTest, RefusesTheLastGenerationAfterWhichNoneCanCome) {
   }
 }
 
+TEST_F(MetadataLogTest, WritesNoGenerationThatIsNotRead) {
+  SparseDevice device{SparseImage(kSize)};
+  ASSERT_TRUE(ok(MetadataLog::format(device, superblock_, delta(0, 0))));
+  AlignedBuffer block(kDeviceBlock);
+  for (const std::uint64_t number : {0, 1}) {  // both copies
+    const ByteOffset at{block_of_area(0, number)};
+    ASSERT_TRUE(ok(device.read(at, block.bytes())));
+    set_generation(block.bytes(), UINT64_MAX - 1);
+    ASSERT_TRUE(ok(device.write(at, block.bytes())));
+  }
+  std::optional<MetadataLog> log;
+  ASSERT_TRUE(ok(load(device, &log)));
+  std::uint64_t n = 0;
+  Result<void> appended;
+  while (n < 3000 && (appended = log->append(delta(n + 1, 3000), [&] { return delta(n + 1, 100); }))) ++n;
+  EXPECT_GT(n, 0u);
+  ASSERT_FALSE(appended);
+  EXPECT_EQ(appended.error().code, ENOSPC);
+  const auto last = load(device);
+  ASSERT_TRUE(ok(last));
+  EXPECT_EQ(*last, n);
+}
+
+// The first one has generation 1, so that one of generation 0 cannot be told from none.
+TEST_F(MetadataLogTest, ASnapshotOfGenerationZeroIsNone) {
+  for (const int area : {0, 1}) {
+    SparseDevice device{SparseImage(kSize)};
+    ASSERT_TRUE(ok(MetadataLog::format(device, superblock_, delta(0, 0))));
+    AlignedBuffer block(kDeviceBlock), zeros(kDeviceBlock);
+    ASSERT_TRUE(ok(device.read(ByteOffset{block_of_area(0, 0)}, block.bytes())));
+    set_generation(block.bytes(), 0);
+    for (const std::uint64_t number : {0, 1}) {
+      ASSERT_TRUE(ok(device.write(ByteOffset{block_of_area(0, number)}, zeros.bytes())));
+      ASSERT_TRUE(ok(device.write(ByteOffset{block_of_area(area, number)}, block.bytes())));
+    }
+    const auto loaded = load(device);
+    EXPECT_EQ(loaded ? 0 : loaded.error().code, EUCLEAN) << area;
+  }
+}
+
 // It would be accepted now, and refused as the trace of a lost snapshot when the other area is in use. A snapshot there is the
 // newest one.
 TEST_F(MetadataLogTest, ReportsARecordOfALaterGenerationInItsOwnArea) {

@@ -4,6 +4,8 @@
 
 #include <random>
 
+#include "volume/catalog.h"
+#include "volume/metadata_log.h"
 #include "volume/sparse_device.h"
 #include "volume/support.h"
 
@@ -202,6 +204,37 @@ TEST(Layout, FillsDevicesOfEverySizeInOrderAndAligned) {
     EXPECT_GT(layout->table.length, size / 2);
   }
   EXPECT_EQ(plan_layout(kDeviceMin - 1).error().code, ENOSPC);
+}
+
+// Whoever cannot list one more table stops for good.
+TEST(Layout, TheListOfFilesHasRoomForAllTablesOfAFullDevice) {
+  const std::uint64_t each = kSnapshotFileBytes + std::string_view("1234567.sst").size() + kSnapshotExtentBytes;
+  for (std::uint64_t size = 4 * GiB; size <= 16 * 1024 * GiB; size += size / 3) {
+    auto layout = plan_layout(size);
+    ASSERT_TRUE(ok(layout));
+    // Many a table is smaller than it is meant to be, which is 32 MiB at least on a large device.
+    EXPECT_GE(MetadataLog::capacity(*layout) / 16 * 15 / each, layout->table.length / (24 * MiB)) << size;
+  }
+}
+
+TEST(Layout, AMetadataAreaIsNoLongerThanItsDeviceNeeds) {
+  EXPECT_EQ(plan_layout(kDeviceMin)->metadata[0].length, MiB);
+  EXPECT_EQ(plan_layout(8 * GiB)->metadata[0].length, 16 * MiB);
+  EXPECT_EQ(plan_layout(1024 * GiB)->metadata[0].length, 16 * MiB);
+  EXPECT_EQ(plan_layout(16 * 1024 * GiB)->metadata[0].length, 256 * MiB);
+  EXPECT_EQ(plan_layout(100 * 1024 * GiB)->metadata[0].length, 256 * MiB);
+  for (const std::uint64_t size : {8 * GiB, 16 * 1024 * GiB}) {
+    SuperblockInfo info;
+    info.layout = *plan_layout(size);
+    info.info.version = kFormatVersion;
+    info.info.device_size = ByteCount{size};
+    info.layout.metadata[0].length += MiB;
+    for (Extent* later : {&info.layout.metadata[1], &info.layout.fixed, &info.layout.table}) later->start += MiB;
+    info.layout.table.length -= MiB;
+    format::Superblock block;
+    encode_superblock(info, block);
+    EXPECT_EQ(decode_superblock(block).error().code, EUCLEAN) << size;
+  }
 }
 
 TEST(Label, MustBeShortCleanUtf8) {

@@ -34,7 +34,7 @@ class VolumeTest : public ::testing::Test {
 };
 
 TEST_F(VolumeTest, KeepsWhatWasSyncedOfEveryKindOverAReopen) {
-  const std::size_t sizes[] = {0, 1, 4095, 4096, 4097, 65536, 65537, 1000000, 1048576, 1048577, 5000001};
+  const std::size_t sizes[] = {0, 1, 4095, 4096, 4097, 65536, 65537, 262144, 262145, 1000000, 1048576, 1048577, 5000001};
   for (FileKind kind : {FileKind::table, FileKind::log, FileKind::small}) {
     for (std::size_t size : sizes) {
       const auto name = std::to_string(static_cast<int>(kind)) + "-" + std::to_string(size);

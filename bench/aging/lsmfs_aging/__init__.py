@@ -1,1 +1,1 @@
-"""The aging harness. Reading order: cli, engine, workloads, stage, scan, devices, results, report."""
+"""The aging harness. Reading order: cli, engine, workloads, stage, scan, results, report."""

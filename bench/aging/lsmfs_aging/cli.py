@@ -8,10 +8,10 @@ import sys
 import loop
 import workspace
 
-from shared import file_systems
+from shared import devices, file_systems
 from shared.commands import Problem
 
-from . import devices, engine, workloads
+from . import engine, workloads
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__)))))
 BUILT = os.path.join(ROOT, "build", "release")

@@ -6,10 +6,10 @@ import sys
 
 import workspace
 
-from shared import file_systems
+from shared import devices, file_systems
 from shared.commands import Problem
 
-from . import devices, progress, results, stage, workloads
+from . import progress, results, stage, workloads
 
 
 def run(given, stop):
@@ -69,14 +69,7 @@ def _run_cell(context, workload, name, system, kind):
 
 
 def _check(given, kinds, systems):
-    names = [system.name for system in systems]
-    for name in names:
-        if names.count(name) > 1:
-            raise Problem(f"--fs: there are two called {name}; give one another name with :as=NAME")
-    for system in systems:
-        system.check()
-        if given.size < system.smallest:
-            raise Problem(f"--size: {system.name} needs at least {system.smallest >> 20} MiB")
+    file_systems.check_all(systems, given.size)
     for kind in kinds:
         kind.check(given.size)
     if not os.path.isdir(given.work):

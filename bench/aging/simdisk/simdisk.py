@@ -34,7 +34,8 @@ class Simdisk:
         self.device = None
         os.makedirs(self.point, exist_ok=True)
         self.process = subprocess.Popen([program, self.backing, self.point, "--size", str(size), "--profile", profile, *options],
-                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                        start_new_session=True)  # a ^C is for who uses it, who has to detach first
         if not select.select([self.process.stdout], [], [], 30)[0] or self.process.stdout.readline() != "ready\n":
             self.process.kill()
             raise SimdiskError(self.process.communicate()[1].strip() or "not ready after 30 seconds")

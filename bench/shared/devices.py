@@ -1,6 +1,6 @@
 """What the file systems lie on: a loop device, a loop device over a simulated disk, a real block device.
 
-A cell of a run uses two of a kind, equal in size: one ages, the other is made anew for each unaged twin.
+The cells of the aging harness use two of a kind, equal in size: one ages, the other is made anew for each unaged twin.
 """
 
 import contextlib
@@ -13,12 +13,15 @@ import stat
 import loop
 import simdisk
 
-from shared.commands import Problem, call, one_line, read, run
-
-from . import traces
+from .commands import Problem, call, one_line, read, run
 
 PROFILES = ("hdd", "ssd-sata", "cloud-volume", "none")
 SECTOR = 512
+
+
+def check_built(path):
+    if not os.access(path, os.X_OK):
+        raise Problem(f"{path}: not there; build it (cmake --preset release && cmake --build --preset release)")
 
 
 class Tools:
@@ -30,8 +33,7 @@ class Tools:
 
     def check(self, devices):
         for path in [self.lsmfs] + ([self.simdisk] if any(device.startswith("simdisk") for device in devices) else []):
-            if not os.access(path, os.X_OK):
-                raise Problem(f"{path}: not there; build it (cmake --preset release && cmake --build --preset release)")
+            check_built(path)
 
     def modelled(self, trace):
         """{profile: seconds that the simulated disk would take for the trace}."""

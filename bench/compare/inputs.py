@@ -1,0 +1,82 @@
+"""What is put on the file systems, made once for all of them, on the disk on which their devices lie as well."""
+
+import lzma
+import os
+import shutil
+import tarfile
+
+import made_up
+import synthetic_repository
+from shared.commands import Problem, call, run
+
+MiB = 1 << 20
+GIT = ("git", "-c", "safe.directory=*")  # a repository may belong to another user
+
+
+def check_tree(path):
+    """Problem, unless it is a tar file, as it is or compressed by xz."""
+    if not os.path.exists(path):
+        raise Problem(f"--tree {path}: not there; `scripts/install-deps --bench` installs the default tree")
+    packed = path.endswith(".xz")
+    if packed and shutil.which("xz") is None:
+        raise Problem(f"--tree {path}: xz is not installed; install it (scripts/install-deps --bench) or give a .tar")
+    try:
+        tarfile.open(path, "r:xz" if packed else "r:").close()
+    except (OSError, tarfile.TarError, lzma.LZMAError, EOFError) as error:
+        raise Problem(f"--tree {path}: is no {'.tar.xz' if packed else '.tar'}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def check_repository(path):
+    """Problem, unless it is a git repository with some history."""
+    if call(*GIT, "-C", path, "rev-parse", "--verify", "--quiet", "HEAD~1")[0] != 0:
+        raise Problem(f"--repo {path}: is no git repository with two commits or more")
+
+
+class Inputs:
+    """`tree`: a tar file, as it is or compressed by xz. `repository`: a git repository; None: one is made up."""
+
+    def __init__(self, folder, tree, repository, settings, seed, say):
+        self._folder, self._tree, self._repository, self._settings, self._seed, self._say = folder, tree, repository, settings, seed, say
+        self._paths = {}
+
+    def path(self, name):
+        """"tree" and the kinds of made_up: a tar file; "repository": a git repository. Made when it is first asked for."""
+        if name not in self._paths:
+            if name == "tree":
+                self._paths[name] = self._plain_tar()
+            elif name == "repository":
+                self._paths[name] = os.path.realpath(self._repository) if self._repository else self._made_up_repository()
+            else:
+                self._say(f"making up a tree: {name}")
+                self._paths[name] = os.path.join(self._folder, name + ".tar")
+                made_up.make(name, self._paths[name], self._settings[name], self._seed)
+        return self._paths[name]
+
+    def _plain_tar(self):
+        if not self._tree.endswith(".xz"):
+            return os.path.realpath(self._tree)
+        self._say(f"unpacking {self._tree}")
+        tar = os.path.join(self._folder, "tree.tar")
+        run("sh", "-c", 'xz -dc "$1" > "$2"', "sh", self._tree, tar)
+        return tar
+
+    def _made_up_repository(self):
+        self._say("making up a repository")
+        path = os.path.join(self._folder, "repository.git")
+        try:
+            synthetic_repository.make(path, commits=self._settings["repo-commits"], files=self._settings["repo-files"], seed=self._seed)
+        except (OSError, RuntimeError) as error:
+            raise Problem(f"{path}: could not be made up: {error}") from None
+        return path
+
+
+def warm_file(path):
+    with open(path, "rb", buffering=0) as file:
+        while file.read(4 * MiB):
+            pass
+
+
+def warm_tree(path):
+    for folder, _, names in os.walk(path):
+        for name in names:
+            warm_file(os.path.join(folder, name))

@@ -1,0 +1,112 @@
+"""One file system doing one piece of work, on a device of its own."""
+
+import os
+import shutil
+import tempfile
+
+from shared.cold import drop_caches
+from shared.commands import Problem, run
+
+import work
+from work.piece import shown
+
+
+class Session:
+    """What a piece of work is given. It is mounted when the work begins; the work may leave it mounted or not."""
+
+    def __init__(self, fs, device, point, inputs, settings, rng, wanted, say):
+        self.device = device
+        self.point = point
+        self.inputs = inputs
+        self.settings = settings
+        self.rng = rng          # gives every file system of a round the same numbers
+        self.figures = {}
+        self._fs = fs
+        self._wanted = wanted
+        self._say = say
+
+    def path(self, *names):
+        return os.path.join(self.point, *names)
+
+    def wants(self, *names):
+        return any(name in self._wanted for name in names)
+
+    def note(self, name, value):
+        self.figures[name] = value
+        unit = work.FIGURES[name].unit
+        self._say(f"{self._fs.name} {name}: {shown(value, unit)} {unit}")
+        self._look_at_memory()
+
+    def mount(self):
+        """Cold, when it is not mounted."""
+        drop_caches()
+        self._fs.mount(self.device.path, self.point)
+
+    def unmount(self):
+        """The seconds until all was on the device."""
+        self._look_at_memory()
+        return self._fs.unmount(self.point)
+
+    def cold(self):
+        self.unmount()
+        self.mount()
+
+    def measured(self):
+        """While it is entered, the device takes the time that it stands for. Whatever is timed has to be inside."""
+        return self.device.measured()
+
+    def time(self, *command, **more):
+        """The seconds that a command takes."""
+        with self.measured():
+            return run(*command, **more)
+
+    def time_cold(self, *command, **more):
+        self.cold()
+        return self.time(*command, **more)
+
+    def note_cold(self, name, *command, **more):
+        """Notes what a command takes after a cold mount, if that is wanted."""
+        if self.wants(name):
+            self.note(name, self.time_cold(*command, **more))
+
+    def note_until_unmounted(self, name, work_of, *arguments):
+        """Notes `name`, the seconds that work_of(*arguments) returns, and `name`+umount, those until umount had returned too."""
+        with self.measured():
+            taken = work_of(*arguments)
+            self.note(name, taken)
+            self.note(name + "+umount", taken + self.unmount())
+
+    def _look_at_memory(self):
+        memory = self._fs.memory(self.point) if os.path.ismount(self.point) else None
+        if memory:
+            for figure, now in zip(work.MEMORY, memory):
+                self.figures[figure.name] = max(self.figures.get(figure.name, 0), now)
+
+
+def run_piece(piece, fs, kind, tools, size, folder, *context):
+    """The figures that a piece of work gives on a file system. `context`: the rest of what a Session is made of."""
+    point = os.path.join(folder, "mnt")
+    os.makedirs(point, exist_ok=True)
+    place = tempfile.mkdtemp(prefix="device-", dir=folder)
+    device = kind.open(tools, fs.name, place, size)
+    try:
+        session = Session(fs, device, point, *context)
+        fs.make(device.path)
+        fs.mount(device.path, point)
+        piece.run(session)
+        if os.path.ismount(point):
+            session.unmount()
+    except (Problem, OSError) as error:
+        raise Problem(f"{piece.name} on {fs.name}: {_explained(error, size)}") from error
+    finally:
+        # What is still mounted after an error is for the workspace to take down, and so is what does not close after one.
+        if not os.path.ismount(point):
+            device.close()
+            shutil.rmtree(place)
+    return session.figures
+
+
+def _explained(error, size):
+    if "No space left on device" in str(error):
+        return f"{error}; its device has {size >> 20} MiB: give a larger --size, or smaller work with --set"
+    return str(error)

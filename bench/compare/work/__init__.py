@@ -1,0 +1,44 @@
+"""The pieces of work. Each begins with a file system made anew on a device of its own, whose file is empty; so a figure is
+the same kind of figure whatever else is measured in a run.
+
+"cold" is: sync, umount, drop the kernel's caches, mount. Inputs (the tar file, the repository to clone) are read into the
+page cache before, so that only the file system under test is measured.
+"""
+
+from . import create, git, io, latency, parallel, tree, trees
+from .piece import Budget, Figure, MiB
+
+# The table has them in this order.
+PIECES = (*tree.PIECES, *git.PIECES, *trees.PIECES, *create.PIECES, *io.PIECES, *latency.PIECES, *parallel.PIECES)
+
+# Of the daemon, whatever it does; file systems in the kernel have none.
+MEMORY = (
+    Figure("memory peak", "MiB", "the daemon's largest VmHWM in all that was done", Budget(lambda run: run.cache + 128 * MiB)),
+    Figure("memory anon", "MiB", "the daemon's largest RssAnon when a figure was taken"),
+)
+
+FIGURES = {figure.name: figure for figure in (*(figure for piece in PIECES for figure in piece.figures), *MEMORY)}
+SETTINGS = {setting.name: setting for piece in PIECES for setting in piece.settings}
+
+
+def names_of(word):
+    """The figures that a word of --work means: one by its name, all of a piece by the piece's; none if it is neither."""
+    return ([word] if word in FIGURES else []) + [figure.name for piece in PIECES if piece.name == word for figure in piece.figures]
+
+
+def wanted_for(names):
+    """(pieces to run, figures to take) for these figures. The daemon's memory alone is that of all the work."""
+    wanted = set(names) - {figure.name for figure in MEMORY} or set(FIGURES)
+    return [piece for piece in PIECES if any(figure.name in wanted for figure in piece.figures)], wanted
+
+
+def describe():
+    lines = ["pieces of work, and their figures:"]
+    for piece in PIECES:
+        lines.append(f"  {piece.name}")
+        lines += [f"    {figure.name:24} {figure.unit:6} {figure.what}" for figure in piece.figures]
+    lines.append("  whatever is done")
+    lines += [f"    {figure.name:24} {figure.unit:6} {figure.what}" for figure in MEMORY]
+    lines.append("settings:")
+    lines += [f"  {setting.name + '=' + setting.default:26} {setting.what}" for setting in SETTINGS.values()]
+    return "\n".join(lines)

@@ -1,0 +1,54 @@
+"""A git repository: cloned, looked at, and taken from one commit to a distant one."""
+
+import time
+
+from inputs import GIT, warm_tree
+from shared.commands import read, run
+
+from .piece import BEST, Budget, Figure, Piece, Setting
+
+
+def _distant(repository):
+    """(the newest commit, one with nine tenths of the history after it)"""
+    commits = read(*GIT, "-C", repository, "rev-list", "--first-parent", "HEAD").split()
+    return commits[0], commits[max(1, len(commits) * 9 // 10)]
+
+
+def _git(session):
+    source = session.inputs.path("repository")
+    newest, old = _distant(source)
+    session.cold()
+    warm_tree(source)
+    clone = session.path("clone")
+    session.note_until_unmounted("clone", run, *GIT, "-c", "protocol.file.allow=always", "clone", "-q", "file://" + source, clone)
+    session.mount()
+    git = [*GIT, "-C", clone]
+    if session.wants("status cold", "status warm"):
+        # An index of the same second as files does not vouch for them, and git would read these: the more, the faster the
+        # clone was. This writes another.
+        time.sleep(1.1)
+        run(*git, "status", "--short")
+        session.cold()
+        for name in ("status cold", "status warm"):
+            session.note(name, session.time(*git, "status", "--short"))
+    if session.wants("checkout", "checkout back"):
+        session.cold()
+        for name, commit in (("checkout", old), ("checkout back", newest)):
+            session.note(name, session.time(*git, "checkout", "-q", "--detach", commit))
+
+
+_AS_EXT4 = Budget(1.0, "ext4")
+
+PIECES = (
+    Piece("git", _git, (
+        Figure("clone", "s", "git clone from a file:// URL, until git returns", _AS_EXT4),
+        Figure("clone+umount", "s", "the same, until umount has returned", _AS_EXT4),
+        Figure("status cold", "s", "git status in the clone, whose index is fresh, after a cold mount", Budget(0.8, BEST)),
+        Figure("status warm", "s", "the same again", Budget(1.2, "ext4")),
+        Figure("checkout", "s", "git checkout of a commit nine tenths of the history back, after a cold mount", _AS_EXT4),
+        Figure("checkout back", "s", "git checkout of the newest commit again, warm", _AS_EXT4),
+    ), inputs=("repository",), tools=("git",), settings=(
+        Setting("repo-commits", "10000", "commits of the made-up repository", least=2),
+        Setting("repo-files", "5000", "files of its first commit"),
+    )),
+)

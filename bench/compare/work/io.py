@@ -1,0 +1,66 @@
+"""Large files: written and read in order, and written at random places."""
+
+import os
+
+from .data import Noise, read_file, timed, write_file
+from .piece import Budget, Figure, GiB, KiB, Piece, Setting
+
+
+def _sequential(session):
+    size = session.settings["sequential"]
+    path = session.path("large")
+    noise = Noise(session.rng)
+    session.cold()
+    before = session.device.written()
+    with session.measured():
+        session.note("write", size / timed(write_file, path, size, noise))
+        session.unmount()
+    session.mount()
+    with session.measured():
+        session.note("read", size / timed(read_file, path))
+        # Once more: what a file system goes on with after a mount counts, too.
+        session.unmount()
+    session.note("written", (session.device.written() - before) / size)
+
+
+def _write_at_random(path, places, length, noise):
+    fd = os.open(path, os.O_WRONLY)
+    try:
+        for at in places:
+            os.pwrite(fd, noise.take(length), at)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _random(session):
+    size, count = session.settings["random-file"], session.settings["random-writes"]
+    path = session.path("large")
+    noise = Noise(session.rng)
+    write_file(path, size, noise)
+    for name, length in (("random 4 B", 4), ("random 4 KiB", 4 * KiB)):
+        if session.wants(name):
+            places = [session.rng.randrange(size // length) * length for _ in range(count)]
+            session.cold()
+            with session.measured():
+                taken = timed(_write_at_random, path, places, length, noise)
+            session.note(name, taken)
+
+
+_FAR_AHEAD = Budget(1 / 50, "ext4", device="simdisk:hdd")
+
+PIECES = (
+    Piece("sequential", _sequential, (
+        Figure("write", "MiB/s", "a file of data that does not compress, in order, until fsync returns", Budget(0.9, "ext4"), more_is_better=True),
+        Figure("read", "MiB/s", "the same file, in order, after a cold mount", Budget(0.9, "ext4"), more_is_better=True),
+        Figure("written", "x", "bytes written to the device for a byte of the file, until it was unmounted, mounted, read and unmounted again",
+               Budget(1.15)),
+    ), settings=(Setting("sequential", "4g", "bytes of the file"),), room=lambda settings: settings["sequential"]),
+    Piece("random", _random, (
+        Figure("random 4 B", "s", "writes of 4 bytes at random places of an allocated file, after a cold mount, until fsync returns", _FAR_AHEAD),
+        Figure("random 4 KiB", "s", "the same with 4 KiB", _FAR_AHEAD),
+    ), settings=(
+        Setting("random-file", "1g", "bytes of the file (the budget says 10g)", least=4 * KiB),
+        Setting("random-writes", "16k", "writes (the budget says 256k)"),
+    ), room=lambda settings: settings["random-file"] + GiB),
+)

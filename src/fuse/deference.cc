@@ -1,0 +1,78 @@
+#include "fuse/deference.h"
+
+#include <sched.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+
+#include "fuse/ring.h"
+
+namespace lsmfs {
+namespace {
+
+using namespace std::chrono_literals;
+
+// How long a request may wait behind others.
+constexpr auto kLook = 2ms;
+// How long a ring has the usual policy after others have held it up, at first and at most.
+constexpr std::chrono::steady_clock::duration kPenalty = 50ms, kPenaltyMax = 3200ms;
+
+constexpr rlim_t kUsualNice = 20;  // setrlimit(2): 20 minus the nice value, which is 0
+
+}  // namespace
+
+bool Deference::permit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NICE, &limit) != 0) return false;
+  if (limit.rlim_cur >= kUsualNice) return true;
+  limit.rlim_cur = kUsualNice;
+  limit.rlim_max = std::max(limit.rlim_max, kUsualNice);
+  return setrlimit(RLIMIT_NICE, &limit) == 0;
+}
+
+std::vector<Deference::Watched> Deference::watched(const std::vector<Ring*>& rings) {
+  std::vector<Watched> all;
+  for (Ring* ring : rings) all.push_back({.ring = ring});
+  return all;
+}
+
+Deference::Deference(const std::vector<Ring*>& rings)
+    : rings_(watched(rings)),
+      activity_(kLook, {.look =
+                            [this] {
+                              const auto now = Clock::now();
+                              for (Watched& watched : rings_) look(watched, now);
+                            },
+                        .end =
+                            [this] {
+                              // Nobody looks after them now.
+                              for (Watched& watched : rings_) set(watched, false);
+                            }}) {}
+
+void Deference::look(Watched& watched, Clock::time_point now) {
+  const std::uint64_t turns = watched.ring->turns();
+  const bool held_up = watched.ring->wanted() && turns == watched.turns;
+  watched.turns = turns;
+  if (!watched.defers) {
+    if (now >= watched.again) {
+      set(watched, true);
+      watched.again = now;
+    }
+    return;
+  }
+  if (held_up) {
+    // Soon after the last time: longer.
+    const bool again = now - watched.again < watched.penalty;
+    watched.penalty = again ? std::min(2 * watched.penalty, kPenaltyMax) : kPenalty;
+    watched.again = now + watched.penalty;
+    set(watched, false);
+  }
+}
+
+void Deference::set(Watched& watched, bool defers) {
+  if (watched.defers == defers) return;
+  const sched_param none{};
+  if (sched_setscheduler(watched.ring->thread_id(), defers ? SCHED_IDLE : SCHED_OTHER, &none) == 0) watched.defers = defers;
+}
+
+}  // namespace lsmfs

@@ -1,0 +1,353 @@
+"""bench/compare, run as a user runs it, with every piece of work at a tiny size: all figures are there and fit together,
+whatever the machine; the table says what budgets come to; and what it cannot do it says in one line."""
+
+import glob
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+import unittest
+
+from harness import LSMFS, MountCase, MiB, ROOT, call, lsmfs_only, main
+
+BENCH = os.path.join(ROOT, "bench")
+sys.path[:0] = [os.path.join(BENCH, "compare"), BENCH, os.path.join(BENCH, "aging", "simdisk")]
+
+import made_up  # noqa: E402
+import report  # noqa: E402
+import work  # noqa: E402
+import workspace  # noqa: E402
+from shared.file_systems import FileSystem  # noqa: E402
+from work.data import percentiles  # noqa: E402
+from work.parallel import shares  # noqa: E402
+from work.piece import Conditions  # noqa: E402
+
+PROGRAM = os.path.join(BENCH, "compare", "compare")
+SIMDISK = os.environ.get("LSMFS_SIMDISK", os.path.join(ROOT, "build", "release", "lsmfs-simdisk"))
+TINY = ("sequential=24m,random-file=8m,random-writes=16,fsyncs=20,appends=20,load=8m,huge=16m,created=300,renamed=300,"
+        "objects=60,modules=60,mail=60,repo-commits=40,repo-files=40")
+MEMORY = {"memory peak", "memory anon"}
+
+
+class Case(MountCase):
+    def setUp(self):
+        super().setUp()
+        self.tree = os.path.join(self.work.path, "some.tar")
+        made_up.make("modules", self.tree, 150, 1)
+        self.json = os.path.join(self.work.path, "out.json")
+        self.markdown = os.path.join(self.work.path, "out.md")
+
+    def words(self, *more):
+        return [sys.executable, "-B", PROGRAM, "--fs", "ext4,lsmfs", "--size", "400m", "--rounds", "1", "--set", TINY, "--dir", self.work.path,
+                "--tree", self.tree, "--lsmfs", LSMFS, "--simdisk", SIMDISK, "--json", self.json, "--markdown", self.markdown, "--quiet", *more]
+
+    def compare(self, *more):
+        """(what is in the JSON, {figure: cells of the table by the column's name})"""
+        printed = self.must(*self.words(*more), seconds=500)
+        with open(self.json, encoding="utf-8") as file:
+            result = json.load(file)
+        with open(self.markdown, encoding="utf-8") as file:
+            tables = [self.table(text) for text in (printed, file.read())]
+        self.assertEqual(*tables)
+        return result, tables[0]
+
+    @staticmethod
+    def table(text):
+        lines = [[word.strip() for word in line.strip("| ").split(" | ")] for line in text.splitlines() if line.startswith("| ")]
+        return {line[0]: dict(zip(lines[0], line)) for line in lines[2:]}
+
+
+@lsmfs_only
+class Figures(Case):
+    def test_every_piece_of_work_gives_all_of_its_figures(self):
+        result, table = self.compare()
+        self.assertEqual(list(table), list(work.FIGURES), "the rows of the table")
+        for fs in ("ext4", "lsmfs"):
+            with self.subTest(fs):
+                self.check(fs, result["rounds"][0][fs])
+        for name, row in result["summary"].items():
+            with self.subTest(name):
+                self.check_verdict(name, row, table[name])
+        self.assertEqual(result["facts"]["random-writes"], 16)
+        self.assertFalse(result["summary"]["random 4 B"].get("budget"), "that budget is one for hard disks")
+
+    def check(self, fs, figures):
+        self.assertEqual(set(figures), set(work.FIGURES) - (MEMORY if fs == "ext4" else set()))
+        for name, value in figures.items():
+            self.assertGreaterEqual(value, 0, name)
+            if name != "space empty":
+                self.assertGreater(value, 0, name)
+        for name in figures:
+            if name + "+umount" in figures:
+                self.assertGreater(figures[name + "+umount"], figures[name], name)
+        for names in (("new+fsync p50", "new+fsync p99"), ("fsync p50", "fsync p99"), ("fsync p50", "new+fsync p50"), ("append p50", "append p99"),
+                      ("append+fsync p50", "append+fsync p99"), ("load p50", "load p99", "load p99.9", "load max")):
+            values = [figures[name] for name in names]
+            self.assertEqual(values, sorted(values), names)
+        # What does not compress is on the device at least once.
+        self.assertGreater(figures["written"], 0.99)
+        self.assertLess(figures["written"], 20)
+        self.assertAlmostEqual(figures["grep after/before"], figures["grep after rename"] / figures["grep before rename"])
+        if fs == "ext4":
+            self.assertGreater(figures["space"] - figures["space empty"], os.path.getsize(self.tree) // 2)
+        else:
+            self.assertGreaterEqual(figures["space"], figures["space empty"])
+            self.assertTrue(8 * MiB < figures["memory peak"] < 1024 * MiB, figures["memory peak"])
+            self.assertLessEqual(figures["memory anon"], figures["memory peak"])
+
+    def check_verdict(self, name, row, line):
+        """The ratios and verdicts, from the figures by hand."""
+        cells = row["fs"]
+        if name in MEMORY:
+            self.assertEqual(line["ext4"], "-")
+        elif cells["ext4"]["median"] > 0:
+            ratio = cells["lsmfs"]["median"] / cells["ext4"]["median"]
+            self.assertEqual((line["lsmfs / best peer"], line["lsmfs / ext4"]), (f"{ratio:.{2 if ratio < 100 else 0}f}x",) * 2)
+        limit = re.fullmatch(r"at (most|least) ([0-9.]+) (x best peer|x ext4|x|ms|MiB)", row.get("budget", ""))
+        if "budget" not in row:
+            self.assertEqual((line["budget"], line["met"]), ("-", "-"))
+            return
+        self.assertTrue(limit, row["budget"])
+        value = ratio if limit[3].startswith("x ") else cells["lsmfs"]["median"] * {"x": 1, "ms": 1000, "MiB": 1 / MiB}[limit[3]]
+        met = value >= float(limit[2]) if limit[1] == "least" else value <= float(limit[2])
+        self.assertEqual((row["met"], line["met"]), ({"lsmfs": met}, "yes" if met else "NO"))
+
+    def test_a_row_can_be_had_alone(self):
+        result, table = self.compare("--fs", "lsmfs", "--work", "rename warm,unlink", "--rounds", "2")
+        self.assertEqual(list(table), ["rename warm", "unlink"])
+        self.assertEqual(len(result["rounds"]), 2)
+        for figures in result["rounds"]:
+            self.assertNotIn("truncate", figures["lsmfs"])
+            self.assertNotIn("grep before rename", figures["lsmfs"])
+            self.assertNotIn("untar", figures["lsmfs"])
+        self.assertEqual(len(result["summary"]["unlink"]["fs"]["lsmfs"]["values"]), 2)
+
+    def test_a_simulated_disk_takes_its_time_and_has_budgets_of_its_own(self):
+        result, table = self.compare("--work", "random 4 B", "--device", "simdisk:hdd", "--set", "random-writes=64")
+        self.assertEqual(list(table), ["random 4 B"])
+        self.assertEqual(table["random 4 B"]["budget"], "at most 0.02 x ext4")
+        self.assertIn(table["random 4 B"]["met"], ("yes", "NO"))
+        # 64 writes of parts of blocks that are not in memory: half a rotation of 8.33 ms each, to read the block.
+        self.assertGreater(result["rounds"][0]["ext4"]["random 4 B"], 0.1)
+
+
+@lsmfs_only
+class BadInput(Case):
+    def test_gets_one_line(self):
+        for more, says in ((["--work", "nonsense"], "nonsense"), (["--set", "colour=1"], "colour"), (["--set", "huge=0"], "huge=0"), (["--set", "huge=much"], "huge=much"),
+                           (["--fs", "ext5"], "ext5"), (["--fs", "ext4,ext4"], "ext4"), (["--device", "floppy"], "floppy"), (["--device", "simdisk:mfm"], "mfm"),
+                           (["--work", "untar", "--tree", "/no/such.tar"], "/no/such.tar"), (["--size", "100m"], "128 MiB"), (["--rounds", "0"], "--rounds"),
+                           (["--work", "untar", "--tree", "/etc/passwd"], "/etc/passwd"), (["--work", "untar", "--tree", self.work.path], self.work.path),
+                           (["--json", "/no/such/folder/out"], "/no/such/folder"), (["--json", self.work.path], self.work.path), (["--dir", "/no/such/folder"], "/no/such/folder"),
+                           (["--lsmfs", "/no/such/program"], "/no/such/program"), (["--lsmfs-options", "cache=much"], "cache=much"),
+                           (["--fs", "ext4", "--work", "clone", "--repo", "/no/such/repository"], "/no/such/repository")):
+            with self.subTest(more):
+                self.refused(*self.words(*more), says=["compare: ", says])
+
+    def test_who_is_not_root_is_told_so(self):
+        # Who may read everything, so that this tests the program and not where it lies.
+        self.refused("setpriv", "--reuid", "65534", "--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search", *self.words(), says=["needs root"])
+
+    def test_a_tool_that_is_not_there_is_named_before_anything_is_done(self):
+        folder = self.work.sub("bin")
+        os.symlink(shutil.which("mkfs.ext4"), os.path.join(folder, "mkfs.ext4"))
+        for more, says in ((["--fs", "ext4,xfs"], "mkfs.xfs"), (["--fs", "ext4", "--work", "clone"], "git"), (["--fs", "ext4", "--work", "untar"], "tar")):
+            with self.subTest(says):
+                self.refused("env", "PATH=" + folder, *self.words(*more), says=[says + ": not there"])
+
+    def test_too_little_space_is_said_before_and_while_it_runs_out(self):
+        self.refused(*self.words("--fs", "ext4", "--work", "unlink", "--set", "huge=100m", "--size", "64m"), says=["huge on ext4", "No space left", "64 MiB", "--size"])
+        self.refused(*self.words("--fs", "ext4", "--work", "unlink", "--set", "huge=9000t", "--size", "9000t"), says=["MiB are free", "--set"])
+        small = self.native(128 * MiB)
+        self.refused(*self.words("--dir", small, "--work", "unlink", "--size", "400m"), says=["MiB are free", small])
+        free = shutil.disk_usage(small).free
+        self.refused(*self.words("--dir", small, "--fs", "ext4", "--work", "unlink", "--size", str(free * 7 // 4), "--set", f"huge={free * 5 // 4}"), says=[small + ": is full"])
+        self.assertEqual(os.listdir(small), ["lost+found"])
+
+
+@lsmfs_only
+class Stopped(Case):
+    """^C goes to all that the terminal has in the foreground."""
+
+    def stop(self, marker, *more, number=signal.SIGINT):
+        """Stops it a moment after it says `marker`. `number`: SIGKILL kills the program alone, whose guard then cleans up."""
+        words = [word for word in self.words("--fs", "lsmfs", *more) if word != "--quiet"]
+        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        said = ""
+        try:
+            while marker not in said:
+                line = process.stderr.readline()
+                self.assertTrue(line, f"ended before it said {marker}: {said}")
+                said += line
+            time.sleep(0.3)  # into the work
+            if number == signal.SIGKILL:
+                process.kill()
+            else:
+                os.killpg(process.pid, number)
+            out, err = process.communicate(timeout=60)
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
+        if number == signal.SIGKILL:
+            deadline = time.monotonic() + 60
+            while os.listdir(self.work.path) != ["some.tar"] and time.monotonic() < deadline:
+                time.sleep(0.1)
+            self.assertEqual(os.listdir(self.work.path), ["some.tar"])
+            return
+        self.assertEqual((process.returncode, out, err.splitlines()[-1:]), (130, "", ["compare: stopped by SIGINT; all is cleaned up"]), err)
+        self.assertNotIn("Traceback", err)
+        self.assertEqual(workspace.mounts_below(self.work.path) + workspace.loops_below(self.work.path) + workspace.processes_of(self.work.path), [])
+        self.assertEqual(os.listdir(self.work.path), ["some.tar"])
+
+    def test_leaves_nothing_while_files_are_written(self):
+        self.stop("load: lsmfs", "--work", "load", "--set", "load=2g", "--size", "3g")
+
+    def test_leaves_nothing_on_a_simulated_disk(self):
+        # A device of a size that nobody else's has: what lay on a mount that is gone has no path by which to know it.
+        size = 3072 * MiB + os.getpid() % 100_000 * 4096
+        for number in (signal.SIGINT, signal.SIGKILL):
+            self.stop("load: lsmfs", "--work", "load", "--set", "load=2g", "--size", str(size), "--device", "simdisk:hdd", number=number)
+            left = []
+            for path in glob.glob("/sys/block/loop*/size"):
+                with open(path, encoding="ascii") as file:
+                    left += [path] if int(file.read()) * 512 == size else []
+            self.assertEqual(left, [], signal.Signals(number).name)
+
+    def test_leaves_nothing_while_inputs_are_made_up(self):
+        self.stop("making up a repository", "--work", "clone", "--set", "repo-commits=100k,repo-files=10k")
+
+    def run_stopped(self, text):
+        """Runs a program that gets a SIGINT in the middle and then says "stopped"; returns the seconds that it took."""
+        head = f"import sys; sys.path[:0] = {sys.path!r}\nimport os, signal, threading, workspace\nworkspace.stop_on_signals()\n"
+        begin = time.monotonic()
+        done = call(sys.executable, "-B", "-c", f"{head}try:\n    " + textwrap.dedent(text).strip().replace("\n", "\n    ")
+                    + "\nexcept workspace.Interrupted:\n    print('stopped')\n", seconds=100)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "stopped\n", ""))
+        return time.monotonic() - begin
+
+    def test_ends_all_commands_that_run_at_the_same_time(self):
+        length = f"60.{os.getpid()}"  # of a sleep that nobody else has
+        self.assertLess(self.run_stopped(f"""
+            from shared.commands import run_at_once
+            threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+            run_at_once([["sleep", "{length}"]] * 3)"""), 30)
+        self.assertEqual(workspace.processes_of(length), [])
+
+    def test_is_not_lost_while_processes_are_forked(self):
+        # What a handler raises in this hook Python prints and forgets.
+        self.run_stopped("""
+            from work.parallel import _stat_at_once
+            os.register_at_fork(after_in_parent=lambda: os.kill(os.getpid(), signal.SIGINT))
+            _stat_at_once([["/"], ["/"]])""")
+
+@lsmfs_only
+class Mounts(MountCase):
+    def test_unmount_waits_for_the_daemon_of_its_mount_whatever_was_mounted_after_it(self):
+        system = FileSystem("lsmfs", LSMFS)
+        images, points = [], []
+        for name in ("first", "second"):
+            images.append(os.path.join(self.work.path, name + ".img"))
+            with open(images[-1], "wb") as file:
+                file.truncate(256 * MiB)
+            points.append(self.work.sub(name))
+            system.make(images[-1])
+            system.mount(images[-1], points[-1])
+        self.must("dd", "if=/dev/urandom", f"of={points[0]}/file", "bs=1M", "count=64", "status=none")  # what takes a while to write out
+        for point in points:
+            self.assertGreater(system.memory(point)[0], MiB)
+        self.assertEqual(len({system.memory(point) for point in points}), 2, "each has its own daemon")
+        system.unmount(points[1])
+        system.unmount(points[0])
+        self.assertEqual(workspace.processes_of(points[0], LSMFS), [])
+
+
+class Parts(unittest.TestCase):
+    """What needs no file system."""
+
+    def summary(self, ext4, lsmfs, device="loop", latency0=False, cache=256 * MiB):
+        rounds = [{"ext4": ext4, "lsmfs": lsmfs}]
+        return report.summarize(rounds, {"ext4": "ext4", "lsmfs": "lsmfs"}, {"lsmfs": Conditions(device, latency0, cache)})
+
+    def met(self, name, ext4, lsmfs, **more):
+        return self.summary({name: ext4}, {name: lsmfs}, **more)[name].get("met")
+
+    def test_a_budget_is_met_up_to_its_limit(self):
+        self.assertEqual(self.met("grep warm", 1.0, 1.2), {"lsmfs": True})
+        self.assertEqual(self.met("grep warm", 1.0, 1.21), {"lsmfs": False})
+        self.assertEqual(self.met("write", 100.0, 90.0), {"lsmfs": True}, "of what more is better, at least that much")
+        self.assertEqual(self.met("write", 100.0, 89.0), {"lsmfs": False})
+        self.assertEqual(self.met("unlink", 1.0, 0.0011), {"lsmfs": False}, "an absolute one")
+
+    def test_a_budget_goes_by_what_was_asked_for(self):
+        self.assertEqual(self.met("grep cold", 1.0, 0.43), {"lsmfs": False})
+        self.assertEqual(self.met("grep cold", 1.0, 0.43, latency0=True), {"lsmfs": True})
+        self.assertIsNone(self.met("grep cold", 1.0, 0.43, device="simdisk:hdd"), "it is none for other devices")
+        self.assertEqual(self.met("memory peak", 0, 200 * MiB), {"lsmfs": True})
+        self.assertEqual(self.met("memory peak", 0, 200 * MiB, cache=64 * MiB), {"lsmfs": False})
+
+    def test_without_a_peer_there_is_no_verdict(self):
+        rounds = [{"lsmfs": {"grep warm": 1.0, "unlink": 0.0005}}]
+        summary = report.summarize(rounds, {"lsmfs": "lsmfs"}, {"lsmfs": Conditions("loop", False, 256 * MiB)})
+        self.assertEqual((summary["grep warm"]["met"], summary["unlink"]["met"]), ({}, {"lsmfs": True}))
+
+    def test_a_missed_row_is_shown_all_the_same(self):
+        rows = report.rows(self.summary({"rm": 1.0}, {"rm": 3.0}), {"ext4": "ext4", "lsmfs": "lsmfs"})
+        self.assertEqual(rows[1], ["rm", "s", "1.00 1.00x", "3.00", "3.00x", "3.00x", "at most 1 x ext4", "NO"])
+
+    def test_each_lsmfs_is_held_to_the_budget_of_its_options(self):
+        systems = {"ext4": "ext4", "lsmfs": "lsmfs", "small": "lsmfs"}
+        conditions = {"lsmfs": Conditions("loop", False, 256 * MiB), "small": Conditions("loop", False, 64 * MiB)}
+        summary = report.summarize([{name: {"memory peak": 200 * MiB} for name in ("lsmfs", "small")}], systems, conditions)
+        self.assertEqual(report.rows(summary, systems)[1][-3:], ["at most 384 MiB, at most 192 MiB", "yes", "NO"])
+
+    def test_of_options_given_twice_the_later_ones_hold(self):
+        system = FileSystem("lsmfs:mount=cache=64m:mount=noatime+cache=1g", LSMFS)
+        self.assertEqual((system.mount_option("cache"), system.mount_option("noatime")), ("1g", None))
+        self.assertIn("rw,cache=64m,noatime,cache=1g", system.facts()["mount"])
+
+    def test_the_head_has_sizes_as_they_are_given(self):
+        facts = {"fs": ["ext4", "lsmfs"], "rounds": 3, "latency0": True, "size": None, "tree": "", "repo-files": 5000, "load": 2 << 30, "appends": 1024}
+        self.assertEqual(report.head(facts), "fs ext4 lsmfs, rounds 3, latency0, repo-files 5000, load 2g, appends 1k")
+        self.assertEqual(report.head({"latency0": False, "seed": 0}), "seed 0")
+
+    def test_percentiles_are_values_that_there_were(self):
+        self.assertEqual(percentiles([3, 1, 2], 50, 99, 100), [2e-9, 3e-9, 3e-9])
+        self.assertEqual(percentiles(range(1, 1001), 50, 99, 99.9, 100), [500e-9, 990e-9, 999e-9, 1000e-9])
+
+
+@lsmfs_only
+class Trees(Case):
+    def test_made_up_trees_are_the_same_for_the_same_seed(self):
+        for kind in made_up.KINDS:
+            found = []
+            for name, seed in (("one", 1), ("same", 1), ("other", 2)):
+                path = os.path.join(self.work.path, name)
+                made_up.make(kind, path, 50, seed)
+                with open(path, "rb") as file:
+                    found.append(file.read())
+            self.assertEqual(found[0], found[1])
+            self.assertNotEqual(found[0], found[2])
+
+    def test_shares_are_the_whole_tree_once(self):
+        tree = self.work.sub("tree")
+        self.must("tar", "-xf", self.tree, "-C", tree)
+        os.symlink(tree, os.path.join(tree, "link"))
+        os.mkfifo(os.path.join(tree, "fifo"))
+        files = {os.path.join(folder, name) for folder, _, names in os.walk(tree) for name in names} - {os.path.join(tree, "link"), os.path.join(tree, "fifo")}
+        for count in (1, 3, 8):
+            parts = shares(tree, count)
+            self.assertEqual(len(parts), count)
+            found = [file for part in parts for path in part
+                     for file in ([path] if os.path.isfile(path) else [os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names])]
+            self.assertEqual(len(found), len(set(found)))
+            self.assertEqual(set(found) - {os.path.join(tree, "link"), os.path.join(tree, "fifo")}, files)
+
+
+if __name__ == "__main__":
+    main()

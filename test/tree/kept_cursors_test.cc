@@ -1,0 +1,200 @@
+// A cursor that the tree keeps for the next read holds on to the tables that it was made on, also when they have been merged
+// since, and so to space that commits may be waiting for. So none is kept for long, however busy the readers are, and none
+// while the tree waits for a commit. (The cursors of walks ahead: prefetcher_test.cc.)
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "kv/store_decorator.h"
+#include "tree/cursor_watch.h"
+#include "tree/harness.h"
+
+namespace lsmfs::test {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+// Holds whoever passes while it is shut.
+class Gate {
+ public:
+  void shut() {
+    std::lock_guard lock(mutex_);
+    shut_ = true;
+    arrived_ = false;
+  }
+  void open() {
+    std::lock_guard lock(mutex_);
+    shut_ = false;
+    changed_.notify_all();
+  }
+  void pass() {
+    std::unique_lock lock(mutex_);
+    arrived_ = true;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return !shut_; });
+  }
+  void await_arrival() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return arrived_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool shut_ = false, arrived_ = false;
+};
+
+// A store that knows the cursors of readers who do not wait, which are those that the tree keeps.
+class WatchedStore final : public StoreDecorator {
+ public:
+  using StoreDecorator::StoreDecorator;
+
+  CursorWatch cursors;
+  Gate seeks, commits;  // of those cursors; of all
+
+  std::unique_ptr<Cursor> cursor(Family family, const CursorOptions& options) override {
+    auto made = inner().cursor(family, options);
+    if (family != Family::blocks || options.wait != Wait::no) return made;
+    return std::make_unique<Watched>(std::move(made), cursors.token(), seeks);
+  }
+  Result<void> commit(Batch& batch, Wait wait) override {
+    at_commit = cursors.there();
+    commits.pass();
+    return inner().commit(batch, wait);
+  }
+
+  std::atomic<std::size_t> at_commit = 0;  // cursors that were there when the last commit began
+
+ private:
+  class Watched final : public Cursor {
+   public:
+    Watched(std::unique_ptr<Cursor> below, std::shared_ptr<void> token, Gate& gate)
+        : cursor_(std::move(below)), token_(std::move(token)), gate_(gate) {}
+    void seek(std::string_view key) override {
+      gate_.pass();
+      cursor_->seek(key);
+    }
+    void next() override { cursor_->next(); }
+    bool valid() const override { return cursor_->valid(); }
+    std::string_view key() const override { return cursor_->key(); }
+    std::string_view value() const override { return cursor_->value(); }
+    Result<void> status() const override { return cursor_->status(); }
+
+   private:
+    const std::unique_ptr<Cursor> cursor_;
+    const std::shared_ptr<void> token_;
+    Gate& gate_;
+  };
+};
+
+class KeptCursors : public testing::Test {
+ protected:
+  static constexpr std::uint64_t kBlocks = 32;
+
+  // Its rows are in memory: no read of them has to wait for the device.
+  KeptCursors() : file_(h_.create(kRootIno, "file", std::string(kBlocks * kBlockSize, 'x'))) {
+    EXPECT_TRUE(h_.tree().sync().has_value());
+  }
+  void TearDown() override {  // also after a failure nobody stays behind a gate
+    store_->seeks.open();
+    store_->commits.open();
+  }
+
+  // As the request loop does it. The tree's own thread may have the lock for a moment.
+  void read_block(std::uint64_t number) {
+    std::string data(kBlockSize, '?');
+    const MutableBytes to{reinterpret_cast<std::byte*>(data.data()), data.size()};
+    const auto patience = steady_clock::now() + std::chrono::seconds(30);
+    int error = EAGAIN;
+    while (error == EAGAIN && steady_clock::now() < patience) {
+      error = code(h_.tree().read(file_, ByteOffset{number % kBlocks * kBlockSize}, to, Wait::no, AccessTime::stays));
+      if (error == EAGAIN) std::this_thread::sleep_for(milliseconds(1));
+    }
+    EXPECT_EQ(error, 0);
+    EXPECT_EQ(data, std::string(kBlockSize, 'x'));
+  }
+  // Until a cursor is kept: on a machine that stands still for a second at the wrong time it is taken away as idle.
+  void leave_a_cursor() {
+    for (int tries = 0; tries < 100 && cursors().there() == 0; ++tries) read_block(0);
+    EXPECT_EQ(cursors().there(), 1u);
+  }
+  const CursorWatch& cursors() const { return store_->cursors; }
+
+  WatchedStore* store_ = nullptr;
+  Harness h_{ByteCount{kDeviceMin}, {.sync_interval_ms = 0}, {.store = [this](std::unique_ptr<Store> inner) -> std::unique_ptr<Store> {
+               auto watched = std::make_unique<WatchedStore>(std::move(inner));
+               store_ = watched.get();
+               return watched;
+             }}};
+  const Ino file_;
+};
+
+TEST_F(KeptCursors, ServeOneReadAfterTheOther) {
+  bool served = false;
+  for (int tries = 0; tries < 100 && !served; ++tries) {  // one may become too old just then
+    const std::size_t before = cursors().made();
+    for (std::uint64_t number = 0; number < 10; ++number) read_block(number);
+    served = cursors().made() - before <= 1;
+  }
+  EXPECT_TRUE(served);
+}
+
+TEST_F(KeptCursors, AreASecondOldAtMostHoweverOftenTheyAreUsed) {
+  leave_a_cursor();
+  const std::size_t first = cursors().made() - 1;
+  const auto made = steady_clock::now();  // or earlier
+  std::uint64_t number = 0;
+  // Never idle, for which it would be taken away as well.
+  for (; steady_clock::now() - made < std::chrono::seconds(1); ++number) {
+    read_block(number);
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  read_block(number);
+  EXPECT_FALSE(cursors().is_there(first)) << "after " << number << " reads";
+}
+
+TEST_F(KeptCursors, AreGoneBeforeTheTreeWaitsForACommit) {
+  h_.create(kRootIno, "other");  // which changes no blocks, for which it would be taken away as well
+  leave_a_cursor();
+  store_->at_commit = 99;
+  EXPECT_TRUE(h_.tree().sync().has_value());
+  EXPECT_EQ(store_->at_commit, 0u);
+}
+
+TEST_F(KeptCursors, AreGoneWhileTheTreeWaitsForACommitThatIsUnderWay) {
+  store_->commits.shut();
+  h_.create(kRootIno, "large", std::string(320 * KiB, 'y'));
+  h_.create(kRootIno, "next");  // by which the group before it goes to the committer
+  store_->commits.await_arrival();
+  leave_a_cursor();
+  std::thread syncing([&] { EXPECT_TRUE(h_.tree().sync().has_value()); });
+  const auto patience = steady_clock::now() + std::chrono::seconds(10);
+  while (cursors().there() > 0 && steady_clock::now() < patience) std::this_thread::sleep_for(milliseconds(1));
+  EXPECT_EQ(cursors().there(), 0u);
+  store_->commits.open();
+  syncing.join();
+}
+
+TEST_F(KeptCursors, AreNotLeftByAReadThatEndsWhileTheTreeWaitsForACommit) {
+  h_.create(kRootIno, "other");
+  store_->seeks.shut();
+  std::thread reading([&] { read_block(0); });
+  store_->seeks.await_arrival();
+  store_->commits.shut();
+  std::thread syncing([&] { EXPECT_TRUE(h_.tree().sync().has_value()); });
+  store_->commits.await_arrival();
+  store_->seeks.open();
+  reading.join();
+  EXPECT_EQ(cursors().there(), 0u);
+  store_->commits.open();
+  syncing.join();
+}
+
+}  // namespace
+}  // namespace lsmfs::test
