@@ -65,6 +65,9 @@ void Batch::erase(Family family, std::string_view key) {
 void Batch::erase_range(Family family, std::string_view from, std::string_view to) {
   if (from >= to) return;  // nothing lies in it, and RocksDB refuses it when it is the wrong way round
   rep_->note(rep_->out.DeleteRange(tag(family), slice(from), slice(to)));
+  // RocksDB cuts tables between keys only. One that held nothing but ranges from all over the tree would stay in one piece, and
+  // its compaction would take in every table that lies between the first and the last. So each range begins with a key.
+  rep_->note(rep_->out.Delete(tag(family), slice(from)));
   rep_->ranges.push_back({family, std::string(from), std::string(to)});
 }
 

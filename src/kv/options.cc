@@ -151,6 +151,9 @@ rocksdb::ColumnFamilyOptions family_options(Family family, const Sizing& sizing,
   o.target_file_size_base = names ? sizing.names_table : sizing.table;
   o.target_file_size_multiplier = 1;
   o.max_compaction_bytes = sizing.compaction;
+  // True, the default, adds whatever tables lie within the range of those taken in so far, however many: one table of the last
+  // level that spans the tree has then brought most of the level above it into one compaction, which no reserve can hold.
+  o.ignore_max_compaction_bytes_for_input = false;
   o.level0_file_num_compaction_trigger = 4;
   o.level0_slowdown_writes_trigger = kLevel0Wait + 8;
   o.level0_stop_writes_trigger = kLevel0Wait + 16;

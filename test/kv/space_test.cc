@@ -238,6 +238,23 @@ TEST(Space, AMergeIntoALevelThatHasOutgrownItsShareFindsRoom) {
   m.stop();
 }
 
+// The tombstones of both are in one table, which spans all others.
+TEST(Space, TwoRangesFarApartAreErasedWhenAllIsFull) {
+  std::mt19937_64 random(5);
+  auto m = Machine::fresh(448 * MiB);
+  const std::uint64_t rows = fill(*m.store, random, 0);
+  assert_ok(m.store->compact(Family::blocks, "", ""));
+  const std::uint64_t room = m.store->room().v, erased = 2 * MiB / 4096;
+  Batch batch;
+  batch.erase_range(Family::blocks, number_key(0), number_key(erased));
+  batch.erase_range(Family::blocks, number_key(rows - erased), number_key(rows));
+  assert_ok(m.store->commit(batch, Wait::yes));
+  m.stop();  // waits until their space is back
+  m.start();
+  EXPECT_GE(m.store->room().v, room + MiB);
+  m.stop();
+}
+
 TEST(Space, ManySmallSyncsNeverFillTheLogRegion) {
   auto m = Machine::fresh(kDeviceMin);
   const std::uint64_t blocks = m.volume->usage().fixed_total.v / kDeviceBlock;

@@ -101,7 +101,7 @@ class Worker:
 class Ballast(Worker):
     """Files that nobody needs, so that the file system is as full as wanted: now filling up, now emptying."""
 
-    HIGH, LOW = 0.86, 0.74
+    HIGH, LOW = 0.82, 0.74
     LATE = 15.0  # seconds after which what was deleted is not counted upon any more: df follows the merges of tables
     SIZES = [3_000, 50_000, 300_000, MiB, 3 * MiB]
 
