@@ -6,6 +6,8 @@
 #include <iterator>
 #include <utility>
 
+#include "kv/compact.h"
+
 namespace lsmfs::kv {
 
 namespace {
@@ -139,8 +141,7 @@ void Keeper::compact(Family family, const std::string& from, const std::string& 
   options.exclusive_manual_compaction = false;
   // What lies at the bottom is rewritten only where tombstones from above meet it.
   options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kSkip;
-  const rocksdb::Slice first(from), last(to);
-  db_->CompactRange(options, handles_[family_number(family)], &first, &last).PermitUncheckedError();
+  compact_in_pieces(*db_, handles_[family_number(family)], options, from, to, piece_).PermitUncheckedError();
 }
 
 }  // namespace lsmfs::kv

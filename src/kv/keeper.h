@@ -27,8 +27,9 @@ inline constexpr std::size_t kRangesToFlush = 500;
 
 class Keeper {
  public:
-  Keeper(const FailStop& fail_stop, std::uint64_t worth, std::function<void()> space_changed)
-      : fail_stop_(fail_stop), worth_(worth), space_changed_(std::move(space_changed)) {}
+  // Compacts in pieces of `piece` bytes.
+  Keeper(const FailStop& fail_stop, std::uint64_t worth, std::uint64_t piece, std::function<void()> space_changed)
+      : fail_stop_(fail_stop), worth_(worth), piece_(piece), space_changed_(std::move(space_changed)) {}
   ~Keeper() { stop(); }
 
   void start(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* const (&handles)[2]);
@@ -50,7 +51,7 @@ class Keeper {
   bool rows_hold(std::uint64_t bytes) const;
 
   const FailStop& fail_stop_;
-  const std::uint64_t worth_;
+  const std::uint64_t worth_, piece_;
   const std::function<void()> space_changed_;
   rocksdb::DB* db_ = nullptr;
   rocksdb::ColumnFamilyHandle* handles_[2] = {};

@@ -70,6 +70,8 @@ Sizing Sizing::plan(const VolumeUsage& usage, ByteCount cache) {
   // many rows are erased at once, and obsolete tables stay until the last cursor lets go of them.
   const std::uint64_t least = running + flushes;
   s.reserve = std::min(std::max({least, std::min(2 * least, s.total / 4), s.total / 20}), s.total / 2);
+  // The tables at both ends of a piece reach out of it, each over as much as one compaction may take in.
+  s.piece = std::max(s.compaction / 2, s.reserve / 4);
   return s;
 }
 

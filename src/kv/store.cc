@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "kv/batch.h"
+#include "kv/compact.h"
 #include "kv/cursor.h"
 #include "kv/guarded.h"
 #include "kv/memory_only.h"
@@ -63,7 +64,7 @@ RocksStore::RocksStore(Volume& volume, const StoreOptions& options)
       sizing_(kv::Sizing::plan(volume.usage(), options.cache)),
       fail_stop_(options.notice),
       // What a user deletes should come back before it is a few per cent of the volume; half of this soon.
-      keeper_(fail_stop_, std::clamp(sizing_.total / 64, 2 * MiB, GiB), [this] { reclaimed(); }),
+      keeper_(fail_stop_, std::clamp(sizing_.total / 64, 2 * MiB, GiB), sizing_.piece, [this] { reclaimed(); }),
       space_(volume, sizing_, fail_stop_, give_way_, [this] { keeper_.want_flush(); }) {}
 
 Result<void> RocksStore::open() {
@@ -217,9 +218,7 @@ Result<StoreScrubStep> RocksStore::scrub(ScrubPosition& position, const Stop& st
 Result<void> RocksStore::compact(Family family, std::string_view from, std::string_view to) {
   if (read_only_) return make_error(EROFS, "compact: the store is open for reading only");
   LSMFS_TRY(fail_stop_.check());
-  const Slice first(from.data(), from.size()), last(to.data(), to.size());
-  const Status status = db().CompactRange(kv::compact_options(), handle(family), from.empty() ? nullptr : &first,
-                                          to.empty() ? nullptr : &last);
+  const Status status = kv::compact_in_pieces(db(), handle(family), kv::compact_options(), from, to, sizing_.piece);
   LSMFS_TRY(fail_stop_.check());
   if (!status.ok()) return to_error(status, "compact");
   reclaimed();

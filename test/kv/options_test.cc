@@ -12,6 +12,7 @@
 #include <random>
 #include <thread>
 
+#include "kv/compact.h"
 #include "kv/support.h"
 
 namespace lsmfs {
@@ -115,6 +116,45 @@ TEST_F(Levels, ATableThatSpansAllOthersIsMergedWithAFewOfThemAtATime) {
   compact_until_quiet();
   EXPECT_GT(largest_->count(), 2u);
   EXPECT_LE(largest_->bytes(), sizing_.compaction + 4 * sizing_.table);
+}
+
+// Two small tables, below which lies nearly everything, are next to each other in their level.
+TEST_F(Levels, AWideRangeIsCompactedInPieces) {
+  constexpr int kLast = 6;
+  constexpr std::uint64_t kTables = 60, kRows = 400;
+  for (std::uint64_t table = 0; table < kTables; ++table) {
+    std::vector<std::uint64_t> keys(kRows);
+    for (std::uint64_t i = 0; i < kRows; ++i) keys[i] = table * kRows + i;
+    put(keys, kLast);
+  }
+  put({1, 2, 3}, kLast - 1);
+  put({kTables * kRows - 2, kTables * kRows - 1}, kLast - 1);
+  largest_->forget();
+  rocksdb::CompactRangeOptions options;
+  options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kSkip;
+  must(kv::compact_in_pieces(*db_, handle_, options, number_key(0), number_key(kTables * kRows), sizing_.piece));
+  EXPECT_EQ(largest_->count(), 2u) << "what lies between is left alone";
+  EXPECT_LE(largest_->bytes(), sizing_.piece + 2 * sizing_.table);
+  rocksdb::ColumnFamilyMetaData facts;
+  db_->GetColumnFamilyMetaData(&facts);
+  EXPECT_TRUE(facts.levels[kLast - 1].files.empty());
+}
+
+TEST_F(Levels, PiecesCoverTheRange) {
+  constexpr std::uint64_t kRows = 3000;
+  std::vector<std::uint64_t> keys(kRows);
+  for (std::uint64_t i = 0; i < kRows; ++i) keys[i] = i;
+  put(keys, 6);
+  for (std::uint64_t i = 0; i < kRows; i += 2) must(db_->Delete({}, number_key(i)));
+  must(kv::compact_in_pieces(*db_, handle_, kv::compact_options(), "", "", MiB));
+  std::uint64_t rows = 0, entries = 0;
+  const std::unique_ptr<rocksdb::Iterator> cursor(db_->NewIterator({}));
+  for (cursor->SeekToFirst(); cursor->Valid(); cursor->Next()) ++rows;
+  rocksdb::TablePropertiesCollection tables;
+  must(db_->GetPropertiesOfAllTables(&tables));
+  for (const auto& [name, table] : tables) entries += table->num_entries;
+  EXPECT_EQ(rows, kRows / 2);
+  EXPECT_EQ(entries, kRows / 2) << "no tombstone is left";
 }
 
 }  // namespace
