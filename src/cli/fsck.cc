@@ -23,7 +23,6 @@ using std::chrono::steady_clock;
 
 constexpr ByteCount kCache{64 * MiB};  // nothing is read twice
 constexpr auto kQuietAtFirst = std::chrono::seconds(2);
-constexpr auto kBetweenWords = std::chrono::milliseconds(200);
 
 // How far it is: on the terminal, when it takes a while or is asked for; or as lines for the program that started us,
 // in the form of e2fsck -C.

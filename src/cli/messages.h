@@ -1,6 +1,7 @@
 // Errors as people read them: one line that names the thing, the reason and what to do.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -14,6 +15,8 @@ struct Problem {
   int exit_code;
   std::string text;
 };
+
+inline constexpr auto kBetweenWords = std::chrono::milliseconds(200);  // of progress
 
 void tell(std::string_view line);  // "lsmfs: LINE" on stderr
 // Tells the text, as one line; gives the exit code.

@@ -29,7 +29,6 @@ using Seconds = std::chrono::duration<double>;
 
 // Less than half of what a hard disk reads in order, so that others find it idle half of the time; 1 TiB takes five hours.
 constexpr ByteCount kRate{64 * MiB};
-constexpr auto kBetweenWords = std::chrono::milliseconds(200);
 
 std::string explain_scrubbing(const std::string& path, const Error& error) {
   switch (error.code) {

@@ -8,7 +8,7 @@
 namespace lsmfs {
 namespace {
 
-constexpr auto kLook = std::chrono::milliseconds(20);  // there is nothing to look at but whether requests still come
+constexpr auto kLookForRequests = std::chrono::milliseconds(20);  // there is nothing to look at but whether requests still come
 
 // In microseconds: what a waking CPU may take at most.
 constexpr std::int32_t kNone = 0, kAny = INT32_MAX;
@@ -27,7 +27,7 @@ Result<Fd> LatencyHold::open_device(Choice mode, const std::string& path) {
 
 LatencyHold::LatencyHold(Fd device) : device_(std::move(device)) {
   if (!device_) return;
-  activity_.emplace(kLook, Activity::Work{.begin = [this] { demand(device_.get(), kNone); },
+  activity_.emplace(kLookForRequests, Activity::Work{.begin = [this] { demand(device_.get(), kNone); },
                                           .end = [this] { demand(device_.get(), kAny); }});
 }
 

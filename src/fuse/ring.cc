@@ -37,12 +37,12 @@ struct EntryHeader {
 static_assert(sizeof(EntryHeader) == 288);
 
 // struct fuse_uring_cmd_req, in the last 80 bytes of a submission.
-struct Command {
+struct CommandDetails {
   std::uint64_t flags = 0, commit = 0;
   std::uint16_t queue = 0;
   std::uint8_t padding[6]{};
 };
-static_assert(sizeof(Command) == 24);
+static_assert(sizeof(CommandDetails) == 24);
 
 // ---- sizes
 
@@ -196,7 +196,7 @@ void Ring::submit(Entry& entry, std::uint32_t command) {
   place->cmd_op = command;
   place->__pad1 = 0;
   io_uring_sqe_set_data(place, &entry);
-  const Command details{.commit = entry.commit, .queue = static_cast<std::uint16_t>(entry.queue)};
+  const CommandDetails details{.commit = entry.commit, .queue = static_cast<std::uint16_t>(entry.queue)};
   std::memcpy(reinterpret_cast<std::byte*>(place) + offsetof(io_uring_sqe, cmd), &details, sizeof details);
 }
 

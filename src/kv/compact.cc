@@ -19,10 +19,13 @@ struct Piece {
   bool layered = false;            // tables above the last level overlap it
 };
 
-Piece next_piece(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* handle, const std::string& from, const std::string& to,
-                 std::uint64_t bytes) {
+rocksdb::ColumnFamilyMetaData tables(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* handle) {
   rocksdb::ColumnFamilyMetaData facts;
   db.GetColumnFamilyMetaData(handle, &facts);
+  return facts;
+}
+
+Piece next_piece(const rocksdb::ColumnFamilyMetaData& facts, const std::string& from, const std::string& to, std::uint64_t bytes) {
   int last = 0;
   for (const auto& level : facts.levels) {
     if (!level.files.empty()) last = level.level;
@@ -61,15 +64,17 @@ Piece next_piece(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* handle, const std
 rocksdb::Status compact_in_pieces(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* handle, const rocksdb::CompactRangeOptions& options,
                                   std::string_view from, std::string_view to, std::uint64_t piece) {
   const bool all = options.bottommost_level_compaction != rocksdb::BottommostLevelCompaction::kSkip;
+  rocksdb::ColumnFamilyMetaData facts = tables(db, handle);
   std::string begin(from);
   const std::string range_end(to);
   while (true) {
-    const Piece next = next_piece(db, handle, begin, range_end, piece);
+    const Piece next = next_piece(facts, begin, range_end, piece);
     const std::string& end = next.end ? *next.end : range_end;
     if (all || next.layered) {
       const rocksdb::Slice first(begin), last(end);
       const rocksdb::Status status = db.CompactRange(options, handle, begin.empty() ? nullptr : &first, end.empty() ? nullptr : &last);
       if (!status.ok()) return status;
+      facts = tables(db, handle);
     }
     if (!next.end) return rocksdb::Status::OK();
     begin = *next.end;

@@ -3,7 +3,6 @@
 namespace lsmfs {
 namespace {
 
-constexpr ByteCount kReadahead{2 * MiB};
 constexpr std::uint64_t kRowsBetweenWords = 4096;  // of progress
 
 // What a row is about.
@@ -56,7 +55,7 @@ Result<void> Checker::verify(Family family) {
 
 template <class Take>
 Result<bool> Checker::scan(Family family, Take take) {
-  auto cursor = store_.cursor(family, {.lower = {}, .upper = {}, .readahead = kReadahead, .fill_cache = false});
+  auto cursor = store_.cursor(family, {.lower = {}, .upper = {}, .readahead = kWholeReadahead, .fill_cache = false});
   std::uint64_t rows = 0;
   std::string last;
   for (cursor->seek(""); cursor->valid(); cursor->next()) {

@@ -13,6 +13,8 @@
 
 namespace lsmfs {
 
+inline constexpr ByteCount kWholeReadahead{2 * MiB};  // of who reads all rows in order
+
 class Checker {
  public:
   // `verify`: the tables' checksums, too.

@@ -14,7 +14,7 @@ namespace {
 // in units of 8 bytes, the hash. The largest hash is not used, so that kFull and kEnd are no names' cookies.
 constexpr int kGenerationBits = 10;
 constexpr std::uint64_t kUnit = 8;
-constexpr std::uint64_t kDots = 64;  // bytes of "." and ".." in the kernel's listing
+constexpr std::uint64_t kDotsSize = 64;  // bytes of "." and ".." in the kernel's listing
 
 constexpr std::uint64_t mask(int bits) { return (std::uint64_t{1} << bits) - 1; }
 
@@ -40,7 +40,7 @@ DirCookies::Walk DirCookies::walk_at(std::uint64_t cookie) {
   }
   if (changed_) generation_ = (generation_ + 1) & mask(kGenerationBits);
   changed_ = false;
-  return {generation_, kDots};
+  return {generation_, kDotsSize};
 }
 
 std::uint64_t DirCookies::pass(Walk& walk, std::string_view name, bool last) const {

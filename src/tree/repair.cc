@@ -11,7 +11,6 @@ namespace {
 using std::string_view_literals::operator""sv;
 using Place = TreeFacts::Inode::Place;
 
-constexpr ByteCount kReadahead{2 * MiB};
 constexpr std::size_t kBatch = MiB;
 // Each makes a tree that has less wrong with it; what nests deeper is an attack.
 constexpr int kRounds = 10;
@@ -48,7 +47,7 @@ Result<void> Mender::run() {
 
 template <class Take>
 Result<void> Mender::scan(Family family, Take take) {
-  auto cursor = store_.cursor(family, {.lower = {}, .upper = {}, .readahead = kReadahead, .fill_cache = false});
+  auto cursor = store_.cursor(family, {.lower = {}, .upper = {}, .readahead = kWholeReadahead, .fill_cache = false});
   for (cursor->seek(""); cursor->valid(); cursor->next()) {
     take(cursor->key(), cursor->value());
     LSMFS_TRY(commit_some(kBatch));

@@ -230,6 +230,26 @@ class Interruptions(Case):
         self.nothing_is_left()
         before = self.points()
         self.assertEqual(self.go_on()[:len(before)], before, "what was measured is kept")
+        self.assertEqual(len(self.facts()["machines"]), 1)
+
+    def test_a_run_that_goes_on_elsewhere_says_so(self):
+        process = self.begin()
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=120)
+        facts = self.facts()
+        facts["machines"][0]["machine"]["kernel"] = "another"
+        with open(os.path.join(self.results, "run.json"), "w", encoding="utf-8") as file:
+            json.dump(facts, file)
+        self.go_on()
+        self.assertEqual([sitting["machine"]["kernel"] for sitting in self.facts()["machines"]], ["another", os.uname().release])
+        done = self.call([PROGRAM, "report", self.results])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(done.stdout.strip(), encoding="utf-8") as file:
+            self.assertIn("machine since", file.read())
+
+    def facts(self):
+        with open(os.path.join(self.results, "run.json"), encoding="utf-8") as file:
+            return json.load(file)
 
     def test_after_a_kill_the_cell_begins_anew(self):
         process = self.begin()

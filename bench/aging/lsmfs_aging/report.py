@@ -168,11 +168,14 @@ def modelled_elsewhere(run):
 
 
 def facts(run):
-    asked, machine = run.run["asked"], run.run["machine"]
+    asked = run.run["asked"]
     rows = [["command", run.run["command"]], ["begun, finished", f"{run.run['started']}, {run.run['finished'] or 'not yet'}"],
-            ["machine", f"{machine['cpu']}, {machine['cpus']} processors, {machine['memory_bytes'] / GiB:.1f} GiB of memory"],
-            ["system", f"{machine['system']}, Linux {machine['kernel']}, {', '.join(machine['versions'].values())}"],
             ["asked for", ", ".join(f"{key} {value}" for key, value in asked.items())]]
+    for number, sitting in enumerate(run.run["machines"]):
+        machine = sitting["machine"]
+        rows += [[f"machine since {sitting['since']}" if number else "machine",
+                  f"{machine['cpu']}, {machine['cpus']} processors, {machine['memory_bytes'] / GiB:.1f} GiB of memory"],
+                 ["system", f"{machine['system']}, Linux {machine['kernel']}, {', '.join(machine['versions'].values())}"]]
     for system in run.run["file_systems"]:
         rows.append([system["name"], f"{system['version']} | {system['mkfs']} | {system['mount']}"])
     return table(["", ""], [[(name, "w"), (text, "w")] for name, text in rows], words=2)
@@ -220,7 +223,7 @@ def write(folders, output):
 
 def single(run, output):
     x_label, about = WORKLOADS[run.workload]
-    head = [f"<h1>Aging: {html.escape(run.workload)}</h1><p class=s>{html.escape(run.run['started'])}, Linux {html.escape(run.run['machine']['kernel'])}</p>",
+    head = [f"<h1>Aging: {html.escape(run.workload)}</h1><p class=s>{html.escape(run.run['started'])}, Linux {html.escape(run.run['machines'][0]['machine']['kernel'])}</p>",
             f"<p>{html.escape(about)}</p>"]
     tail = ["<h2>Limits</h2>", LIMITS, "<h2>This run</h2>", facts(run),
             "<p>Every figure is of the rows of points.csv that are named beside it, or of all rows with its file system, device, tree and x.</p>"]

@@ -1,6 +1,6 @@
 """A results directory:
 
-    run.json      what was asked for, on what machine, with which versions and commands
+    run.json      what was asked for, on what machines since when, with which versions and commands
     points.csv    a row for each thing measured, as it was measured, in the order in which that was done
     state/        the devices' files of a run that is not over, so that it can go on
 """
@@ -15,7 +15,7 @@ import shutil
 
 from shared.commands import Problem, call, one_line
 
-VERSION = 1
+VERSION = 2
 
 
 @dataclasses.dataclass
@@ -95,10 +95,13 @@ class Results:
                 different = sorted(key for key in asked.keys() | there["asked"].keys() if asked.get(key) != there["asked"].get(key))
                 raise Problem(f"{self.folder}: holds a run with another {', '.join(different)}; choose another --results folder")
             self.run = there
+            if there["machines"][-1]["machine"] != machine():
+                there["machines"].append({"since": now(), "machine": machine()})
+                _write_json(path, there)
         else:
             if os.path.exists(self._csv):
                 raise Problem(f"{self.folder}: holds points.csv but no run.json; choose another --results folder")
-            self.run = {"format": VERSION, "asked": asked, "started": now(), "finished": None, "machine": machine(), **facts}
+            self.run = {"format": VERSION, "asked": asked, "started": now(), "finished": None, "machines": [{"since": now(), "machine": machine()}], **facts}
             _write_json(path, self.run)
             with open(self._csv, "w", encoding="utf-8", newline="") as file:
                 csv.DictWriter(file, FIELDS).writeheader()
