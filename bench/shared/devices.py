@@ -68,6 +68,10 @@ class BlockDevice:
         """While it is entered, the device takes the time that it stands for."""
         yield
 
+    def late_seconds(self):
+        """By how much answers came later than they should, summed over all requests so far; None: nobody can tell."""
+        return None
+
     def _counters(self):
         with open(f"/sys/class/block/{os.path.basename(os.path.realpath(self.path))}/stat", encoding="ascii") as file:
             return [int(field) for field in file.read().split()]
@@ -158,6 +162,9 @@ class Simdisk(FileDevice):
             self._disk.close()
         except simdisk.SimdiskError as error:
             raise Problem(f"lsmfs-simdisk: {one_line(str(error))}") from None
+
+    def late_seconds(self):
+        return self._disk.stats()["late_seconds"]
 
     @contextlib.contextmanager
     def measured(self):

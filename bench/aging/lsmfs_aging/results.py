@@ -34,6 +34,8 @@ class Point:
     read_bytes: int | None = None
     discontinuous: int | None = None
     layout_score: float | None = None
+    stolen_seconds: float | None = None  # the host had the processors meanwhile, summed over them
+    late_seconds: float | None = None    # what the answers of a simulated disk came late by, summed over them
     modelled_hdd: float | None = None  # seconds that the profile would take for the scan's requests
     modelled_ssd: float | None = None
     modelled_cloud: float | None = None
@@ -48,7 +50,8 @@ class Point:
         modelled = {"modelled_hdd": scan.modelled.get("hdd"), "modelled_ssd": scan.modelled.get("ssd-sata"),
                     "modelled_cloud": scan.modelled.get("cloud-volume")}
         return cls(seconds=round(scan.seconds, 6), reads=scan.reads.count, read_bytes=scan.reads.bytes,
-                   discontinuous=scan.reads.discontinuous, layout_score=scan.reads.score, **modelled, **more)
+                   discontinuous=scan.reads.discontinuous, layout_score=scan.reads.score, stolen_seconds=scan.stolen_seconds,
+                   late_seconds=scan.late_seconds, **modelled, **more)
 
 
 FIELDS = [field.name for field in dataclasses.fields(Point)]
