@@ -27,51 +27,47 @@ std::string key(std::uint64_t n) {
 
 std::string record() { return std::string(120, 'r'); }
 
-// One small operation a batch: a create with its record.
-void SmallCommits(benchmark::State& state) {
+// `put` fills each batch, whose first row has the number that it is given, and says how many operations that were.
+template <class Put>
+void commits(benchmark::State& state, const Put& put, bool sync = false) {
   NewStore f;
   std::uint64_t n = 0;
-  const std::string row = record();
   Batch batch;
   for (auto _ : state) {
     batch.clear();
-    batch.put(Family::names, key(n), row);
-    batch.put(Family::names, "directory", row);
-    ++n;
+    n += put(batch, n);
     must(f.store->commit(batch, Wait::yes));
+    if (sync) must(f.store->sync());
   }
   state.SetItemsProcessed(static_cast<std::int64_t>(n));
+}
+
+// One small operation a batch: a create with its record.
+void SmallCommits(benchmark::State& state) {
+  commits(state, [row = record()](Batch& batch, std::uint64_t n) {
+    batch.put(Family::names, key(n), row);
+    batch.put(Family::names, "directory", row);
+    return 1;
+  });
 }
 BENCHMARK(SmallCommits)->UseRealTime();
 
 // As the tree commits: many operations in a batch.
 void GroupsOfOperations(benchmark::State& state) {
   constexpr std::uint64_t kOperations = 500;
-  NewStore f;
-  std::uint64_t n = 0;
-  const std::string row = record();
-  Batch batch;
-  for (auto _ : state) {
-    batch.clear();
-    for (std::uint64_t i = 0; i < kOperations; ++i) batch.put(Family::names, key(n++), row);
-    must(f.store->commit(batch, Wait::yes));
-  }
-  state.SetItemsProcessed(static_cast<std::int64_t>(n));
+  commits(state, [row = record()](Batch& batch, std::uint64_t n) {
+    for (std::uint64_t i = 0; i < kOperations; ++i) batch.put(Family::names, key(n + i), row);
+    return kOperations;
+  });
 }
 BENCHMARK(GroupsOfOperations)->UseRealTime();
 
 void SmallCommitsWithSync(benchmark::State& state) {
-  NewStore f;
-  std::uint64_t n = 0;
-  const std::string row = record();
-  Batch batch;
-  for (auto _ : state) {
-    batch.clear();
-    batch.put(Family::names, key(n++), row);
-    must(f.store->commit(batch, Wait::yes));
-    must(f.store->sync());
-  }
-  state.SetItemsProcessed(static_cast<std::int64_t>(n));
+  const auto put = [row = record()](Batch& batch, std::uint64_t n) {
+    batch.put(Family::names, key(n), row);
+    return 1;
+  };
+  commits(state, put, /*sync=*/true);
 }
 BENCHMARK(SmallCommitsWithSync)->UseRealTime();
 

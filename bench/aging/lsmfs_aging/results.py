@@ -88,6 +88,7 @@ class Results:
         os.makedirs(self.folder, exist_ok=True)
         self._csv = os.path.join(self.folder, "points.csv")
         path = os.path.join(self.folder, "run.json")
+        sitting = {"since": now(), "machine": machine()}
         if os.path.exists(path) and not load(self.folder)[1]:  # it came to nothing: nothing is lost by beginning anew
             shutil.rmtree(os.path.join(self.folder, "state"), ignore_errors=True)
             os.unlink(path)
@@ -98,13 +99,13 @@ class Results:
                 different = sorted(key for key in asked.keys() | there["asked"].keys() if asked.get(key) != there["asked"].get(key))
                 raise Problem(f"{self.folder}: holds a run with another {', '.join(different)}; choose another --results folder")
             self.run = there
-            if there["machines"][-1]["machine"] != machine():
-                there["machines"].append({"since": now(), "machine": machine()})
+            if there["machines"][-1]["machine"] != sitting["machine"]:
+                there["machines"].append(sitting)
                 _write_json(path, there)
         else:
             if os.path.exists(self._csv):
                 raise Problem(f"{self.folder}: holds points.csv but no run.json; choose another --results folder")
-            self.run = {"format": VERSION, "asked": asked, "started": now(), "finished": None, "machines": [{"since": now(), "machine": machine()}], **facts}
+            self.run = {"format": VERSION, "asked": asked, "started": sitting["since"], "finished": None, "machines": [sitting], **facts}
             _write_json(path, self.run)
             with open(self._csv, "w", encoding="utf-8", newline="") as file:
                 csv.DictWriter(file, FIELDS).writeheader()
