@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -166,17 +167,14 @@ TEST_F(MountCommand, WaitsForAPredecessorThatIsStillClosing) {
   make_directory("mnt");
   const int fd = ::open(path("image").c_str(), O_RDONLY | O_CLOEXEC);
   ASSERT_EQ(::flock(fd, LOCK_EX), 0);
-  // Closes the lock's last descriptor some time after the mount began.
-  const pid_t holder = ::fork();
-  if (holder == 0) {
-    ::usleep(300'000);
-    ::_exit(0);
-  }
-  ::close(fd);
-  const Outcome outcome = run({"mount", path("image"), path("mnt"), "--log", path("log")});
+  const auto close_once_it_waits = [&](const std::function<std::string()>& said) {
+    const auto last = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (said().find("closing") == std::string::npos && std::chrono::steady_clock::now() < last) ::usleep(10'000);
+    ::close(fd);
+  };
+  const Outcome outcome = run({"mount", path("image"), path("mnt"), "--log", path("log")}, {.meanwhile = close_once_it_waits});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_NE(outcome.err.find("closing"), std::string::npos) << outcome.err;
-  ::waitpid(holder, nullptr, 0);
 }
 
 TEST_F(MountCommand, RefusesWithoutDevFuse) {

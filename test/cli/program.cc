@@ -70,6 +70,7 @@ Outcome run(const std::vector<std::string>& arguments, const Circumstances& circ
   }
   const pid_t pid = ::fork();
   if (pid == 0) become(arguments, circumstances, files[0], files[1]);
+  if (circumstances.meanwhile) circumstances.meanwhile([&] { return contents(files[1]); });
   int status = 0;
   ::waitpid(pid, &status, 0);
   Outcome outcome;

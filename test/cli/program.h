@@ -24,6 +24,8 @@ struct Circumstances {
   bool without_dev_fuse = false;
   std::string folder;            // where to start
   std::string name = "lsmfs";    // argv[0]
+  // Called while it runs, with what tells what it has said on stderr so far.
+  std::function<void(const std::function<std::string()>& said)> meanwhile;
 };
 
 Outcome run(const std::vector<std::string>& arguments, const Circumstances& circumstances = {});
