@@ -139,6 +139,8 @@ class Tree {
   virtual Result<std::optional<Attr>> lookup(Ino dir, std::string_view name, Wait wait) = 0;  // nullopt: no such name
   virtual void forget(Ino ino, std::uint64_t lookups) = 0;
   virtual Result<Attr> getattr(Ino ino, Wait wait) = 0;
+  // The directory in which it was last found, which may be gone. The root's is the root.
+  virtual Result<Ino> directory_of(Ino ino, Wait wait) = 0;
   virtual Result<Attr> setattr(Ino ino, const AttrChange& change, Wait wait) = 0;
   virtual Result<std::string> readlink(Ino ino, Wait wait) = 0;
 

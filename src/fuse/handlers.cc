@@ -217,6 +217,7 @@ AccessTime access_time_of(const fuse_file_info& file) {
 
 void list(fuse_req_t req, fuse_ino_t dir, std::size_t size, off_t cookie, const fuse_file_info& file, bool plus) {
   auto& tree = context_of(req).tree;
+  if (cookie == 0) context_of(req).kernel_cache.note_listing(Ino{dir});
   serve(req, [&tree, req, dir, size, cookie = static_cast<std::uint64_t>(cookie), plus,
               atime = access_time_of(file)](Wait wait) -> Result<DirectoryReply> {
     DirectoryReply reply(req, scratch(size), plus);
@@ -239,6 +240,9 @@ void readdirplus(fuse_req_t req, fuse_ino_t dir, std::size_t size, off_t cookie,
 void read(fuse_req_t req, fuse_ino_t ino, std::size_t size, off_t offset, fuse_file_info* file) {
   auto& tree = context_of(req).tree;
   if (!(file->flags & O_DIRECT)) context_of(req).kernel_cache.note_read(Ino{ino});
+  if (offset == 0) {
+    if (const auto dir = tree.directory_of(Ino{ino}, Wait::no)) context_of(req).kernel_cache.note_read_in(*dir);
+  }
   serve(req, [&tree, ino, size, from = ByteOffset{static_cast<std::uint64_t>(offset)},
               atime = access_time_of(*file)](Wait wait) -> Result<Data> {
     const MutableBytes to = scratch(size);

@@ -16,6 +16,12 @@ void KernelCache::drop_pages(Ino ino, std::function<void()> then) {
   });
 }
 
+void KernelCache::note_read_in(Ino dir) {
+  if (read_in_ == dir.v) return;
+  const Ino left{read_in_.exchange(dir.v)};
+  if (left.v != 0 && left != dir && listed_.take(left)) drop_pages(left, [] {});
+}
+
 void KernelCache::drop_attributes(Ino ino) { (void)fuse_lowlevel_notify_inval_inode(session_, ino.v, -1, 0); }
 
 }  // namespace lsmfs

@@ -1,13 +1,17 @@
 // What the kernel keeps of files and would not notice to be old by itself, taken back in time.
 //
 // Attributes: the kernel forgets none when an ioctl changes an inode's flags, nor a file's mode when a write takes
-// set-user-id bits away. And pages under asynchronous direct writes (O_DIRECT with io_submit(2) or io_uring): the kernel
+// set-user-id bits away. Pages under asynchronous direct writes (O_DIRECT with io_submit(2) or io_uring): the kernel
 // drops a file's pages before such a write, but not after it, so a buffered read that overtakes the write leaves old bytes
-// in the page cache for good.
+// in the page cache for good. And listings of directories: after each READ the kernel takes a file's access time for
+// unknown and asks for its attributes once more, file by file. A listing brings those of a whole directory, so the kernel
+// is made to ask for it again: a tree that has been read is walked the next time with two requests for a directory
+// instead of one for each file. That makes it ask for the attributes of the directory too, before each file in it that is
+// opened, so it is done when files of another directory are read.
 //
 // Pages are dropped only for a file that has been read through the page cache since the last time: whoever uses direct
-// I/O alone pays nothing. What it is not: it knows no files, only bits that some inode numbers share; a bit too many
-// costs a reader his pages once.
+// I/O alone pays nothing. A listing, only when a file of the directory has been read since it was given. What it is not:
+// it knows no files, only bits that some inode numbers share; a bit too many costs a reader his pages once.
 //
 // Threads: all functions from any. It has a thread of its own for pages, since the kernel lets go of a page only when the
 // READ that fills it is answered: neither the loop nor the workers may wait for that.
@@ -30,12 +34,15 @@ class KernelCache {
   void start(fuse_session* session) { session_ = session; }
 
   // To be called before the bytes are read that go to the page cache.
-  void note_read(Ino ino) {
-    if (!(word(ino) & bit(ino))) word(ino) |= bit(ino);
-  }
+  void note_read(Ino ino) { read_.set(ino); }
   // Whether there may be pages of the file from before; false again until the next note_read(). To be called after a
   // write: then a read that it does not hear of gave the new bytes.
-  bool take_read(Ino ino) { return (word(ino) & bit(ino)) && (word(ino).fetch_and(~bit(ino)) & bit(ino)); }
+  bool take_read(Ino ino) { return read_.take(ino); }
+
+  // A listing of the directory begins.
+  void note_listing(Ino dir) { listed_.set(dir); }
+  // A file of the directory is read.
+  void note_read_in(Ino dir);
 
   // Makes the kernel forget, then runs `then`.
   void drop_pages(Ino ino, std::function<void()> then);
@@ -52,13 +59,25 @@ class KernelCache {
   const Workers& workers() const { return thread_; }
 
  private:
-  static constexpr std::size_t kBits = 1 << 16;
+  class Marks {
+   public:
+    void set(Ino ino) {
+      if (!(word(ino) & bit(ino))) word(ino) |= bit(ino);
+    }
+    bool take(Ino ino) { return (word(ino) & bit(ino)) && (word(ino).fetch_and(~bit(ino)) & bit(ino)); }
 
-  std::atomic<std::uint64_t>& word(Ino ino) { return read_[ino.v % kBits / 64]; }
-  static std::uint64_t bit(Ino ino) { return std::uint64_t{1} << ino.v % 64; }
+   private:
+    static constexpr std::size_t kBits = 1 << 16;
+
+    std::atomic<std::uint64_t>& word(Ino ino) { return words_[ino.v % kBits / 64]; }
+    static std::uint64_t bit(Ino ino) { return std::uint64_t{1} << ino.v % 64; }
+
+    std::array<std::atomic<std::uint64_t>, kBits / 64> words_{};
+  };
 
   fuse_session* session_ = nullptr;
-  std::array<std::atomic<std::uint64_t>, kBits / 64> read_{};
+  Marks read_, listed_;
+  std::atomic<std::uint64_t> read_in_{0};  // the directory of the file that was read last; 0: none was
   std::atomic<bool> ended_{false};
   std::atomic<unsigned> busy_{0};
   Workers thread_{1};

@@ -154,6 +154,12 @@ Result<Attr> LsmTree::getattr(Ino ino, Wait wait) {
   return inode->record.attr();
 }
 
+Result<Ino> LsmTree::directory_of(Ino ino, Wait wait) {
+  LSMFS_ASSIGN(const Lock lock, acquire(wait));
+  LSMFS_ASSIGN(const Inode* inode, find(ino));
+  return inode->parent;
+}
+
 Result<Attr> LsmTree::setattr(Ino ino, const AttrChange& change, Wait wait) {
   SeenBlocks seen;
   if (change.size) {

@@ -136,6 +136,12 @@ Result<Attr> MemoryTree::getattr(Ino ino, Wait wait) {
   return n->attr;
 }
 
+Result<Ino> MemoryTree::directory_of(Ino ino, Wait) {
+  std::lock_guard lock(mutex_);
+  LSMFS_ASSIGN(const Node* n, node(ino));
+  return n->parent;
+}
+
 Result<Attr> MemoryTree::setattr(Ino ino, const AttrChange& change, Wait wait) {
   std::lock_guard lock(mutex_);
   LSMFS_TRY(enter("setattr", wait));

@@ -32,6 +32,7 @@ class MemoryTree : public Tree {
   Result<std::optional<Attr>> lookup(Ino dir, std::string_view name, Wait wait) override;
   void forget(Ino ino, std::uint64_t lookups) override;
   Result<Attr> getattr(Ino ino, Wait wait) override;
+  Result<Ino> directory_of(Ino ino, Wait wait) override;
   Result<Attr> setattr(Ino ino, const AttrChange& change, Wait wait) override;
   Result<std::string> readlink(Ino ino, Wait wait) override;
   Result<Attr> make(Ino dir, std::string_view name, const NewInode& inode, Wait wait) override;
@@ -64,7 +65,7 @@ class MemoryTree : public Tree {
  private:
   struct Node {
     Attr attr;
-    Ino parent;        // of a directory
+    Ino parent;        // where it was made; of a directory, where it is
     std::string data;  // contents or target
     std::map<std::string, Ino, std::less<>> children;
     std::map<std::string, std::uint64_t, std::less<>> cookies;  // given out for the entry before

@@ -44,6 +44,13 @@ class Requests : public MountTest {
     return mounted_->requests() - before;
   }
   void forget_everything() { caches_.drop(); }
+  // Reads in another directory, and waits for what the kernel is told to forget: pages that a direct write makes old come after it.
+  void let_the_kernel_forget() {
+    EXPECT_EQ(read_file(path("first")), "y");
+    const int fd = ::open(path("first").c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC);
+    EXPECT_EQ(::pwrite(fd, "y", 1, 0), 1);
+    ::close(fd);
+  }
 
   KernelCaches caches_;
   MemoryTree tree_;
@@ -101,6 +108,25 @@ TEST_F(Requests, AColdWalkOfADirectoryCostsOneReadAFile) {
       }
     }
   }), 103u);
+}
+
+// The kernel knows no access time of what has been read. The listing brings them all once more, and then it knows.
+TEST_F(Requests, AWalkOfWhatHasBeenReadCostsTwoListingsAndNothingForAFile) {
+  ASSERT_EQ(::mkdir(path("dir").c_str(), 0755), 0);
+  for (int i = 0; i < 100; ++i) ASSERT_EQ(write_file(path("dir/f" + std::to_string(i)), "data"), 0);
+  const auto walk = [&] {
+    EXPECT_EQ(list("dir"), 102);
+    for (int i = 0; i < 100; ++i) EXPECT_EQ(read_file(path("dir/f" + std::to_string(i))), "data");
+  };
+  forget_everything();
+  walk();
+  let_the_kernel_forget();
+  const auto reads = mounted_->requests(FUSE_READ), attributes = mounted_->requests(FUSE_GETATTR);
+  EXPECT_LE(cost(walk), 8u);
+  EXPECT_EQ(mounted_->requests(FUSE_READ), reads);
+  EXPECT_LE(mounted_->requests(FUSE_GETATTR) - attributes, 2u) << "of the two directories";
+  EXPECT_LE(cost(walk), 1u) << "the kernel has all now, but the directory's access time";
+  EXPECT_EQ(cost(walk), 0u);
 }
 
 TEST_F(Requests, ListingACachedDirectoryCostsNone) {
