@@ -63,6 +63,7 @@ std::shared_ptr<rocksdb::Cache> make_cache(const Sizing& sizing) {
 }
 
 std::uint64_t cache_usage(const rocksdb::Cache& cache) { return cache.GetUsage(); }
+void set_cache_capacity(rocksdb::Cache& cache, std::uint64_t bytes) { cache.SetCapacity(bytes); }
 void empty_cache(rocksdb::Cache& cache) { cache.EraseUnRefEntries(); }
 
 rocksdb::DBOptions db_options(const Sizing& sizing, const OptionParts& parts, bool create) {

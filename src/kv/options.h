@@ -34,6 +34,7 @@ struct OptionParts {
 
 std::shared_ptr<rocksdb::Cache> make_cache(const Sizing& sizing);
 std::uint64_t cache_usage(const rocksdb::Cache& cache);
+void set_cache_capacity(rocksdb::Cache& cache, std::uint64_t bytes);
 void empty_cache(rocksdb::Cache& cache);  // of all that nobody holds on to
 rocksdb::DBOptions db_options(const Sizing& sizing, const OptionParts& parts, bool create);
 rocksdb::ColumnFamilyOptions family_options(Family family, const Sizing& sizing, const OptionParts& parts);

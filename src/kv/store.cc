@@ -187,6 +187,11 @@ Result<void> RocksStore::drop_caches() {
   return {};
 }
 
+void RocksStore::share_cache(ByteCount taken) {
+  // The rest is for blocks, and for memtables, which may come to half of it all.
+  kv::set_cache_capacity(database_->cache(), sizing_.cache - std::min(taken.v, sizing_.cache / 4));
+}
+
 Result<std::vector<std::string>> RocksStore::verify(Family family, const std::function<void(ByteCount)>& progress) {
   LSMFS_ASSIGN(const auto damaged, kv::damaged_tables(db(), handle(family), fail_stop_, progress));
   std::vector<std::string> lines;

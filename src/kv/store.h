@@ -37,6 +37,7 @@ class RocksStore final : public Store {
   Result<void> note_synced() override;
   Result<void> flush() override;
   Result<void> drop_caches() override;
+  void share_cache(ByteCount taken) override;
   Result<std::vector<std::string>> verify(Family family, const std::function<void(ByteCount)>& progress) override;
   Result<StoreScrubStep> scrub(ScrubPosition& position, const Stop& stop) override;
   Result<void> compact(Family family, std::string_view from, std::string_view to) override;

@@ -1,10 +1,12 @@
 // InodeTable: the inodes that somebody holds on to, by number.
 //
 // An inode in the table is the truth about itself: its record is what the last commit wrote, or newer.
+// It tells how much memory they take, so that a cache can make room for them: the kernel alone decides when they go.
 // What it is not: it reads and writes no rows. Not thread-safe: the tree's mutex guards it and all
 // inodes in it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -64,6 +66,12 @@ struct Inode {
 
 class InodeTable {
  public:
+  // Of an inode with its name, on average: 36 MB with the 90,000 of the Linux source.
+  static constexpr std::uint64_t kInodeMemory = 400;
+
+  // `tell` hears of the memory of all each time when it has changed by some.
+  explicit InodeTable(std::function<void(ByteCount)> tell) : tell_(std::move(tell)) {}
+
   Inode* find(Ino ino) {
     auto it = inodes_.find(ino);
     return it == inodes_.end() ? nullptr : &it->second;
@@ -71,9 +79,14 @@ class InodeTable {
   const Inode* find(Ino ino) const { return const_cast<InodeTable*>(this)->find(ino); }
   Inode& insert(Inode inode) {
     const Ino ino = inode.ino();
-    return inodes_.insert_or_assign(ino, std::move(inode)).first->second;
+    Inode& inserted = inodes_.insert_or_assign(ino, std::move(inode)).first->second;
+    tell();
+    return inserted;
   }
-  void erase(Ino ino) { inodes_.erase(ino); }
+  void erase(Ino ino) {
+    inodes_.erase(ino);
+    tell();
+  }
   template <class F>
   void for_each(F&& f) {
     for (auto& [ino, inode] : inodes_) f(inode);
@@ -81,7 +94,18 @@ class InodeTable {
   std::size_t size() const { return inodes_.size(); }
 
  private:
+  static constexpr std::size_t kTold = 4096;  // inodes
+
+  void tell() {
+    const std::size_t now = inodes_.size();
+    if (now < told_ + kTold && told_ < now + kTold) return;
+    told_ = now;
+    tell_(ByteCount{now * kInodeMemory});
+  }
+
   std::unordered_map<Ino, Inode> inodes_;  // whose elements stay where they are
+  std::function<void(ByteCount)> tell_;
+  std::size_t told_ = 0;  // inodes
 };
 
 }  // namespace lsmfs

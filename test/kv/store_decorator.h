@@ -20,6 +20,7 @@ class StoreDecorator : public Store {
   Result<void> note_synced() override { return inner_->note_synced(); }
   Result<void> flush() override { return inner_->flush(); }
   Result<void> drop_caches() override { return inner_->drop_caches(); }
+  void share_cache(ByteCount taken) override { inner_->share_cache(taken); }
   Result<std::vector<std::string>> verify(Family family, const std::function<void(ByteCount)>& progress) override {
     return inner_->verify(family, progress);
   }

@@ -13,6 +13,7 @@ using kv_test::assert_ok;
 using kv_test::expect_ok;
 using kv_test::Machine;
 using kv_test::number_key;
+using kv_test::quiet_options;
 using kv_test::random_bytes;
 
 std::optional<std::string> get(Store& store, Family family, std::string_view key) {
@@ -161,7 +162,7 @@ TEST(Store, ReadOnlySeesEverythingAndWritesNothing) {
   put(*m.store, Family::names, "in the log", "2");
   expect_ok(m.store->sync());
   auto disk = m.disk->copy();
-  StoreOptions options = kv_test::quiet_options();
+  StoreOptions options = quiet_options();
   options.read_only = true;
   auto reader = Machine::on(std::move(disk), options);
   const std::uint64_t writes = reader.disk->writes;
@@ -264,7 +265,7 @@ TEST(Store, OpenedReadOnlyItStaysSo) {
   auto m = Machine::fresh();
   put(*m.store, Family::names, "a", "1");
   m.stop();
-  StoreOptions options = kv_test::quiet_options();
+  StoreOptions options = quiet_options();
   options.read_only = true;
   m.start(options);
   expect_ok(m.store->set_read_only(true));
@@ -409,6 +410,27 @@ TEST(Store, SyncWithNothingNewTouchesNothing) {
   for (int i = 0; i < 10; ++i) expect_ok(m.store->sync());
   EXPECT_EQ(m.disk->flushes, flushes);
   EXPECT_EQ(m.disk->writes, writes);
+}
+
+TEST(Store, TheCacheMakesRoomForWhatItsCallerHas) {
+  StoreOptions options = quiet_options();
+  options.cache = ByteCount{16 * MiB};
+  auto m = Machine::fresh(kDeviceMin, options);
+  std::mt19937_64 random(7);
+  for (int i = 0; i < 6000; ++i) put(*m.store, Family::blocks, number_key(i), random_bytes(random, 4096));
+  expect_ok(m.store->flush());
+  const auto cached_after_reading_all = [&] {
+    for (int i = 0; i < 6000; ++i) EXPECT_TRUE(m.store->get(Family::blocks, number_key(i), Wait::yes)->has_value());
+    return m.store->stats().cache_bytes;
+  };
+  EXPECT_GT(cached_after_reading_all(), 14 * MiB);
+  m.store->share_cache(ByteCount{3 * MiB});
+  EXPECT_LE(m.store->stats().cache_bytes, 13 * MiB) << "at once";
+  m.store->share_cache(ByteCount{1000 * MiB});
+  EXPECT_LE(cached_after_reading_all(), 12 * MiB);
+  EXPECT_GT(m.store->stats().cache_bytes, 11 * MiB) << "no more than a quarter is given up";
+  m.store->share_cache(ByteCount{0});
+  EXPECT_GT(cached_after_reading_all(), 14 * MiB);
 }
 
 TEST(Store, StatsTellWhatIsWhere) {

@@ -51,6 +51,7 @@ class HeldStore final : public Store {
     return store_.cursor(family, options);
   }
   void keep_in_memory(const Batch& batch) override { store_.keep_in_memory(batch); }
+  void share_cache(ByteCount taken) override { store_.share_cache(taken); }
   Result<void> sync() override { return store_.sync(); }
   Result<void> note_synced() override {
     ++notes_;

@@ -58,6 +58,7 @@ class CountingStore final : public Store {
   Result<std::optional<std::string>> get(Family, std::string_view, Wait) override { return std::optional<std::string>(); }
   Result<void> commit(Batch&, Wait) override { return {}; }
   void keep_in_memory(const Batch&) override {}
+  void share_cache(ByteCount) override {}
   Result<void> sync() override { return {}; }
   Result<void> note_synced() override { return {}; }
   Result<void> drop_caches() override { return {}; }
