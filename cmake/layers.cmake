@@ -38,11 +38,15 @@ function(lsmfs_layer name)
   target_compile_options(lsmfs_${name} PRIVATE -Wno-array-bounds -Wno-stringop-overflow)
 endfunction()
 
-# lsmfs_test(name SOURCES a_test.cc USES layers WITHOUT_THREADS Suite.* Suite.Case): one googletest program, each case a
-# ctest of its own. WITHOUT_THREADS: long ones in which nothing runs at the same time, left out with the thread sanitizer.
+# lsmfs_test(name SOURCES a_test.cc SEQUENTIAL b_test.cc USES layers WITHOUT_THREADS Suite.* Suite.Case): one googletest
+# program, each case a ctest of its own. Left out with the thread sanitizer: SEQUENTIAL, sources of tests in which little
+# or nothing runs at the same time, and WITHOUT_THREADS, long ones of that kind in SOURCES.
 function(lsmfs_test name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;USES;WITHOUT_THREADS" ${ARGN})
-  add_executable(${name} ${ARG_SOURCES})
+  cmake_parse_arguments(ARG "" "" "SOURCES;SEQUENTIAL;USES;WITHOUT_THREADS" ${ARGN})
+  if(LSMFS_SANITIZE STREQUAL thread)
+    set(ARG_SEQUENTIAL)
+  endif()
+  add_executable(${name} ${ARG_SOURCES} ${ARG_SEQUENTIAL})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/test)
   target_link_libraries(${name} PRIVATE ${ARG_USES} GTest::gtest_main)
   lsmfs_own_target(${name})
