@@ -43,10 +43,10 @@ class Case(unittest.TestCase):
 
     def words(self, workload, *more, fs="ext4,lsmfs", device="loop", size="400m"):
         return [PROGRAM, "run", workload, "--fs", fs, "--device", device, "--size", size, "--results", self.results, "--work", self.work.path,
-                "--lsmfs", LSMFS, "--simdisk", SIMDISK, *map(str, more)]
+                "--stolen", "1000000%", "--lsmfs", LSMFS, "--simdisk", SIMDISK, *map(str, more)]
 
     def call(self, words, **more):
-        return subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240, check=False, **more)
+        return subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=1200, check=False, **more)
 
     def run_to_the_end(self, *words, **more):
         done = self.call(self.words(*words, **more))
@@ -137,6 +137,31 @@ class Workloads(Case):
         with open(both.stdout.strip(), encoding="utf-8") as file:
             self.assertTrue("<td>1.00</td>" in file.read())
         self.assertEqual(len(points), len(rows))
+
+    def test_scans_that_the_host_disturbs_do_not_count(self):
+        # As if all were.
+        points = self.run_to_the_end("intrafile", "--every", 100, "--repeat", 2, "--stolen", "0%", fs="ext4")
+        self.check_repeated(points, [1, 1, 1, 1], counted=4)
+        path = os.path.join(self.results, "points.csv")
+        with open(path, encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+        for row in rows:
+            if row["x"] == "100" and row["repeat"] in ("1", "3"):
+                row["disturbed"] = "0"
+        with open(path, "w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, rows[0])
+            writer.writeheader()
+            writer.writerows(rows)
+        self.check_repeated(self.points(), [1, 0, 1, 0], counted=2)
+
+    def check_repeated(self, points, disturbed, counted):
+        """What `disturbed` says of the repetitions of the last point, and how many of them its figure is made of."""
+        last = [point for point in points if point.x == 100]
+        self.assertEqual([point.disturbed for point in last], disturbed)
+        figure = figures.Run(self.results, results.load(self.results)[0], points).figure("ext4", "loop", "aged", 100)
+        kept = [point.seconds for point in last if counted == len(last) or not point.disturbed]
+        self.assertEqual((figure.all_seconds, figure.disturbed), (kept, counted if counted == len(last) else 0))
+        self.assertEqual(figure.point.repeat, 0)
 
     def test_intrafile(self):
         self.check(self.run_to_the_end("intrafile", "--every", 100, "--repeat", 1), {("aged", 0): 1, ("aged", 100): 1})

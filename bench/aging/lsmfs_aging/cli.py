@@ -29,6 +29,16 @@ def _size(text):
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+def _share(text):
+    try:
+        percent = float(text.removesuffix("%"))
+    except ValueError:
+        percent = -1
+    if not 0 <= percent < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text}: a number of percent, 0 or more")
+    return percent / 100
+
+
 def _list(text):
     return [word.strip() for word in text.split(",") if word.strip()]
 
@@ -52,6 +62,9 @@ def arguments(words):
         one.add_argument("--results", metavar="FOLDER", help="default: results/WORKLOAD")
         one.add_argument("--seed", type=int, default=1, help="default: 1")
         one.add_argument("--repeat", type=int, default=3, metavar="N", help="how often the last point is measured, for the spread; default: 3")
+        one.add_argument("--stolen", type=_share, default="2%", metavar="PERCENT",
+                         help="of these, one during which the host of a virtual machine had the processors for so much of the time or more does not count "
+                              "and is made again, as often as there are to be repetitions; default: 2%%")
         one.add_argument("--work", default="/var/tmp", metavar="FOLDER", help="for mount points and inputs; default: /var/tmp")
         one.add_argument("--lsmfs", default=os.path.join(BUILT, "lsmfs"), metavar="PROGRAM", help="default: build/release/lsmfs")
         one.add_argument("--simdisk", default=os.path.join(BUILT, "lsmfs-simdisk"), metavar="PROGRAM", help="default: build/release/lsmfs-simdisk")

@@ -25,14 +25,14 @@ def run(given, stop):
 
     folder = given.results or os.path.join("results", given.workload)
     asked = {"workload": given.workload, "fs": given.fs, "device": given.device, "size": given.size, "seed": given.seed,
-             "repeat": given.repeat, **workload.asked()}
+             "repeat": given.repeat, "stolen": given.stolen, **workload.asked()}
     facts = {"command": " ".join(sys.argv), "file_systems": [system.facts() for system in systems]}
     found = results.Results(folder, asked, facts)
     if found.run["finished"]:
         print(f"{found.folder}: was finished {found.run['finished']}; lsmfs-aging report {folder} writes it up", file=sys.stderr)
         return 0
     with _workspace(given, found) as work, progress.Progress(len(kinds) * len(systems) * workload.steps()) as shown:
-        context = stage.Context(tools, found, work, given.size, given.seed, given.repeat, stop, shown.tell, shown.advance)
+        context = stage.Context(tools, found, work, given.size, given.seed, given.repeat, given.stolen, stop, shown.tell, shown.advance)
         try:
             workload.prepare(context)
             for kind in kinds:

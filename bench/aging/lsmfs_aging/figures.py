@@ -12,14 +12,15 @@ PUBLISHED = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file
 
 @dataclasses.dataclass
 class Figure:
-    """The median of a point's repetitions."""
+    """The median of a point's repetitions: of those that were not disturbed, or of all when none was not."""
 
-    point: object           # the first of them
+    point: object           # the first repetition
     seconds: float
     lowest: float
     highest: float
     lines: list             # of points.csv, the header being line 1
     all_seconds: list
+    disturbed: int          # how many of them were
 
     @property
     def spread(self):
@@ -52,10 +53,12 @@ class Run:
         for line, point in enumerate(points, 2):
             together[point.fs, point.device, point.tree, point.x].append((line, point))
         self._figures = {}
-        for key, rows in together.items():
+        for key, everything in together.items():
+            rows = [row for row in everything if not row[1].disturbed] or everything
             seconds = [point.seconds for _, point in rows]
-            first = next((point for _, point in rows if point.repeat == 0), rows[0][1])
-            self._figures[key] = Figure(first, statistics.median(seconds), min(seconds), max(seconds), [line for line, _ in rows], seconds)
+            first = next((point for _, point in everything if point.repeat == 0), rows[0][1])
+            self._figures[key] = Figure(first, statistics.median(seconds), min(seconds), max(seconds), [line for line, _ in rows], seconds,
+                                        sum(1 for _, point in rows if point.disturbed))
 
     def figures(self, fs, device, tree):
         """In the order of x."""

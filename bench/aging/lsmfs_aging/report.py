@@ -83,12 +83,16 @@ def final_ratios(run):
             if not old:
                 continue
             spreads = [figure.spread for figure in (old, new) if figure and figure.spread is not None]
+            spread = f"{100 * max(spreads):.1f} %" if spreads else "–"
+            disturbed = sum(figure.disturbed for figure in (old, new) if figure)
+            if disturbed:
+                spread += f", {disturbed} scans disturbed"
             point = old.point
             rows.append([fs, (number(old.cost(gib)), "best" if old.seconds == best else ""), number(new.cost(gib)) if new else "–",
                          f"{old.seconds / new.seconds:.2f}" if new else "–", f"{old.seconds / best:.1f}", number(point.layout_score, 4),
                          number(new.point.layout_score, 4) if new else "–", number(point.read_bytes / point.tree_bytes) if point.tree_bytes else "–",
                          number(point.used_bytes / point.tree_bytes) if point.tree_bytes and point.used_bytes else "–",
-                         f"{100 * max(spreads):.1f} %" if spreads else "–", lines_of(old, new)])
+                         spread, lines_of(old, new)])
         out.append(f"<h3>{html.escape(device)}, after {x:g} {WORKLOADS[run.workload][0]} ({gib * 1024:.1f} MiB)</h3>")
         out.append(table(["file system", "aged s/GiB", "unaged s/GiB", "aged / unaged", "aged / best", "score aged", "score unaged", "read / tree", "space / tree",
                           "spread", "rows of points.csv"], rows))
@@ -193,7 +197,9 @@ queue that it sorts. Its hard disk and SSD reproduce the bandwidth of random rea
 <li>The published curves are of another machine, other disks, kernels of 2016 and the history of Linux: they stand behind ours for their shape.</li>
 <li>Aging runs without pauses and with the whole device free: file systems that tidy up in idle time get none, and none has to fight for space.</li>
 <li>The spread is that of repeated scans of the last point, greatest minus least by the median, not that of repeated agings. On loop devices and simulated disks each of them begins with
-the same bytes on the device; on a real device with what the scan before has left.</li></ul>"""
+the same bytes on the device; on a real device with what the scan before has left. Of a virtual machine, one during which the host had the processors for longer than was asked for
+(<code>--stolen</code>) does not count and is made again, at most as many times as there are to be repetitions; if none counts in the end, all do, and the table says so. The rows of
+those that do not count are in points.csv, too (<code>disturbed</code>).</li></ul>"""
 
 
 def page(title, parts):

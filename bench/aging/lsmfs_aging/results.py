@@ -15,7 +15,7 @@ import shutil
 
 from shared.commands import Problem, call, one_line
 
-VERSION = 2
+VERSION = 3
 
 
 @dataclasses.dataclass
@@ -35,6 +35,7 @@ class Point:
     discontinuous: int | None = None
     layout_score: float | None = None
     stolen_seconds: float | None = None  # the host had the processors meanwhile, summed over them
+    disturbed: int | None = None         # 1: so much that it does not count, if enough others of its point do
     late_seconds: float | None = None    # what the answers of a simulated disk came late by, summed over them
     modelled_hdd: float | None = None  # seconds that the profile would take for the scan's requests
     modelled_ssd: float | None = None

@@ -29,6 +29,7 @@ class Context:
     size: int                # of each device, bytes
     seed: int
     repeat: int              # how often the last point is measured
+    stolen: float            # one of these is disturbed when the host had the processors for this share of its time
     stop: object             # stop() says whether somebody asked the run to end
     tell: object             # tell(text): what is being done now
     advance: object          # advance(steps)
@@ -126,9 +127,10 @@ class Stage:
 
     def _grep(self, scanned, device, point, tree, x, size, last, facts, more=None):
         """`scanned`: _cold or _warm. `facts` are known once for all repetitions, `more` is of each. Cold ones begin with equal
-        devices."""
+        devices; those that were disturbed are made again, as many times as there are repetitions."""
         repeats = self.context.repeat if last else 1
-        for repeat in range(repeats):
+        quiet = 0
+        for repeat in range(2 * repeats if repeats > 1 else 1):
             self.context.tell(f"scanning the {tree} tree at {x:g}")
             if scanned == self._cold and repeats > 1:
                 self._unmount(point)
@@ -137,7 +139,12 @@ class Stage:
                 else:
                     device.restore()
             words = grep_command(point, seeded(self.context.seed, self.workload, x, repeat))
-            self._add(scanned(device, point, words), tree, repeat, more, x=x, tree_bytes=size, **(facts if repeat == 0 else {}))
+            made = scanned(device, point, words)
+            disturbed = repeats > 1 and made.stolen_seconds >= self.context.stolen * made.seconds
+            self._add(made, tree, repeat, more, x=x, tree_bytes=size, disturbed=int(disturbed), **(facts if repeat == 0 else {}))
+            quiet += not disturbed
+            if quiet == repeats:
+                break
         device.forget()
 
     def _unmount(self, point):
