@@ -14,7 +14,7 @@ def make_sparse(path, size):
         file.truncate(size)
 
 
-def attach(path, seconds=30.0, direct=True):
+def attach(path, seconds=120.0, direct=True):
     """A loop device over `path`. Others may take the same free device first, so it tries for a while."""
     deadline = time.monotonic() + seconds
     while True:
@@ -34,7 +34,7 @@ def attach(path, seconds=30.0, direct=True):
     return device
 
 
-def detach(device, seconds=10.0):
+def detach(device, seconds=60.0):
     """Returns when the device is free again: whoever has it open for a look (udev, a search for labels) delays that."""
     backing = f"/sys/block/{os.path.basename(device)}/loop/backing_file"
     try:

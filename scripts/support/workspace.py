@@ -93,7 +93,7 @@ def processes_of(path, binary=None):
 
 def end_processes(processes, patience=10.0):
     """SIGTERM, then SIGKILL for those still there after `patience` seconds. Returns when they are gone."""
-    for sig, seconds in ((signal.SIGTERM, patience), (signal.SIGKILL, 10.0)):
+    for sig, seconds in ((signal.SIGTERM, patience), (signal.SIGKILL, 60.0)):
         for pid, start in processes:
             if _same_program(pid, start):
                 os.kill(pid, sig)
@@ -131,17 +131,17 @@ def clean(path, gently=True, kept=None):
             left += [f"process {pid}" for pid, _ in processes]
         for point in mounts:
             for loop in loops_below(point):  # once that is unmounted, the path of the file does not tell whose it is
-                _run("losetup", "-d", loop, seconds=10)
+                _run("losetup", "-d", loop, seconds=60)
             if gently and attempt == 0:
                 _run("umount", point, seconds=120)
             else:
-                _run("umount", "-l", point, seconds=10)
+                _run("umount", "-l", point, seconds=60)
         end_processes(processes_of(path), patience=10.0 if gently else 0.5)
         loops = below(loops_below)
         if attempt == 0:
             left += [f"loop device {loop}" for loop in loops]
         for loop in loops:
-            _run("losetup", "-d", loop, seconds=10)
+            _run("losetup", "-d", loop, seconds=60)
         if not below(mounts_below) and not below(loops_below) and not processes_of(path):
             break
         time.sleep(0.5)

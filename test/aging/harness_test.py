@@ -279,7 +279,7 @@ class Interruptions(Case):
     def test_after_a_kill_the_cell_begins_anew(self):
         process = self.begin()
         process.kill()
-        process.communicate(timeout=60)
+        process.communicate(timeout=300)
         self.go_on()  # waits until what was killed is taken down
         self.nothing_is_left()
 

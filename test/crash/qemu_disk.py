@@ -58,7 +58,7 @@ class QemuDisk:
             raise
 
     def _wait_for_export(self):
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         while not workspace.mounts_below(self._file):
             if self._process.poll() is not None or time.monotonic() > deadline:
                 with open(self._words, encoding="utf-8", errors="replace") as words:

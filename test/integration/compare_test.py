@@ -189,13 +189,13 @@ class Stopped(Case):
                 process.kill()
             else:
                 os.killpg(process.pid, number)
-            out, err = process.communicate(timeout=60)
+            out, err = process.communicate(timeout=300)
         finally:
             if process.poll() is None:
                 process.kill()
                 process.communicate()
         if number == signal.SIGKILL:
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 120
             while os.listdir(self.work.path) != ["some.tar"] and time.monotonic() < deadline:
                 time.sleep(0.1)
             self.assertEqual(os.listdir(self.work.path), ["some.tar"])

@@ -204,7 +204,7 @@ class Crash(harness.MountCase):
         volume.mount()
         self.assertEqual(os.listdir(volume.point), [])
         volume.remount()
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while os.statvfs(volume.point).f_bfree < free - 16 * 256 and time.monotonic() < deadline:
             time.sleep(0.5)
         self.assertGreaterEqual(os.statvfs(volume.point).f_bfree, free - 16 * 256, "the space of the orphan did not come back")

@@ -53,7 +53,7 @@ class FullCase(harness.MountCase):
 
     def wait_for_free(self, volume, least):
         """Space may come back a little after the delete, when the tables have been merged."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while self.free(volume) < least and time.monotonic() < deadline:
             time.sleep(0.25)
         self.assertGreaterEqual(self.free(volume) / MiB, least / MiB, "MiB free")

@@ -31,7 +31,7 @@ ENVIRONMENT = dict(os.environ, LC_ALL="C", HOME="/nonexistent", GIT_CONFIG_NOSYS
 lsmfs_only = unittest.skipUnless(FS == "lsmfs", "about lsmfs itself; not run against its peers")
 
 
-def call(*command, cwd=None, seconds=240):
+def call(*command, cwd=None, seconds=900):
     """Runs a command to its end, whatever its exit status."""
     return subprocess.run([str(word) for word in command], cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, timeout=seconds, encoding="utf-8", errors="backslashreplace", env=ENVIRONMENT, check=False)
@@ -123,7 +123,7 @@ class Volume:
     def umount(self):
         if self.fs == "lsmfs":
             # stress-ng, which may run beside this, opens files of every mount for a moment.
-            deadline = time.monotonic() + 10
+            deadline = time.monotonic() + 120
             while "is in use" in (done := call(LSMFS, "umount", self.point)).stderr and time.monotonic() < deadline:
                 time.sleep(0.1)
             if done.returncode != 0:
@@ -152,7 +152,7 @@ class Volume:
             raise AssertionError("no daemon to kill")
         for pid, _ in daemons:
             os.kill(pid, signal.SIGKILL)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while any(workspace.start_time(pid) == start for pid, start in daemons) or self.processes():
             if time.monotonic() > deadline:
                 raise AssertionError("the killed daemon does not go away")
@@ -204,7 +204,7 @@ class MountCase(unittest.TestCase):
             for volume in self.volumes:
                 if os.path.ismount(volume.point):
                     volume.umount()
-                deadline = time.monotonic() + 60
+                deadline = time.monotonic() + 120
                 while volume.processes() and time.monotonic() < deadline:
                     time.sleep(0.05)
                 if FS == "lsmfs":
@@ -232,7 +232,7 @@ class MountCase(unittest.TestCase):
             with open(path, encoding="utf-8", errors="replace") as file:
                 print(f"--- the end of {path}\n" + "".join(file.readlines()[-30:]), file=sys.stderr)
 
-    def must(self, *command, cwd=None, seconds=240):
+    def must(self, *command, cwd=None, seconds=900):
         """Runs a command that has to succeed; returns what it printed."""
         done = call(*command, cwd=cwd, seconds=seconds)
         if done.returncode != 0:

@@ -134,7 +134,7 @@ class Mount(Installed):
         source, kind, _ = self.mounted(volume.point)
         self.assertEqual((source[:9], kind), ("/dev/loop", "fuseblk.lsmfs"))
         self.quietly("umount", volume.point)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while volume.image in self.must("losetup", "-l", "-n", "-O", "BACK-FILE") and time.monotonic() < deadline:
             time.sleep(0.05)
         self.quietly("mount", "-t", "lsmfs", volume.image, volume.point)
@@ -409,7 +409,7 @@ class Check(Installed):
         master, terminal = os.openpty()
         with subprocess.Popen(["fsck.lsmfs", "-C0", volume.device], stdout=subprocess.PIPE, stderr=terminal) as process:
             os.close(terminal)
-            said = process.communicate(timeout=60)[0].decode()
+            said = process.communicate(timeout=300)[0].decode()
         shown = os.read(master, 4096).decode()
         os.close(master)
         self.assertEqual(process.returncode, 0)

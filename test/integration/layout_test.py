@@ -247,7 +247,7 @@ class Layout(harness.MountCase):
             os.kill(process.pid, signal.SIGSTOP)  # it empties no buffer any more
             read_directly(device, [block * BLOCK for block in range(4000)])
             os.kill(process.pid, signal.SIGCONT)
-            _, said = process.communicate("\n", timeout=60)
+            _, said = process.communicate("\n", timeout=300)
             if fits:
                 self.assertEqual(process.returncode, 0, said)
                 self.assertGreaterEqual(json.loads(said)["reads"], 4000)
@@ -262,13 +262,13 @@ class Layout(harness.MountCase):
             self.assertIn(process.pid, self.instances())
             process.send_signal(number)
             # The shell keeps the pipe to us open for as long as it lives.
-            _, said = process.communicate(timeout=60)
+            _, said = process.communicate(timeout=300)
             self.assertEqual(process.returncode, -number)
             self.assertEqual(said.count("\n"), 1, said)
             self.assertNotIn(process.pid, self.instances())
         process = self.begin("--device", device)
         process.kill()
-        process.wait(timeout=60)
+        process.wait(timeout=300)
         self.assertEqual(self.instances(dead=True), [process.pid])
         process.communicate("\n")
         # The next one clears up.

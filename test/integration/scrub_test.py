@@ -173,7 +173,7 @@ class Scrub(harness.MountCase):
         process = self.begin(volume)
         daemon, = (pid for pid, _ in volume.daemons() if pid != process.pid)
         os.kill(daemon, signal.SIGKILL)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=300)
         self.assertEqual(process.returncode, 1)
         self.assertRegex(err, r"^lsmfs: \S+: the daemon of the mount is gone; take it away with umount -l\n$")
         self.must("umount", "-l", volume.point)
@@ -183,7 +183,7 @@ class Scrub(harness.MountCase):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             process = self.begin(volume)
             process.send_signal(number)
-            out, err = process.communicate(timeout=30)
+            out, err = process.communicate(timeout=300)
             self.assertEqual(process.returncode, -number)
             self.assertEqual(out, "")
             self.assertRegex(err, r"^lsmfs: \S+: stopped before the end: .* verified in .*, no damage found\n$")

@@ -28,7 +28,7 @@ def descriptors(pid):
 @harness.lsmfs_only
 class Security(harness.MountCase):
     def wait(self, condition, what):
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while not condition():
             self.assertLess(time.monotonic(), deadline, what)
             time.sleep(0.02)

@@ -58,7 +58,7 @@ class Sqlite(harness.MountCase):
             writer = subprocess.Popen([sys.executable, "-c", WRITER, volume.path("db")], stdin=subprocess.DEVNULL,
                                       stdout=out, stderr=subprocess.DEVNULL)
         try:
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 120
             while os.path.getsize(log) < 1000 and time.monotonic() < deadline:
                 time.sleep(0.02)
             volume.kill()

@@ -109,7 +109,7 @@ class Trim(harness.MountCase):
         self.sync(volume)
         self.empty(volume.path("gone"))
         # It comes back when the tables have been merged.
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while self.free(volume) < before - 30 * MiB and time.monotonic() < deadline:
             time.sleep(0.25)
         self.sync(volume)

@@ -23,7 +23,7 @@ class Stress(suite.SuiteCase):
         """Returns (outcome, output)."""
         begin = time.monotonic()
         done = suite.harness.call("stress-ng", *what, "--timeout", seconds, "--verify", "--temp-path", volume.path("suite"),
-                                  seconds=seconds * 3 + 120)
+                                  seconds=seconds * 10 + 600)
         output = f"{' '.join(map(str, what))}: exit status {done.returncode}\n{done.stdout}{done.stderr}"
         if done.returncode in (EXIT_NO_RESOURCE, EXIT_NOT_IMPLEMENTED):
             return SKIPPED, output

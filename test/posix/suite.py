@@ -81,7 +81,7 @@ class SuiteCase(harness.MountCase):
 
     def _check_info(self, volume):
         there = counts(volume.point)
-        deadline = time.monotonic() + 10  # the kernel may yet have to forget files that were deleted
+        deadline = time.monotonic() + 120  # the kernel may yet have to forget files that were deleted
         while True:
             info = json.loads(self.must(harness.LSMFS, "info", volume.point, "--json"))
             if info["files"] == there or time.monotonic() > deadline:
