@@ -14,6 +14,7 @@ from .commands import Problem, call, one_line, read, run
 FOLDER = os.path.join(os.path.dirname(os.path.realpath(__file__)), "fs")
 COMMANDS = ("mkfs", "mount", "umount")
 DAEMON_PATIENCE = 600  # seconds for a daemon to end after umount(8)
+BUSY_PATIENCE = 10  # seconds for others to close what they have open; df(1), for one, opens all there is for a moment
 
 
 def known():
@@ -144,10 +145,22 @@ class FileSystem:
         asks = any("{device}" in word for word in self._description["umount"])
         command = self._command("umount", point=point, device=read("findmnt", "-n", "-o", "SOURCE", point) if asks else "")
         start = time.perf_counter()
-        run(*command)
+        self._run_when_not_busy(command)
         deadline = time.monotonic() + DAEMON_PATIENCE
         while any(workspace.start_time(pid) == begun for pid, begun in self._daemons.get(point, ())):
             if time.monotonic() > deadline:
                 raise Problem(f"{self.name}: its daemon is still there {DAEMON_PATIENCE} s after umount")
             time.sleep(0.005)
         return time.perf_counter() - start
+
+    @staticmethod
+    def _run_when_not_busy(command):
+        deadline = time.monotonic() + BUSY_PATIENCE
+        while True:
+            try:
+                run(*command)
+                return
+            except Problem as problem:
+                if "busy" not in str(problem) or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.02)

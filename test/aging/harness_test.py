@@ -8,8 +8,10 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 import unittest
+import unittest.mock
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -19,6 +21,7 @@ import loop  # noqa: E402
 import synthetic_repository  # noqa: E402
 import workspace  # noqa: E402
 from lsmfs_aging import figures, results, traces  # noqa: E402
+from shared import commands, file_systems  # noqa: E402
 
 PROGRAM = os.path.join(ROOT, "bench", "aging", "lsmfs-aging")
 BUILT = os.path.join(ROOT, "build", "release")
@@ -223,6 +226,24 @@ class Workloads(Case):
     def test_svn(self):
         points = self.run_to_the_end("svn", "--revisions", 12, "--files", 10, "--churn", 40, "--runs", 1)
         self.check_variants(points, {f"{what}, {tree}": 1 for what in ("null-export", "null-log", "null-log -v") for tree in ("aged", "unaged")})
+
+
+class Unmounting(Case):
+    def test_who_has_it_open_for_a_moment_is_waited_for(self):
+        image, point = os.path.join(self.work.path, "image"), self.work.sub("point")
+        loop.make_sparse(image, 64 << 20)
+        device = loop.attach(image)
+        self.addCleanup(loop.detach, device)
+        ext4 = file_systems.FileSystem("ext4", LSMFS)
+        ext4.make(device)
+        ext4.mount(device, point)
+        held = os.open(point, os.O_RDONLY)
+        with unittest.mock.patch.object(file_systems, "BUSY_PATIENCE", 0.2), self.assertRaisesRegex(commands.Problem, "busy"):
+            ext4.unmount(point)
+        self.assertTrue(os.path.ismount(point))
+        threading.Timer(0.3, os.close, (held,)).start()
+        ext4.unmount(point)
+        self.assertFalse(os.path.ismount(point))
 
 
 class Interruptions(Case):
