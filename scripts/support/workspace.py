@@ -24,15 +24,21 @@ def unescape(field):
     return field
 
 
+def _mounts():
+    """(mount point, type) of every mount, the last mounted first. The format is that of proc_pid_mountinfo(5)."""
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
+        lines = [line.split() for line in table]
+    return [(unescape(fields[4]), fields[fields.index("-") + 1]) for fields in reversed(lines)]
+
+
 def mounts_below(path):
     """Mount points at or below `path`, the last mounted first."""
-    found = []
-    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
-        for line in table:
-            point = unescape(line.split()[4])
-            if point == path or point.startswith(path + "/"):
-                found.append(point)
-    return found[::-1]
+    return [point for point, _ in _mounts() if point == path or point.startswith(path + "/")]
+
+
+def mounts_of(*types):
+    """Mount points of file systems of these types, the last mounted first."""
+    return [point for point, kind in _mounts() if kind in types]
 
 
 def loops_below(path):

@@ -6,26 +6,14 @@ the machine is changed, whatever becomes of this process."""
 import contextlib
 import os
 import subprocess
-import sys
 import time
 
 import harness
-import workspace
+import namespace
 from harness import LSMFS, MiB
 
 BUILD = os.path.dirname(LSMFS)
-PRIVATE = "LSMFS_TEST_NAMESPACE"
 LINKS = "/dev/disk"
-
-
-def enter_namespace():
-    """Starts this program again, in a mount namespace of its own."""
-    if PRIVATE not in os.environ:
-        os.environ[PRIVATE] = "1"
-        os.execvp("unshare", ["unshare", "--mount", "--propagation", "private", sys.executable, "-B", *sys.argv])
-    # Copies of the mounts of tests that run beside this one would keep their devices busy after they have unmounted them.
-    for point in workspace.mounts_below(os.path.dirname(os.environ.get("LSMFS_TMPDIR") or "/var/tmp/")):
-        subprocess.run(["umount", "-l", point], stdin=subprocess.DEVNULL, capture_output=True, check=False)
 
 
 class Installed(harness.MountCase):
@@ -419,5 +407,5 @@ class Check(Installed):
 
 
 if __name__ == "__main__":
-    enter_namespace()
+    namespace.enter()
     harness.main()

@@ -1,4 +1,6 @@
-"""stress-ng's file system class: each stressor on its own, two processes of it, then all of them at the same time."""
+"""stress-ng's file system class: each stressor on its own, two processes of it, then all of them at the same time.
+
+Some of them work on every mount of the machine, so they run where there are only this test's."""
 
 import re
 import time
@@ -58,4 +60,5 @@ class Stress(suite.SuiteCase):
 
 
 if __name__ == "__main__":
+    suite.namespace.enter()
     suite.harness.main()

@@ -12,6 +12,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(HERE), "integration"))
 
 import exclusions  # noqa: E402
 import harness  # noqa: E402
+import namespace  # noqa: E402
 import source_tree  # noqa: E402
 import workspace  # noqa: E402
 
