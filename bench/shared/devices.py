@@ -139,7 +139,9 @@ class Loop(FileDevice):
         return loop.attach(self._image)
 
     def close(self):
-        loop.detach(self.path)
+        if self.path is not None:
+            path, self.path = self.path, None  # from then on somebody else's
+            loop.detach(path)
 
 
 class Simdisk(FileDevice):
@@ -210,10 +212,12 @@ class Kind:
         return not self._real
 
     def check(self, size):
-        """Problem when a real device is none, is in use, or is too small."""
+        """Problem when a real device is none, is in use, is too small, or not equal to the other."""
+        sizes, numbers = [], []
         for path in self._real:
             try:
-                if not stat.S_ISBLK(os.stat(path).st_mode):
+                info = os.stat(path)
+                if not stat.S_ISBLK(info.st_mode):
                     raise Problem(f"--device {path}: is not a block device")
                 fd = os.open(path, os.O_RDONLY | os.O_EXCL)
             except FileNotFoundError:
@@ -224,6 +228,10 @@ class Kind:
             os.close(fd)
             if there < size:
                 raise Problem(f"--device {path}: has {there >> 20} MiB, and --size asks for {size >> 20} MiB")
+            sizes.append(there)
+            numbers.append(info.st_rdev)
+        if self._real and (len(set(sizes)) > 1 or len(set(numbers)) < 2):
+            raise Problem(f"--device {'+'.join(self._real)}: the two are not different devices of one size")
 
     def open(self, tools, role, folder, size):
         """The device of a role ("aged", "twin"), whose file is kept in `folder`."""

@@ -58,7 +58,10 @@ class FileSystem:
             if key == "as":
                 self.name = value
             elif key == "mkfs":
-                self._words["mkfs"] = shlex.split(value)
+                try:
+                    self._words["mkfs"] = shlex.split(value)
+                except ValueError as error:
+                    raise Problem(f"--fs {text}: mkfs={value}: {error}") from None
             else:  # of more than one, the later options go before the earlier
                 self._words["mount"] = [self._words["mount"][0] + "," + value]
         if not re.fullmatch(r"[A-Za-z0-9._-]+", self.name):
@@ -68,12 +71,15 @@ class FileSystem:
                 self._description = tomllib.load(file)
         except FileNotFoundError:
             raise Problem(f"--fs {kind}: unknown; known are {', '.join(known())}, or give a description file (.toml)") from None
-        except (OSError, tomllib.TOMLDecodeError) as error:
+        except (OSError, ValueError) as error:
             raise Problem(f"--fs {path}: {error}") from None
         for command in COMMANDS:
             if not self._description.get(command):
                 raise Problem(f"--fs {path}: says no command `{command}`")
-        self.smallest = parse_size(self._description.get("smallest", "16m"))
+        try:
+            self.smallest = parse_size(self._description.get("smallest", "16m"))
+        except (ValueError, AttributeError) as error:
+            raise Problem(f"--fs {path}: smallest: {error}") from None
         self._daemons = {}  # mount point -> [(pid, start)]: two may be mounted at the same time
 
     def check(self):

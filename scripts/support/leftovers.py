@@ -4,8 +4,8 @@
     leftovers.py --remember FILE               before: what is there already
     leftovers.py --since FILE --folder DIR...  after: names all that is new and ours, takes it down, exits with 1
 
-Ours is: every mount of lsmfs, loop devices and mounts of files below the folders, processes that run a program below
-the folders, and everything in the first folder, which is the tests' place for temporary files.
+Ours is: mounts, and loop devices of files, below the folders; processes that run a program below the folders and have
+the first of them in their environment; and everything in that one, which is the tests' place for temporary files.
 """
 
 import argparse
@@ -18,16 +18,6 @@ import sys
 import workspace
 
 
-def lsmfs_mounts():
-    found = []
-    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
-        for line in table:
-            before, _, after = line.partition(" - ")
-            if after.split()[0] in ("fuse.lsmfs", "fuseblk.lsmfs", "lsmfs"):
-                found.append(workspace.unescape(before.split()[4]))
-    return found
-
-
 def processes_below(folders):
     found = []
     for name in os.listdir("/proc"):
@@ -35,16 +25,18 @@ def processes_below(folders):
             continue
         try:
             exe = os.readlink(f"/proc/{name}/exe")
+            with open(f"/proc/{name}/environ", "rb") as file:
+                is_ours = os.fsencode(folders[0]) in file.read()
         except OSError:
             continue
         start = workspace.start_time(name)
-        if start is not None and any(exe.startswith(folder + "/") for folder in folders):
+        if start is not None and is_ours and any(exe.startswith(folder + "/") for folder in folders):
             found.append((int(name), start))
     return found
 
 
 def state(folders):
-    return {"mounts": lsmfs_mounts() + [point for folder in folders for point in workspace.mounts_below(folder)],
+    return {"mounts": [point for folder in folders for point in workspace.mounts_below(folder)],
             "loops": [loop for folder in folders for loop in workspace.loops_below(folder)],
             "processes": [list(process) for process in processes_below(folders)]}
 
@@ -53,7 +45,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--remember", metavar="FILE")
     parser.add_argument("--since", metavar="FILE")
-    parser.add_argument("--folder", nargs="+", default=[], metavar="DIR")
+    parser.add_argument("--folder", nargs="+", required=True, metavar="DIR")
     given = parser.parse_args()
     folders = [os.path.realpath(folder) for folder in given.folder]
     now = state(folders)
@@ -73,7 +65,7 @@ def main():
     for loop in new["loops"]:
         print(f"left behind: loop device {loop}")
         subprocess.run(["losetup", "-d", loop], check=False)
-    files = os.listdir(folders[0]) if folders else []
+    files = os.listdir(folders[0])
     for name in files:
         print(f"left behind: file {os.path.join(folders[0], name)}")
         path = os.path.join(folders[0], name)

@@ -1,4 +1,5 @@
-// What the commands return to the shell: as mount(8) and umount(8) say; mkfs, info, trim, scrub and layout know 0 and 1; fsck as fsck(8) says.
+// What the commands return to the shell: as mount(8) and umount(8) say; mkfs, info, trim, scrub and layout know 0 and 1, scrub also 4;
+// fsck as fsck(8) says.
 #pragma once
 
 namespace lsmfs::cli {

@@ -1,7 +1,7 @@
 // What a volume looks like on the device: every structure, constant and code of docs/format.md.
 //
-// All numbers are little-endian. Every structure has a magic, a version and a checksum: XXH3 of 64
-// bits over the whole structure with the checksum field zero. Names here and in the document agree.
+// All numbers are little-endian. Every structure has a magic, a version and a checksum, XXH3 of 64
+// bits over it with the checksum field zero (over header and payload where it has both, as the document says). Names here and in the document agree.
 #pragma once
 
 #include <bit>

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -15,12 +16,13 @@ import unittest.mock
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path[:0] = [os.path.join(ROOT, "scripts", "support"), os.path.join(ROOT, "bench"), os.path.join(ROOT, "bench", "aging")]
+sys.path[:0] = [os.path.join(ROOT, "scripts", "support"), os.path.join(ROOT, "bench"), os.path.join(ROOT, "bench", "aging"),
+                os.path.join(ROOT, "bench", "aging", "simdisk")]
 
 import loop  # noqa: E402
 import synthetic_repository  # noqa: E402
 import workspace  # noqa: E402
-from lsmfs_aging import figures, results, traces  # noqa: E402
+from lsmfs_aging import cli, engine, figures, results, scan, traces  # noqa: E402
 from shared import commands, file_systems  # noqa: E402
 
 PROGRAM = os.path.join(ROOT, "bench", "aging", "lsmfs-aging")
@@ -145,11 +147,11 @@ class Workloads(Case):
         # As if all were.
         points = self.run_to_the_end("intrafile", "--every", 100, "--repeat", 2, "--stolen", "0%", fs="ext4")
         self.check_repeated(points, [1, 1, 1, 1], counted=4)
-        path = os.path.join(self.results, "points.csv")
+        path, counting = os.path.join(self.results, "points.csv"), ("1", "3")
         with open(path, encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file))
         for row in rows:
-            if row["x"] == "100" and row["repeat"] in ("1", "3"):
+            if row["x"] == "100" and row["repeat"] in counting:
                 row["disturbed"] = "0"
         with open(path, "w", encoding="utf-8", newline="") as file:
             writer = csv.DictWriter(file, rows[0])
@@ -164,7 +166,9 @@ class Workloads(Case):
         figure = figures.Run(self.results, results.load(self.results)[0], points).figure("ext4", "loop", "aged", 100)
         kept = [point.seconds for point in last if counted == len(last) or not point.disturbed]
         self.assertEqual((figure.all_seconds, figure.disturbed), (kept, counted if counted == len(last) else 0))
-        self.assertEqual(figure.point.repeat, 0)
+        # What is said of the scan is of one that counts; what is known once for all is of the first.
+        self.assertEqual((figure.point.repeat, figure.facts.repeat), (0 if counted == len(last) else 1, 0))
+        self.assertIn(figure.facts_line - 2, [at for at, point in enumerate(points) if point is figure.facts])
 
     def test_intrafile(self):
         self.check(self.run_to_the_end("intrafile", "--every", 100, "--repeat", 1), {("aged", 0): 1, ("aged", 100): 1})
@@ -247,20 +251,26 @@ class Unmounting(Case):
 
 
 class Interruptions(Case):
-    def begin(self):
-        """A run that has its first points, as a process."""
-        process = subprocess.Popen(self.words("git", "--pulls", 16, "--every", 4, "--files", 40, "--repeat", 1, fs="ext4"),
+    CELL = os.path.join("state", "git", "ext4-on-loop", "cell.json")
+
+    def git_words(self, every):
+        return ["git", "--pulls", 16, "--every", every, "--files", 40, "--repeat", 1]
+
+    def begin(self, every=4, until=None):
+        """A run that has its first points, or for which `until` is true, as a process."""
+        until = until or (lambda: os.path.exists(os.path.join(self.results, "points.csv")) and len(self.points()) >= 2)
+        process = subprocess.Popen(self.words(*self.git_words(every), fs="ext4"),
                                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         deadline = time.monotonic() + 120
-        while not os.path.exists(os.path.join(self.results, "points.csv")) or len(self.points()) < 2:
+        while not until():
             self.assertIsNone(process.poll(), "it ended by itself")
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.02)
         return process
 
-    def go_on(self):
-        points = self.run_to_the_end("git", "--pulls", 16, "--every", 4, "--files", 40, "--repeat", 1, fs="ext4")
-        self.check(points, {(tree, x): 1 for tree in ("aged", "unaged") for x in (4, 8, 12, 16)})
+    def go_on(self, every=4):
+        points = self.run_to_the_end(*self.git_words(every), fs="ext4")
+        self.check(points, {(tree, x): 1 for tree in ("aged", "unaged") for x in range(every, 17, every)})
         self.assertFalse(os.path.exists(os.path.join(self.results, "state")))
         return points
 
@@ -276,22 +286,53 @@ class Interruptions(Case):
         self.nothing_is_left()
         before = self.points()
         self.assertEqual(self.go_on()[:len(before)], before, "what was measured is kept")
-        self.assertEqual(len(self.facts()["machines"]), 1)
+        self.assertEqual(len(self.facts()["sittings"]), 2)
+
+    def test_stopped_before_its_first_point_it_goes_on_and_counts_all(self):
+        process = self.begin(16, lambda: os.path.exists(os.path.join(self.results, self.CELL)))
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=300)
+        self.assertEqual((process.returncode, self.points()), (130, []), said)
+        with open(os.path.join(self.results, self.CELL), encoding="utf-8") as file:
+            before = json.load(file)
+        self.assertTrue(0 < before["done"] < 16, before)
+        self.assertGreater(before["worked"], 0)
+        self.assertGreater(before["written"], 0)
+        aged = self.go_on(16)[0]
+        self.assertEqual(len(self.facts()["sittings"]), 2, "it has not begun anew")
+        self.assertGreater(aged.aging_seconds, before["worked"])
+        self.assertGreater(aged.written_bytes, before["written"])
+        self.results = os.path.join(self.work.path, "in one go")
+        self.assertEqual(self.go_on(16)[0].more, aged.more, "the same commit")
+
+    def test_another_run_in_the_same_folder_is_refused_and_leaves_the_first_alone(self):
+        process = self.begin(16, lambda: os.path.exists(os.path.join(self.results, self.CELL)))
+        process.send_signal(signal.SIGSTOP)
+        try:
+            with unittest.mock.patch.object(engine, "PATIENCE", 1), self.assertRaisesRegex(commands.Problem, f"{self.results}: another run"):
+                engine.run(cli.arguments([str(word) for word in self.words(*self.git_words(16), fs="ext4")[1:]]), lambda: False)
+        finally:
+            process.send_signal(signal.SIGCONT)
+        _, said = process.communicate(timeout=600)
+        self.assertEqual(process.returncode, 0, said)
+        self.assertEqual(len(self.points()), 2)
 
     def test_a_run_that_goes_on_elsewhere_says_so(self):
         process = self.begin()
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=120)
         facts = self.facts()
-        facts["machines"][0]["machine"]["kernel"] = "another"
+        facts["sittings"][0]["machine"]["kernel"] = "another"
         with open(os.path.join(self.results, "run.json"), "w", encoding="utf-8") as file:
             json.dump(facts, file)
         self.go_on()
-        self.assertEqual([sitting["machine"]["kernel"] for sitting in self.facts()["machines"]], ["another", os.uname().release])
+        self.assertEqual([sitting["machine"]["kernel"] for sitting in self.facts()["sittings"]], ["another", os.uname().release])
         done = self.call([PROGRAM, "report", self.results])
         self.assertEqual(done.returncode, 0, done.stderr)
         with open(done.stdout.strip(), encoding="utf-8") as file:
-            self.assertIn("machine since", file.read())
+            page = file.read()
+        for kernel in ("another", os.uname().release):
+            self.assertIn(f"Linux {kernel}, git", page)
 
     def facts(self):
         with open(os.path.join(self.results, "run.json"), encoding="utf-8") as file:
@@ -337,6 +378,8 @@ class BadInput(Case):
         self.refused(self.words("git", fs="ext5"), "ext5", "unknown", "ext4")
         self.refused(self.words("git", fs="ext4,ext4"), "ext4", ":as=")
         self.refused(self.words("git", fs="ext4:colour=red"), "colour=red")
+        self.refused(self.words("git", fs='ext4:mkfs=-L "x'), "mkfs=", "quot")
+        self.assertIn("names none", self.call(self.words("git", fs=",")).stderr)
         self.refused(self.words("git", fs="ext4:mkfs=--no-such-option"), "mkfs.ext4")
         self.refused(self.words("git", fs="lsmfs", size="100m"), "lsmfs", "128 MiB")
         self.refused(self.words("git", size="900t"), "free", "--size")
@@ -361,6 +404,7 @@ class BadInput(Case):
             self.refused(self.words("git", fs="ext4", device=f"{device}+{device}", size="64m"), device, "in use")
         finally:
             self.assertEqual(self.call(["umount", point]).returncode, 0)
+        self.refused(self.words("git", fs="ext4", device=f"{device}+{device}", size="64m"), device, "different devices")
 
     def test_whoever_is_not_root_is_told_so(self):
         self.refused(["setpriv", "--reuid", "65534", "--clear-groups", *self.words("git")], "root")
@@ -389,6 +433,19 @@ class BadInput(Case):
         commit("merged by hand")
         return path
 
+    def test_histories_that_begin_apart_are_joined(self):
+        path = os.path.join(self.work.path, "joined")
+        self.git("init", "-q", "-b", "main", path)
+        for branch in ("main", "other"):
+            if branch == "other":
+                self.git("-C", path, "checkout", "-q", "--orphan", "other")
+            with open(os.path.join(path, branch), "w", encoding="utf-8") as file:
+                file.write(branch)
+            self.git("-C", path, "add", "-A")
+            self.git("-C", path, "commit", "-q", "-m", branch)
+        self.git("-C", path, "merge", "-q", "--no-edit", "--allow-unrelated-histories", "main")
+        self.check(self.run_to_the_end("git", "--repo", path, "--pulls", 3, "--every", 3, "--repeat", 1, fs="ext4"), {("aged", 3): 1, ("unaged", 3): 1})
+
     def test_a_conflict_is_decided_for_what_is_pulled(self):
         points = self.run_to_the_end("git", "--repo", self.conflict(), "--pulls", 4, "--every", 4, "--repeat", 1, fs="ext4")
         self.check(points, {("aged", 4): 1, ("unaged", 4): 1})
@@ -401,6 +458,36 @@ class BadInput(Case):
         self.git("-C", path, "add", "large")
         self.git("-C", path, "commit", "-q", "-m", "more than the device holds")
         self.refused(self.words("git", "--repo", path, "--pulls", 1, fs="ext4", size="48m"), "git pull", "No space left")
+
+
+class Contents(unittest.TestCase):
+    def test_tell_trees_apart_that_differ_in_anything_but_data(self):
+        with tempfile.TemporaryDirectory() as folder:
+            seen = set()
+
+            def changed(what):
+                what()
+                found = scan.contents(folder)
+                self.assertNotIn(found.digest, seen)
+                seen.add(found.digest)
+                return found.bytes
+
+            def path(name):
+                return os.path.join(folder, name)
+
+            def write(name, size):
+                with open(path(name), "wb") as file:
+                    file.write(b"x" * size)
+
+            self.assertEqual(changed(lambda: None), 0)
+            self.assertEqual(changed(lambda: write("a", 1)), 4096)
+            self.assertEqual(changed(lambda: write("a", 2)), 4096)
+            self.assertEqual(changed(lambda: os.rename(path("a"), path("b"))), 4096)
+            self.assertEqual(changed(lambda: os.chmod(path("b"), 0o600)), 4096)
+            self.assertEqual(changed(lambda: os.mkdir(path("d"))), 4096)
+            self.assertEqual(changed(lambda: os.symlink("b", path("l"))), 8192)
+            os.mkdir(path("lost+found"))
+            self.assertIn(scan.contents(folder).digest, seen)
 
 
 class Score(unittest.TestCase):

@@ -101,7 +101,7 @@ class Processes(harness.MountCase):
             # The one that comes second is told, and lets go of what it has.
             told = outcome(lock, mine, fcntl.F_WRLCK, 1, 1, fcntl.F_SETLKW)
             lock(mine, fcntl.F_UNLCK, 0, 1)
-            thread.join(20)
+            thread.join(300)
             refusal = errno.errorcode[errno.EDEADLK]  # it has two names
             self.assertIn((told, *results), [(refusal, None), (None, refusal)])
         for fd in ready:

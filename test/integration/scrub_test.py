@@ -90,7 +90,7 @@ class Scrub(harness.MountCase):
     def test_a_terminal_shows_how_far_it_is(self):
         volume = self.filled()
         ours, theirs = pty.openpty()
-        with subprocess.Popen([LSMFS, "scrub", volume.point, "--rate", "16M"], stdout=subprocess.PIPE, stderr=theirs,
+        with subprocess.Popen([LSMFS, "scrub", volume.point, "--rate", "8M"], stdout=subprocess.PIPE, stderr=theirs,
                               env=ENVIRONMENT) as process:
             os.close(theirs)
             shown = b""

@@ -3,6 +3,7 @@
 import argparse
 import os
 import signal
+import subprocess
 import sys
 
 import loop
@@ -40,7 +41,10 @@ def _share(text):
 
 
 def _list(text):
-    return [word.strip() for word in text.split(",") if word.strip()]
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if not words:
+        raise argparse.ArgumentTypeError(f"'{text}': names none")
+    return words
 
 
 def arguments(words):
@@ -104,11 +108,17 @@ def main(words=None):
     given = arguments(sys.argv[1:] if words is None else words)
     try:
         if given.command == "report":
-            from . import report  # matplotlib takes a second to load
+            try:
+                from . import report  # matplotlib takes a second to load
+            except ModuleNotFoundError as error:
+                raise Problem(f"{error.name} is not installed: run scripts/install-deps --bench") from None
             report.write(given.results, given.output)
             return 0
         return engine.run(given, Stop())
     except (Problem, loop.LoopError) as error:
+        print(f"lsmfs-aging: {error}", file=sys.stderr)
+        return 1
+    except (RuntimeError, subprocess.CalledProcessError) as error:  # of what the made-up repository is made with
         print(f"lsmfs-aging: {error}", file=sys.stderr)
         return 1
     except OSError as error:

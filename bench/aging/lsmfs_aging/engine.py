@@ -11,6 +11,8 @@ from shared.commands import Problem
 
 from . import progress, results, stage, workloads
 
+PATIENCE = 30  # seconds, with what a killed run has left and its guard is taking down
+
 
 def run(given, stop):
     """Returns the exit status."""
@@ -27,45 +29,45 @@ def run(given, stop):
     asked = {"workload": given.workload, "fs": given.fs, "device": given.device, "size": given.size, "seed": given.seed,
              "repeat": given.repeat, "stolen": given.stolen, **workload.asked()}
     facts = {"command": " ".join(sys.argv), "file_systems": [system.facts() for system in systems]}
-    found = results.Results(folder, asked, facts)
-    if found.run["finished"]:
-        print(f"{found.folder}: was finished {found.run['finished']}; lsmfs-aging report {folder} writes it up", file=sys.stderr)
+    with _workspace(given, folder) as work:
+        found = results.Results(folder, asked, facts)
+        if found.run["finished"]:
+            print(f"{found.folder}: was finished {found.run['finished']}; lsmfs-aging report {folder} writes it up", file=sys.stderr)
+            return 0
+        with progress.Progress(len(kinds) * len(systems) * workload.steps()) as shown:
+            context = stage.Context(tools, found, work, given.size, given.seed, given.repeat, given.stolen, stop, shown.tell, shown.advance, shown.skip)
+            try:
+                workload.prepare(context)
+                for kind in kinds:
+                    for system in systems:
+                        if stop():
+                            raise stage.Stopped
+                        shown.cell(f"{system.name} on {kind.name}")
+                        _run_cell(context, workload, given.workload, system, kind)
+            except stage.Stopped:
+                print(f"lsmfs-aging: stopped; the same command goes on from here ({found.folder})", file=sys.stderr)
+                return 130
+        found.finish()
+        print(f"{found.folder}: finished; lsmfs-aging report {folder} writes it up", file=sys.stderr)
         return 0
-    with _workspace(given, found) as work, progress.Progress(len(kinds) * len(systems) * workload.steps()) as shown:
-        context = stage.Context(tools, found, work, given.size, given.seed, given.repeat, given.stolen, stop, shown.tell, shown.advance)
-        try:
-            workload.prepare(context)
-            for kind in kinds:
-                for system in systems:
-                    shown.cell(f"{system.name} on {kind.name}")
-                    _run_cell(context, workload, given.workload, system, kind)
-        except stage.Stopped:
-            print(f"lsmfs-aging: stopped; the same command goes on from here ({found.folder})", file=sys.stderr)
-            return 130
-    found.finish()
-    print(f"{found.folder}: finished; lsmfs-aging report {folder} writes it up", file=sys.stderr)
-    return 0
 
 
-def _workspace(given, found):
+def _workspace(given, folder):
+    """Nobody else works in the results' folder while it is there: a run that was killed may still be being taken down."""
+    os.makedirs(folder, exist_ok=True)
     try:
-        return workspace.Workspace("aging", given.work, kept=found.state())
+        return workspace.Workspace("aging", given.work, kept=folder, patience=PATIENCE)
     except workspace.Taken:
-        raise Problem(f"{found.folder}: another run is at work in it; wait for its end, or give another folder with --results") from None
+        raise Problem(f"{os.path.abspath(folder)}: another run is at work in it; wait for its end, or give another folder with --results") from None
 
 
 def _run_cell(context, workload, name, system, kind):
     cell = stage.Stage(context, name, system, kind)
-    if cell.cell.over:
-        context.advance(workload.steps())
+    if cell.cell.state.over:
+        context.skip(workload.steps())
         return
-    try:
+    with cell.taken_down_on_errors():
         workload.run(cell)
-    except stage.Stopped:
-        raise
-    except BaseException:
-        cell.abandon()
-        raise
 
 
 def _check(given, kinds, systems):

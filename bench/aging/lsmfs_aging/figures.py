@@ -3,6 +3,7 @@
 import collections
 import csv
 import dataclasses
+import json
 import os
 import statistics
 
@@ -14,11 +15,13 @@ PUBLISHED = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file
 class Figure:
     """The median of a point's repetitions: of those that were not disturbed, or of all when none was not."""
 
-    point: object           # the first repetition
+    point: object           # the first repetition that counts
+    facts: object           # the first of all: it alone has what is known once for all of them
     seconds: float
     lowest: float
     highest: float
     lines: list             # of points.csv, the header being line 1
+    facts_line: int
     all_seconds: list
     disturbed: int          # how many of them were
 
@@ -56,9 +59,9 @@ class Run:
         for key, everything in together.items():
             rows = [row for row in everything if not row[1].disturbed] or everything
             seconds = [point.seconds for _, point in rows]
-            first = next((point for _, point in everything if point.repeat == 0), rows[0][1])
-            self._figures[key] = Figure(first, statistics.median(seconds), min(seconds), max(seconds), [line for line, _ in rows], seconds,
-                                        sum(1 for _, point in rows if point.disturbed))
+            facts_line, facts = next((row for row in everything if row[1].repeat == 0), rows[0])
+            self._figures[key] = Figure(rows[0][1], facts, statistics.median(seconds), min(seconds), max(seconds), [line for line, _ in rows],
+                                        facts_line, seconds, sum(1 for _, point in rows if point.disturbed))
 
     def figures(self, fs, device, tree):
         """In the order of x."""
@@ -72,6 +75,11 @@ class Run:
     def is_curve(self):
         """Something grows along x; else there are variants at one moment."""
         return set(self.trees()) <= {"aged", "unaged"}
+
+    @property
+    def goes_on(self):
+        """Each point's tree is that of the point before, aged further; else it is made anew for each."""
+        return self.workload in ("git", "git-warm", "mail")
 
     def figure(self, fs, device, tree, x):
         return self._figures.get((fs, device, tree, x))
@@ -92,6 +100,14 @@ class Run:
 
     def keys(self):
         return self._figures.keys()
+
+    def heads_differ(self):
+        """Where the file systems did not have the same commit: the greatest such x; None: nowhere."""
+        heads = collections.defaultdict(set)
+        for figure in self._figures.values():
+            if head := json.loads(figure.facts.more or "{}").get("head"):
+                heads[figure.facts.x].add(head)
+        return max((x for x, found in heads.items() if len(found) > 1), default=None)
 
 
 def published(device, gc):

@@ -53,13 +53,21 @@ def limited(size):
             yield
         finally:
             _write(back, str(os.getpid()))
-    finally:
-        deadline = time.monotonic() + 30  # what it has started ends, too
-        while True:
-            try:
-                os.rmdir(folder)
-                break
-            except OSError as error:
-                if time.monotonic() > deadline:
-                    raise Problem(f"{folder}: cannot be removed: {error.strerror}") from None
-                time.sleep(0.1)
+    except BaseException:  # which says more than that the group is still there
+        _remove(folder)
+        raise
+    if error := _remove(folder):
+        raise Problem(f"{folder}: cannot be removed: {error.strerror}")
+
+
+def _remove(folder):
+    """Waits for what it has started to end, too. The error if it does not."""
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            os.rmdir(folder)
+            return None
+        except OSError as error:
+            if time.monotonic() > deadline:
+                return error
+        time.sleep(0.1)

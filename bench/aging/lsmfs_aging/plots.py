@@ -126,24 +126,26 @@ def score(run, x_label):
 
 
 def _sums(run, x_label, title, value):
+    """All in all up to each point, where the tree goes on aging from the point before."""
     def curve(_, found):
-        rows = [(figure.point.x, value(figure.point)) for figure in found if value(figure.point) is not None]
-        return list(zip((x for x, _ in rows), itertools.accumulate(step for _, step in rows)))
+        rows = [(figure.facts.x, value(figure.facts)) for figure in found if value(figure.facts) is not None]
+        steps = [step for _, step in rows]
+        return list(zip((x for x, _ in rows), itertools.accumulate(steps) if run.goes_on else steps))
 
-    return _plot(run, title, x_label, ["aged"], curve)
+    return _plot(run, title.format(", all in all" if run.goes_on else ""), x_label, ["aged"], curve)
 
 
 def written(run, x_label):
-    return _sums(run, x_label, "Written to the device by aging, all in all, MiB", lambda point: None if point.written_bytes is None else point.written_bytes / MiB)
+    return _sums(run, x_label, "Written to the device by aging{}, MiB", lambda point: None if point.written_bytes is None else point.written_bytes / MiB)
 
 
 def aging_time(run, x_label):
-    return _sums(run, x_label, "Time that the aging itself took, all in all (at full speed), seconds", lambda point: point.aging_seconds)
+    return _sums(run, x_label, "Time that the aging itself took{} (at full speed), seconds", lambda point: point.aging_seconds)
 
 
 def space(run, x_label):
     def curve(_, found):
-        return [(figure.point.x, figure.point.used_bytes / figure.point.tree_bytes) for figure in found
-                if figure.point.used_bytes is not None and figure.point.tree_bytes]
+        return [(figure.facts.x, figure.facts.used_bytes / figure.facts.tree_bytes) for figure in found
+                if figure.facts.used_bytes is not None and figure.facts.tree_bytes]
 
     return _plot(run, "Space used for each byte of the tree", x_label, ["aged"], curve)

@@ -12,7 +12,7 @@ QUIET = 30  # seconds between two lines where there is no terminal
 class Progress:
     def __init__(self, steps):
         console = Console(stderr=True)
-        self._steps, self._done = steps, 0
+        self._steps, self._done, self._skipped = steps, 0, 0
         self._cell = self._what = ""
         self._begin = time.monotonic()
         self._last = 0.0
@@ -39,6 +39,11 @@ class Progress:
         self._what = what
         self._show()
 
+    def skip(self, steps):
+        """They were done before, and say nothing about how long others take."""
+        self._skipped += steps
+        self.advance(steps)
+
     def advance(self, steps):
         self._done += steps
         self._show()
@@ -51,6 +56,6 @@ class Progress:
         if force or now - self._last >= QUIET:
             self._last = now
             share = self._done / self._steps if self._steps else 1
-            left = (now - self._begin) * (1 - share) / share if share else 0
-            eta = f", {left / 60:.0f} min to go" if share else ""
+            done = self._done - self._skipped
+            eta = f", {(now - self._begin) * (self._steps - self._done) / done / 60:.0f} min to go" if done > 0 else ""
             print(f"{100 * share:3.0f} % {self._cell}: {self._what}{eta}", file=sys.stderr, flush=True)

@@ -56,7 +56,7 @@ def table(header, rows, words=1):
 
 def lines_of(*found):
     """Where in points.csv figures come from: "2, 5-7"."""
-    numbers = sorted({line for figure in found if figure for line in figure.lines})
+    numbers = sorted({line for figure in found if figure for line in [*figure.lines, figure.facts_line]})
     parts = []
     for line in numbers:
         if parts and parts[-1][1] == line - 1:
@@ -87,11 +87,11 @@ def final_ratios(run):
             disturbed = sum(figure.disturbed for figure in (old, new) if figure)
             if disturbed:
                 spread += f", {disturbed} scans disturbed"
-            point = old.point
+            point, used = old.point, old.facts.used_bytes
             rows.append([fs, (number(old.cost(gib)), "best" if old.seconds == best else ""), number(new.cost(gib)) if new else "–",
                          f"{old.seconds / new.seconds:.2f}" if new else "–", f"{old.seconds / best:.1f}", number(point.layout_score, 4),
                          number(new.point.layout_score, 4) if new else "–", number(point.read_bytes / point.tree_bytes) if point.tree_bytes else "–",
-                         number(point.used_bytes / point.tree_bytes) if point.tree_bytes and point.used_bytes else "–",
+                         number(used / point.tree_bytes) if point.tree_bytes and used else "–",
                          spread, lines_of(old, new)])
         out.append(f"<h3>{html.escape(device)}, after {x:g} {WORKLOADS[run.workload][0]} ({gib * 1024:.1f} MiB)</h3>")
         out.append(table(["file system", "aged s/GiB", "unaged s/GiB", "aged / unaged", "aged / best", "score aged", "score unaged", "read / tree", "space / tree",
@@ -173,24 +173,40 @@ def modelled_elsewhere(run):
 
 def facts(run):
     asked = run.run["asked"]
-    rows = [["command", run.run["command"]], ["begun, finished", f"{run.run['started']}, {run.run['finished'] or 'not yet'}"],
-            ["asked for", ", ".join(f"{key} {value}" for key, value in asked.items())]]
-    for number, sitting in enumerate(run.run["machines"]):
+    rows = [["finished", run.run["finished"] or "not yet"], ["asked for", ", ".join(f"{key} {value}" for key, value in asked.items())]]
+    differ = run.heads_differ()
+    if differ is not None:
+        rows.append(["commits", f"file systems were not at the same one at some points, the last of them at {differ:g} {WORKLOADS[run.workload][0]}"])
+    known = {}
+    for sitting in run.run["sittings"]:
         machine = sitting["machine"]
-        rows += [[f"machine since {sitting['since']}" if number else "machine",
-                  f"{machine['cpu']}, {machine['cpus']} processors, {machine['memory_bytes'] / GiB:.1f} GiB of memory"],
-                 ["system", f"{machine['system']}, Linux {machine['kernel']}, {', '.join(machine['versions'].values())}"]]
-    for system in run.run["file_systems"]:
-        rows.append([system["name"], f"{system['version']} | {system['mkfs']} | {system['mount']}"])
+        told = [["command", sitting["command"]],
+                ["machine", f"{machine['cpu']}, {machine['cpus']} processors, {machine['memory_bytes'] / GiB:.1f} GiB of memory"],
+                ["system", f"{machine['system']}, Linux {machine['kernel']}, {', '.join(machine['versions'].values())}"]]
+        told += [[system["name"], f"{system['version']} | {system['mkfs']} | {system['mount']}"] for system in sitting["file_systems"]]
+        rows.append(["sitting since", sitting["since"]])
+        rows += [row for row in told if known.get(row[0]) != row[1]]  # of a later one, what is not as it was
+        known.update(told)
     return table(["", ""], [[(name, "w"), (text, "w")] for name, text in rows], words=2)
 
 
-METHOD = """<p>One file system after the other lives on a device of its own. The tree is aged at full speed. At each point the file system is unmounted; the kernel's caches
-are dropped; it is mounted again; and while the requests to its device are traced, one cold <code>grep -r --binary-files=text</code> for 16 random letters reads everything.
-Then the tree is copied with <code>cp -a</code> to a newly made file system of the same kind on an equal device, the <i>unaged twin</i>, which is scanned in the same way. No
+ALONE = "<p>One file system after the other lives on a device of its own. The tree is aged at full speed. "
+COLD = """At each point the file system is unmounted; the kernel's caches
+are dropped; it is mounted again; and while the requests to its device are traced, one cold <code>grep -r --binary-files=text</code> for 16 random letters reads everything."""
+TWIN = """
+Then the tree is copied with <code>cp -a</code> to a newly made file system of the same kind on an equal device, the <i>unaged twin</i>, which is scanned in the same way."""
+WARM = """At each point one <code>grep -r --binary-files=text</code> for 16 random letters reads everything, and while the requests
+to its device are traced, a second one does; nothing is unmounted, and no cache dropped."""
+SCORE = """ No
 file system gets a step that the others do not get. All seconds of a point are divided by one size, that of the tree in whole blocks of 4 KiB.</p>
 <p>The <i>dynamic layout score</i> is 1 minus the share of the blocks read at which the device had to begin elsewhere than where the read before had ended, as requests were issued to
 the device. It does not say how far the jumps go.</p>"""
+
+
+def method(run):
+    return ALONE + (WARM if run.workload == "git-warm" else COLD) + (TWIN if run.goes_on else "") + SCORE
+
+
 LIMITS = """<ul><li>A simulated disk serves one request at a time, in order but for continuations of what it reads, with the mean rotational delay; it has no cache of its own for writes and no
 queue that it sorts. Its hard disk and SSD reproduce the bandwidth of random reads by size that the study measured on its disks; times on it are not times of any disk that you can buy.</li>
 <li>A loop device over a file on a fast disk shows what is left when jumps cost next to nothing: processors, and the number of requests.</li>
@@ -229,14 +245,15 @@ def write(folders, output):
 
 def single(run, output):
     x_label, about = WORKLOADS[run.workload]
-    head = [f"<h1>Aging: {html.escape(run.workload)}</h1><p class=s>{html.escape(run.run['started'])}, Linux {html.escape(run.run['machines'][0]['machine']['kernel'])}</p>",
+    begin = run.run["sittings"][0]
+    head = [f"<h1>Aging: {html.escape(run.workload)}</h1><p class=s>{html.escape(begin['since'])}, Linux {html.escape(begin['machine']['kernel'])}</p>",
             f"<p>{html.escape(about)}</p>"]
     tail = ["<h2>Limits</h2>", LIMITS, "<h2>This run</h2>", facts(run),
             "<p>Every figure is of the rows of points.csv that are named beside it, or of all rows with its file system, device, tree and x.</p>"]
     if not run.is_curve:
         return page(f"Aging: {run.workload}", head + [variants(run)] + tail)
     pictures = {"cost": plots.cost(run, x_label), "layout-score": plots.score(run, x_label)}
-    if any(point.point.written_bytes is not None for fs in run.fs for device in run.devices for point in run.figures(fs, device, "aged")):
+    if any(point.facts.written_bytes is not None for fs in run.fs for device in run.devices for point in run.figures(fs, device, "aged")):
         pictures["written"] = plots.written(run, x_label)
         pictures["aging-time"] = plots.aging_time(run, x_label)
         pictures["space"] = plots.space(run, x_label)
@@ -250,23 +267,25 @@ def single(run, output):
     parts = head + [image("cost"), "<h2>Where it ended</h2>", final_ratios(run), "<h2>Layout</h2>", image("layout-score")]
     if "written" in pictures:
         parts += ["<h2>What aging cost</h2>", image("written"), image("aging-time"), image("space")]
-    parts += [modelled(run), "<h2>Method</h2>", METHOD] + tail
+    parts += [modelled(run), "<h2>Method</h2>", method(run)] + tail
     return page(f"Aging: {run.workload}", parts)
 
 
 def compare(one, other):
     """Two runs side by side: where both have a point, the ratio of the second to the first."""
+    if one.workload != other.workload:
+        raise Problem(f"{one.folder} is of {one.workload} and {other.folder} of {other.workload}: there is nothing to compare")
     rows = []
     for key in sorted(one.keys() & other.keys(), key=lambda key: (key[1], key[0], key[2], key[3])):
         fs, device, tree, x = key
         left, right = one.figure(*key), other.figure(*key)
         gib = [run.gib(device, x) for run in (one, other)]
-        costs = [figure.cost(size) if size else None for figure, size in zip((left, right), gib)]
-        rows.append([fs, device, tree, f"{x:g}", number(costs[0]), number(costs[1]), f"{costs[1] / costs[0]:.2f}" if all(costs) else "–",
+        costs = [figure.cost(size) if all(gib) else figure.seconds for figure, size in zip((left, right), gib)]
+        rows.append([fs, device, tree, f"{x:g}", number(costs[0]), number(costs[1]), f"{costs[1] / costs[0]:.2f}",
                      number(left.point.layout_score, 4), number(right.point.layout_score, 4), lines_of(left), lines_of(right)])
     if not rows:
         raise Problem(f"{one.folder} and {other.folder} have no point in common")
-    header = ["file system", "device", "tree", "x", "A s/GiB", "B s/GiB", "B / A", "score A", "score B", "rows of A", "rows of B"]
+    header = ["file system", "device", "tree", "x", "A s/GiB (or s)", "B s/GiB (or s)", "B / A", "score A", "score B", "rows of A", "rows of B"]
     parts = ["<h1>Two runs</h1>", f"<p>A: {html.escape(one.folder)}; B: {html.escape(other.folder)}</p>", table(header, rows, words=3),
-             "<h2>A</h2>", facts(one), "<h2>B</h2>", facts(other), "<h2>Method</h2>", METHOD]
+             "<h2>A</h2>", facts(one), "<h2>B</h2>", facts(other), "<h2>Method</h2>", method(one)]
     return page("Aging: two runs", parts)

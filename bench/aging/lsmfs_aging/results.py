@@ -1,6 +1,6 @@
 """A results directory:
 
-    run.json      what was asked for, on what machines since when, with which versions and commands
+    run.json      what was asked for, and of each sitting of the run since when, on what machine, with which versions and commands
     points.csv    a row for each thing measured, as it was measured, in the order in which that was done
     state/        the devices' files of a run that is not over, so that it can go on
 """
@@ -8,6 +8,7 @@
 import csv
 import dataclasses
 import datetime
+import glob
 import json
 import os
 import platform
@@ -15,7 +16,7 @@ import shutil
 
 from shared.commands import Problem, call, one_line
 
-VERSION = 3
+VERSION = 4
 
 
 @dataclasses.dataclass
@@ -82,35 +83,43 @@ def _write_json(path, content):
 
 
 class Results:
-    """`asked`: what decides about the figures; a run goes on only where the same was asked for."""
+    """`asked`: what decides about the figures; a run goes on only where the same was asked for. `facts`: of this sitting.
+    The directory is there, and nobody else's meanwhile."""
 
     def __init__(self, folder, asked, facts):
         self.folder = os.path.abspath(folder)
-        os.makedirs(self.folder, exist_ok=True)
         self._csv = os.path.join(self.folder, "points.csv")
-        path = os.path.join(self.folder, "run.json")
-        sitting = {"since": now(), "machine": machine()}
-        if os.path.exists(path) and not load(self.folder)[1]:  # it came to nothing: nothing is lost by beginning anew
-            shutil.rmtree(os.path.join(self.folder, "state"), ignore_errors=True)
-            os.unlink(path)
-            os.unlink(self._csv)
-        if os.path.exists(path):
-            there = load(self.folder)[0]
+        self._path = os.path.join(self.folder, "run.json")
+        if os.path.exists(self._path):
+            there, points = load(self.folder)
+            if not points and not self._has_come_anywhere():  # nothing is lost by beginning anew
+                shutil.rmtree(os.path.join(self.folder, "state"), ignore_errors=True)
+                os.unlink(self._path)
+                os.unlink(self._csv)
+        sitting = {"since": now(), "machine": machine(), **facts}
+        if os.path.exists(self._path):
             if there["asked"] != asked:
                 different = sorted(key for key in asked.keys() | there["asked"].keys() if asked.get(key) != there["asked"].get(key))
                 raise Problem(f"{self.folder}: holds a run with another {', '.join(different)}; choose another --results folder")
             self.run = there
-            if there["machines"][-1]["machine"] != sitting["machine"]:
-                there["machines"].append(sitting)
-                _write_json(path, there)
+            if not there["finished"]:
+                there["sittings"].append(sitting)
+                _write_json(self._path, there)
         else:
             if os.path.exists(self._csv):
                 raise Problem(f"{self.folder}: holds points.csv but no run.json; choose another --results folder")
-            self.run = {"format": VERSION, "asked": asked, "started": sitting["since"], "finished": None, "machines": [sitting], **facts}
-            _write_json(path, self.run)
+            self.run = {"format": VERSION, "asked": asked, "finished": None, "sittings": [sitting]}
+            _write_json(self._path, self.run)
             with open(self._csv, "w", encoding="utf-8", newline="") as file:
                 csv.DictWriter(file, FIELDS).writeheader()
-        self._path = path
+
+    def _has_come_anywhere(self):
+        """Some cell has been left so that it can go on."""
+        for path in glob.glob(os.path.join(glob.escape(self.folder), "state", "*", "*", "cell.json")):
+            with open(path, encoding="utf-8") as file:
+                if CellState(**json.load(file)).done:
+                    return True
+        return False
 
     def state(self, *names):
         """A folder for what is needed to go on."""
@@ -140,39 +149,44 @@ class Results:
         shutil.rmtree(os.path.join(self.folder, "state"), ignore_errors=True)
 
 
+@dataclasses.dataclass
+class CellState:
+    """As it is written down whenever its devices are unmounted."""
+
+    done: int = 0          # steps of the workload
+    worked: float = 0.0    # seconds of aging since the last point
+    written: int = 0       # bytes to the device since the last point
+    clean: bool = True     # nothing is mounted, so the devices' files can be used
+    over: bool = False
+
+
 class Cell:
     """What is known of one file system on one device: how far it has come, and whether its devices' files can be used."""
 
     def __init__(self, results, workload, fs, device):
         self.folder = results.state(workload, f"{fs}-on-{device.replace(':', '-')}")
         self._path = os.path.join(self.folder, "cell.json")
-        self._facts = {"done": None, "clean": True, "over": False}
+        self.state = CellState()
         if os.path.exists(self._path):
             with open(self._path, encoding="utf-8") as file:
-                self._facts = json.load(file)
-        if not self._facts["clean"]:  # it was ended in the middle: nothing is known of its devices
+                self.state = CellState(**json.load(file))
+        if not self.state.clean:  # it was ended in the middle: nothing is known of its devices
             shutil.rmtree(self.folder)
             os.makedirs(self.folder)
-            self._facts = {"done": None, "clean": True, "over": False}
+            self.state = CellState()
             results.drop(lambda point: (point.workload, point.fs, point.device) == (workload, fs, device))
 
-    @property
-    def over(self):
-        return self._facts["over"]
-
-    @property
-    def done(self):
-        """What save() was told; None: nothing yet."""
-        return self._facts["done"]
-
     def begin(self):
-        self._facts["clean"] = False
-        _write_json(self._path, self._facts)
+        """Its devices are about to be used."""
+        self._update(clean=False)
 
-    def save(self, done):
+    def save(self, done, worked, written):
         """All devices are unmounted now."""
-        self._facts.update(done=done, clean=True)
-        _write_json(self._path, self._facts)
+        self._update(done=done, worked=worked, written=written, clean=True)
+
+    def _update(self, **changes):
+        self.state = dataclasses.replace(self.state, **changes)
+        _write_json(self._path, dataclasses.asdict(self.state))
 
     def forget(self, role):
         """Removes the file of a device, which is not attached."""
@@ -186,8 +200,7 @@ class Cell:
     def end(self):
         for role in ("aged", "twin"):
             self.forget(role)
-        self._facts.update(clean=True, over=True)
-        _write_json(self._path, self._facts)
+        self._update(clean=True, over=True)
 
 
 def now():

@@ -1,12 +1,16 @@
 """A scan of a file system, traced and timed; trees and their copies."""
 
 import dataclasses
+import hashlib
 import os
+import stat
 
 from shared.cold import drop_caches
 from shared.commands import Problem, call, one_line
 
 from . import traces
+
+LOST = "lost+found"  # some file systems have one from the start
 
 
 @dataclasses.dataclass
@@ -46,14 +50,28 @@ def _stolen_seconds():
         return int(file.readline().split()[8]) / os.sysconf("SC_CLK_TCK")
 
 
-def tree_bytes(point):
-    """What a tree's files come to in whole blocks of 4 KiB, the same on every file system."""
-    total = 0
-    for folder, _, names in os.walk(point):
-        for name in names:
-            info = os.lstat(os.path.join(folder, name))
-            total += -(-info.st_size // traces.BLOCK) * traces.BLOCK
-    return total
+@dataclasses.dataclass(frozen=True)
+class Contents:
+    """What is compared of two trees without reading their files."""
+
+    bytes: int    # what the files come to in whole blocks of 4 KiB, the same on every file system
+    digest: str   # of each path with its mode, its size unless it is a directory, and where a link leads
+
+
+def contents(point):
+    total, digest = 0, hashlib.sha256()
+    for folder, folders, names in os.walk(point):
+        if folder == point:
+            folders[:] = [name for name in folders if name != LOST]
+        folders.sort()
+        for name in sorted(folders + names):
+            path = os.path.join(folder, name)
+            info = os.lstat(path)
+            is_folder = stat.S_ISDIR(info.st_mode)
+            target = os.readlink(path) if stat.S_ISLNK(info.st_mode) else ""
+            digest.update(repr((os.path.relpath(path, point), info.st_mode, -1 if is_folder else info.st_size, target)).encode("utf-8", "surrogateescape"))
+            total += 0 if is_folder else -(-info.st_size // traces.BLOCK) * traces.BLOCK
+    return Contents(total, digest.hexdigest())
 
 
 def copy_to_twin(fs, device, source, point):
@@ -61,7 +79,7 @@ def copy_to_twin(fs, device, source, point):
     fs.make(device.path)
     fs.mount(device.path, point)
     for entry in sorted(os.listdir(source)):
-        if entry == "lost+found":
+        if entry == LOST:
             continue
         status, _, err, _ = call("cp", "-a", os.path.join(source, entry), point)
         if status != 0:

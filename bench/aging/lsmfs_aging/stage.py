@@ -32,7 +32,8 @@ class Context:
     stolen: float            # one of these is disturbed when the host had the processors for this share of its time
     stop: object             # stop() says whether somebody asked the run to end
     tell: object             # tell(text): what is being done now
-    advance: object          # advance(steps)
+    advance: object          # advance(steps), as they are done
+    skip: object             # skip(steps): an earlier sitting has done them
 
 
 class Stage:
@@ -51,34 +52,45 @@ class Stage:
 
     def open(self):
         """Mounts the file system that ages. Returns how many of the workload's steps it has behind it; 0: it is a new one."""
-        done = self.cell.done or 0
+        before = self.cell.state
         self.cell.begin()
         self._aged = self.kind.open(self.context.tools, "aged", self.cell.folder, self.context.size)
-        if done == 0:
+        if before.done == 0:
             self.fs.make(self._aged.path)
+        self._worked, self._written = before.worked, self._aged.written() - before.written
         self.fs.mount(self._aged.path, self.point)
-        self._written = self._aged.written()
-        self.context.advance(done)
-        return done
+        self.context.skip(before.done)
+        return before.done
 
     def remake(self):
         """An empty file system again, for workloads that age each point from the beginning."""
         self.fs.unmount(self.point)
         self.fs.make(self._aged.path)
-        self.fs.mount(self._aged.path, self.point)
         self._written = self._aged.written()
+        self.fs.mount(self._aged.path, self.point)
 
     def close(self, done):
         """Unmounts, so that a later run can go on after `done`; None: the cell is over."""
         self._unmount(self.point)
+        written = self._aged.written() - self._written
         self._aged.close()
         if done is None:
             self.cell.end()
         else:
-            self.cell.save(done)
+            self.cell.save(done, self._worked, written)
 
-    def abandon(self):
-        """After an error: takes down what can be, so that the next cell finds its place empty."""
+    @contextlib.contextmanager
+    def taken_down_on_errors(self):
+        """Whatever it is that goes wrong while it is entered, the next cell finds its place empty."""
+        try:
+            yield
+        except Stopped:  # between two steps, where all is unmounted
+            raise
+        except BaseException:
+            self._abandon()
+            raise
+
+    def _abandon(self):
         for point in (self.point, self._twin_point):
             if os.path.ismount(point):
                 call("umount", point)
@@ -106,24 +118,31 @@ class Stage:
     def measure(self, x, last=False, tree="aged", twin=True, **more):
         """Scans the aged tree cold, by the study's grep, then its unaged twin, and writes both down. `tree`: what the tree is
         called where there is no twin."""
-        size, used = scan.tree_bytes(self.point), used_bytes(self.point)
+        contents, used = scan.contents(self.point), used_bytes(self.point)
         self.fs.unmount(self.point)
         facts = {"aging_seconds": round(self._worked, 6), "written_bytes": self._aged.written() - self._written, "used_bytes": used}
-        self._grep(self._cold, self._aged, self.point, tree, x, size, last, facts, more)
+        self._grep(self._cold, self._aged, self.point, tree, x, contents.bytes, last, facts, more)
         if twin:
-            with self._copied(x, size) as facts:
-                self._grep(self._cold, self._twin, self._twin_point, "unaged", x, size, last, facts)
-        self._worked = 0.0
-        self._written = self._aged.written()
+            with self._copied(x, contents) as facts:
+                self._grep(self._cold, self._twin, self._twin_point, "unaged", x, contents.bytes, last, facts)
+        # What the scans and the copying have changed, as access times, is no aging.
+        self.fs.unmount(self.point)
+        self._worked, self._written = 0.0, self._aged.written()
+        self.fs.mount(self._aged.path, self.point)
 
     def measure_warm(self, x, last=False, **more):
-        """Scans the aged tree as it is, then its unaged twin after one scan of it: nothing is unmounted, no cache dropped."""
-        size = scan.tree_bytes(self.point)
-        self._grep(self._warm, self._aged, self.point, "aged", x, size, last, {"aging_seconds": round(self._worked, 6)}, more)
-        with self._copied(x, size):
-            call(*grep_command(self._twin_point, seeded(x)))
-            self._grep(self._warm, self._twin, self._twin_point, "unaged", x, size, last, {})
+        """Scans the aged tree and then its unaged twin, each after one scan that is not measured: nothing is unmounted, no cache dropped."""
+        contents = scan.contents(self.point)
+        self._warm_up(self.point, x)
+        self._grep(self._warm, self._aged, self.point, "aged", x, contents.bytes, last, {"aging_seconds": round(self._worked, 6)}, more)
+        with self._copied(x, contents):
+            self._warm_up(self._twin_point, x)
+            self._grep(self._warm, self._twin, self._twin_point, "unaged", x, contents.bytes, last, {})
         self._worked = 0.0
+
+    @staticmethod
+    def _warm_up(point, x):
+        call(*grep_command(point, seeded(x)))
 
     def _grep(self, scanned, device, point, tree, x, size, last, facts, more=None):
         """`scanned`: _cold or _warm. `facts` are known once for all repetitions, `more` is of each. Cold ones begin with equal
@@ -166,16 +185,16 @@ class Stage:
                                                   repeat=repeat, more=json.dumps(more) if more else "", **facts))
 
     @contextlib.contextmanager
-    def _copied(self, x, size):
-        """While it is entered, the tree of `size` bytes is on a newly made file system, which is mounted. Gives what that
-        came to: the bytes written to its device until all was there, and the space used."""
+    def _copied(self, x, contents):
+        """While it is entered, the tree is on a newly made file system, which is mounted. Gives what that came to: the bytes
+        written to its device until all was there, and the space used."""
         self.context.tell(f"copying the tree at {x:g} to an unaged twin")
         self.cell.forget("twin")
         self._twin = self.kind.open(self.context.tools, "twin", self.cell.folder, self.context.size)
         try:
             before = self._twin.written()
             scan.copy_to_twin(self.fs, self._twin, self.point, self._twin_point)
-            if scan.tree_bytes(self._twin_point) != size:
+            if scan.contents(self._twin_point) != contents:
                 raise Problem(f"{self.fs.name}: the twin is not the same tree as the aged one")
             used = used_bytes(self._twin_point)
             self.fs.unmount(self._twin_point)
@@ -207,12 +226,12 @@ class Stage:
 
     def scan_cold(self, tree, repeat, command, **more):
         place = os.path.join(self.point, tree)
-        size = scan.tree_bytes(place if os.path.isdir(place) else self.point)
+        size = scan.contents(place if os.path.isdir(place) else self.point).bytes
         self._add(self._cold(self._aged, self.point, command, found=(0,)), tree, repeat, more, tree_bytes=size)
 
     def scan_twin_cold(self, scans):
         """Copies the tree and scans the copy. `scans`: (tree, repeat, command(point))."""
-        size = scan.tree_bytes(self.point)
-        with self._copied(0, size):
+        contents = scan.contents(self.point)
+        with self._copied(0, contents):
             for tree, repeat, command in scans:
-                self._add(self._cold(self._twin, self._twin_point, command(self._twin_point), found=(0,)), tree, repeat, None, tree_bytes=size)
+                self._add(self._cold(self._twin, self._twin_point, command(self._twin_point), found=(0,)), tree, repeat, None, tree_bytes=contents.bytes)

@@ -93,8 +93,10 @@ class Git(Workload):
         stage.measure(number, last=last, head=head)
 
     def _pull(self, copy, commit, number):
-        """What `-X theirs` does not decide, as when one side has removed what the other changed, is decided for them, too."""
-        pull = ["git", "pull", "--no-edit", "-q", "--no-rebase", "-s", "recursive", "-X", "theirs", self._source, commit]
+        """What `-X theirs` does not decide, as when one side has removed what the other changed, is decided for them, too. The
+        source's path is in the text of merges, so it is one that is the same in each sitting."""
+        pull = ["git", "pull", "--no-edit", "-q", "--no-rebase", "--allow-unrelated-histories", "-s", "recursive", "-X", "theirs",
+                os.path.relpath(self._source, copy), commit]
         status, out, err, _ = call(*pull, cwd=copy, environment=self._dates(number))
         if status == 0:
             return
@@ -153,7 +155,7 @@ class GitWarm(Git):
         return {**super().asked(), "memory": self._memory}
 
     def run(self, stage):
-        with memory.limited(self._memory):
+        with memory.limited(self._memory), stage.taken_down_on_errors():  # while something of it runs, the group cannot go
             super().run(stage)
 
     def measure(self, stage, number, last, head):
