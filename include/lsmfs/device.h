@@ -41,9 +41,11 @@ class Device {
  public:
   virtual ~Device() = default;
 
-  // Fills all of `to` or fails (EIO; ENXIO past the end). Short reads are errors.
+  // Fills all of `to` or fails: EIO when what is there cannot be read, ENXIO past the end. Any other
+  // error says nothing of what is there: the way to it has failed. Short reads are errors.
   virtual Result<void> read(ByteOffset from, MutableBytes to) = 0;
-  // Writes all of `data` or fails. Volatile until the next flush() that succeeds.
+  // Writes all of `data` or fails, with EIO also when a thin device has no room for it. Volatile
+  // until the next flush() that succeeds.
   virtual Result<void> write(ByteOffset to, Bytes data) = 0;
   // Makes all writes that returned before the call durable. After a failure nothing may be
   // assumed of any write since the last success; the caller must not retry.

@@ -16,6 +16,24 @@ namespace {
 
 Error system_error(std::string context) { return make_error(errno, std::move(context)); }
 
+// Of a request. The kernel has several words for a sector that is lost: ENODATA (the medium), EILSEQ and EBADMSG (it is not
+// what its checksum says), EREMOTEIO (the disk gives up). To whoever asked for it all of them are EIO. So is ENOSPC, of a thin
+// device or a sparse image that has no room below it: further up that would say that the volume is full. All others stay as
+// they are: when the way to a device has failed, nothing on it is lost.
+Error request_error(std::string context) {
+  Error error = system_error(std::move(context));
+  switch (error.code) {
+    case ENODATA:
+    case EILSEQ:
+    case EBADMSG:
+    case EREMOTEIO:
+    case ENOSPC:
+      return make_error(EIO, error.message());
+    default:
+      return error;
+  }
+}
+
 class FileDevice final : public Device {
  public:
   FileDevice(Fd fd, std::string path, std::uint64_t size, bool writable, bool block)
@@ -28,7 +46,7 @@ class FileDevice final : public Device {
     while (done < to.size()) {
       const ssize_t n = ::pread(fd_.get(), to.data() + done, to.size() - done, static_cast<off_t>(from.v + done));
       if (n < 0 && errno == EINTR) continue;
-      if (n < 0) return system_error(fmt::format("read of {} bytes at {} of {}", to.size(), from.v, path_));
+      if (n < 0) return request_error(fmt::format("read of {} bytes at {} of {}", to.size(), from.v, path_));
       // The device ends before the size it had when it was opened.
       if (n == 0)
         return make_error(
@@ -45,7 +63,7 @@ class FileDevice final : public Device {
     while (done < data.size()) {
       const ssize_t n = ::pwrite(fd_.get(), data.data() + done, data.size() - done, static_cast<off_t>(to.v + done));
       if (n < 0 && errno == EINTR) continue;
-      if (n < 0) return system_error(fmt::format("write of {} bytes at {} of {}", data.size(), to.v, path_));
+      if (n < 0) return request_error(fmt::format("write of {} bytes at {} of {}", data.size(), to.v, path_));
       if (n == 0)
         return make_error(EIO, fmt::format("write of {} bytes at {} of {} made no progress", data.size(), to.v, path_));
       done += static_cast<std::size_t>(n);
@@ -56,7 +74,7 @@ class FileDevice final : public Device {
   Result<void> flush() override {
     const Waiting waiting("flush", {}, {});
     // Not repeated on EINTR: after a failure nobody knows what the kernel has already given up.
-    if (::fdatasync(fd_.get()) != 0) return system_error(fmt::format("flush of {}", path_));
+    if (::fdatasync(fd_.get()) != 0) return request_error(fmt::format("flush of {}", path_));
     return {};
   }
 
@@ -76,7 +94,7 @@ class FileDevice final : public Device {
     } while (rc != 0 && errno == EINTR);
     if (rc == 0) return {};
     if (errno == ENOSYS || errno == ENOTTY) errno = EOPNOTSUPP;
-    return system_error(fmt::format("discard of {} bytes at {} of {}", length.v, from.v, path_));
+    return request_error(fmt::format("discard of {} bytes at {} of {}", length.v, from.v, path_));
   }
 
   ByteCount size() const override { return ByteCount{size_}; }
