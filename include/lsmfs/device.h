@@ -103,8 +103,8 @@ std::unique_ptr<Device> hooked_device(Device& inner, DeviceHook observe);
 // One that is not writable, over one that may be. `inner` must outlive the decorator.
 std::unique_ptr<Device> read_only_device(Device& inner);
 
-// For those who save what can be read: a block whose read fails, with others and alone, is zeros, and `unreadable` hears
-// of it once. Zeros are written there, too, on a device that is writable: disks put another sector in its place then.
+// For those who save what can be read: a block whose read fails with EIO, with others and alone, is zeros, and `unreadable`
+// hears of it once. Zeros are written there, too, on a device that is writable: disks put another sector in its place then.
 // `inner` must outlive the decorator.
 std::unique_ptr<Device> salvaging_device(Device& inner, std::function<void(ByteOffset)> unreadable);
 

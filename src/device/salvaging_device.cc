@@ -19,7 +19,9 @@ class SalvagingDevice final : public DeviceDecorator {
     for (std::size_t at = 0; at < to.size(); at += kDeviceBlock) {
       const ByteOffset place{from.v + at};
       const MutableBytes block = to.subspan(at, std::min<std::size_t>(kDeviceBlock, to.size() - at));
-      if (const auto one = inner_.read(place, block); one) continue;
+      const auto one = inner_.read(place, block);
+      if (one) continue;
+      if (one.error().code != EIO) return one;  // it may be there
       std::fill(block.begin(), block.end(), std::byte{0});
       if (inner_.writable()) LSMFS_TRY(inner_.write(place, block));
       std::lock_guard lock(mutex_);

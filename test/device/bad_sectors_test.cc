@@ -115,5 +115,21 @@ TEST_F(BadSectors, FailOtherRequestsTheSameWayAndSoDoesADeviceWithoutRoom) {
   }
 }
 
+// With others it cannot be read; alone it cannot be reached.
+TEST(SalvagingDevice, GivesUpNothingThatItCouldNotLookAt) {
+  const auto memory = memory_device(ByteCount{MiB});
+  AlignedBuffer blocks(3 * kDeviceBlock);
+  std::memset(blocks.data(), 7, blocks.size());
+  ASSERT_TRUE(memory->write(kBad, blocks.bytes()));
+  const auto failing = hooked_device(*memory, [](const DeviceEvent& event, Bytes) -> Result<void> {
+    if (event.kind != DeviceEvent::Kind::read) return {};
+    return make_error(event.length.v > kDeviceBlock ? EIO : ETIMEDOUT, "no");
+  });
+  const auto salvaging = salvaging_device(*failing, [](ByteOffset at) { ADD_FAILURE() << at.v; });
+  EXPECT_EQ(salvaging->read(kBad, blocks.bytes()).error().code, ETIMEDOUT);
+  ASSERT_TRUE(memory->read(kBad, blocks.bytes()));
+  EXPECT_EQ(blocks.data()[0], std::byte{7});
+}
+
 }  // namespace
 }  // namespace lsmfs
