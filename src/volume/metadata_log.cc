@@ -62,6 +62,7 @@ std::optional<Found> find_record(Bytes area, std::uint64_t at, std::uint64_t see
     if (!record || !test(record->header)) continue;
     const std::uint64_t end = from + record_length(record->payload.size());
     if (from > at) return Found{*record, end, false};
+    if (end - from > area.size() - end) continue;  // nobody writes a record whose second copy has no room
     const auto second = record_at(area, end, seed);
     return Found{*record, 2 * end - from, second && second->header.checksum == record->header.checksum};
   }
@@ -206,6 +207,9 @@ Result<MetadataLog> MetadataLog::load(Device& device, const SuperblockInfo& supe
 
   const Bytes area = areas[log.area_].bytes();
   for (auto found = snapshots[log.area_]; found;) {
+    if (found->end > area.size()) {  // read_on() has room for no more
+      return make_error(EUCLEAN, fmt::format("{}: record {} of the metadata log is too long", device.path(), log.sequence_));
+    }
     LSMFS_TRY(apply(found->record.payload));
     const bool torn = !found->whole;  // by a crash, if it is the last one
     log.whole_ = log.whole_ && !torn;

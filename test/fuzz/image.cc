@@ -326,6 +326,16 @@ void read_files(Volume& volume) {
   }
 }
 
+// To its end, whatever it finds.
+void scrub(Volume& volume) {
+  ScrubRange range;
+  for (std::size_t steps = 0; !range.done(); ++steps) {
+    check(steps < volume.list().size() + 2, "a scrub without an end");
+    const auto step = volume.scrub(range, [] { return false; });
+    check(step.has_value(), "a scrub that fails: " + (step ? "" : step.error().message()));
+  }
+}
+
 // ---- using
 
 // Does a little of everything to what a walk found. The result is the first error that no sound tree gives.
@@ -385,6 +395,7 @@ bool judge_reading(const SparseImage& image, bool& opened) {
   ++image_counts.volumes;
   stack.volume = std::move(*volume);
   read_files(*stack.volume);
+  scrub(*stack.volume);
   auto store = Store::open(*stack.volume, {.cache = kCache, .read_only = true});
   if (!store) {
     check(is_opening_error(store.error().code), "the store: an error that is not promised: " + store.error().message());

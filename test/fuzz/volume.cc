@@ -255,6 +255,10 @@ bool run_metadata_log(std::string_view input) {
     return false;
   }
   check_catalog(catalog);
+  MetadataLog::Image image(small_superblock().layout);
+  while (log->read_on(image)) continue;
+  const auto damage = MetadataLog::damage(image, small_superblock());
+  check(damage.empty() || !log->whole(), "a scrub finds damage where nothing was");
   if (const Catalog before = catalog; !append(*log, catalog, 0)) catalog = before;
   Catalog again(regions());
   check(load(*device, again).has_value(), "what was appended cannot be decoded");

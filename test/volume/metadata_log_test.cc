@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "fuzz/seals.h"
 #include "volume/sparse_device.h"
 #include "volume/support.h"
 
@@ -72,10 +73,24 @@ class MetadataLogTest : public ::testing::Test {
     std::memcpy(&header, record.data(), sizeof header);
     header.generation = generation;
     header.kind = static_cast<std::uint16_t>(kind);
-    header.checksum = 0;
-    const std::uint64_t head = checksum({reinterpret_cast<const std::byte*>(&header), sizeof header}, superblock_.metadata_seed());
-    header.checksum = checksum(Bytes(record).subspan(sizeof header, header.payload_length), head);
     std::memcpy(record.data(), &header, sizeof header);
+    fuzz::seal_record(record, superblock_.metadata_seed());
+  }
+  // One copy of a sound record of generation 1, in an area that is empty behind it.
+  void put_record(Device& device, std::uint64_t block, format::RecordKind kind, std::uint64_t sequence, std::string_view payload) {
+    AlignedBuffer rest(superblock_.layout.metadata[0].length - block * kDeviceBlock);
+    format::RecordHeader header{};
+    header.magic = format::kRecordMagic;
+    header.version = kFormatVersion;
+    header.kind = static_cast<std::uint16_t>(kind);
+    header.generation = 1;
+    header.sequence = sequence;
+    header.payload_length = payload.size();
+    std::memcpy(rest.data(), &header, sizeof header);
+    ASSERT_LE(sizeof header + payload.size(), rest.size());
+    std::memcpy(rest.data() + sizeof header, payload.data(), payload.size());
+    fuzz::seal_record(rest.bytes(), superblock_.metadata_seed());
+    ASSERT_TRUE(ok(device.write(ByteOffset{block_of_area(0, block)}, rest.bytes())));
   }
 
   SuperblockInfo superblock_;
@@ -316,6 +331,31 @@ TEST_F(MetadataLogTest, ReportsARecordOfALaterGenerationInItsOwnArea) {
     const auto loaded = load(device);
     EXPECT_EQ(loaded ? 0 : loaded.error().code, generation > 1 ? EUCLEAN : 0) << generation;
   }
+}
+
+// What counts of it would end behind the area, and so would what a scrub reads.
+TEST_F(MetadataLogTest, ARecordWhoseSecondCopyHasNoRoomIsNone) {
+  const std::uint64_t longest = MetadataLog::capacity(superblock_.layout);
+  for (const std::uint64_t size : {longest, longest + 1}) {
+    SparseDevice device{SparseImage(kSize)};
+    const std::string payload = delta(0, size - delta(0, size).size() + size);
+    ASSERT_EQ(payload.size(), size);
+    put_record(device, 0, format::RecordKind::snapshot, 0, payload);
+    const auto loaded = load(device);
+    EXPECT_EQ(loaded ? 0 : loaded.error().code, size > longest ? EUCLEAN : 0) << size;
+  }
+
+  SparseDevice device{SparseImage(kSize)};
+  ASSERT_TRUE(ok(MetadataLog::format(device, superblock_, delta(0, 0))));
+  put_record(device, 2, format::RecordKind::delta, 1, delta(1, longest));
+  std::optional<MetadataLog> log;
+  const auto last = load(device, &log);
+  ASSERT_TRUE(ok(last));
+  EXPECT_EQ(*last, 0u);
+  MetadataLog::Image image(superblock_.layout);
+  while (log->read_on(image)) continue;
+  EXPECT_EQ(image.size, 2 * kDeviceBlock);
+  EXPECT_EQ(MetadataLog::damage(image, superblock_), std::vector<std::string>{});
 }
 
 TEST_F(MetadataLogTest, IgnoresRecordsOfAnotherVolume) {
