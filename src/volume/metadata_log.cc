@@ -75,7 +75,13 @@ struct Area {
   std::vector<bool> unreadable;  // empty: none
 
   Bytes bytes() const { return buffer.bytes(); }
-  bool is_unreadable(std::uint64_t at) const { return at / kBlock < unreadable.size() && unreadable[at / kBlock]; }
+  // Whether any block in a range is.
+  bool is_unreadable(std::uint64_t at, std::uint64_t length) const {
+    for (const std::uint64_t end = at + length; at < end; at += kBlock) {
+      if (at / kBlock < unreadable.size() && unreadable[at / kBlock]) return true;
+    }
+    return false;
+  }
 };
 
 // Gives which blocks cannot be read, as Area has it.
@@ -110,6 +116,30 @@ std::optional<Found> snapshot_of(Bytes area, std::uint64_t seed) {
     return false;
   });
   return find_record(area, 0, seed, [&](const RecordHeader& h) { return is_snapshot(h) && h.generation == newest; });
+}
+
+enum class End { nothing_lost, damaged, unreadable };
+
+// What the area tells of the first record of which no copy is sound: that it never was durable, if there was one at all; that
+// it was, and is damaged; or neither, since it cannot be read.
+End judge_end(const Area& area, std::uint64_t at, std::uint64_t seed, std::uint64_t generation, std::uint64_t sequence) {
+  // Records follow one another only after each was durable. So a later one shows that what is missing before it was
+  // damaged later, and that what is here is not all there was.
+  const auto later = find_record(area.bytes(), at, seed, [&](const RecordHeader& h) {
+    return h.generation == generation && h.sequence > sequence;
+  });
+  if (later) return End::damaged;
+  if (at == area.bytes().size()) return End::nothing_lost;
+  // How many blocks it had only its header can tell.
+  std::uint64_t length = kBlock;
+  RecordHeader header;
+  std::memcpy(&header, area.bytes().data() + at, sizeof header);
+  if (header.magic == format::kRecordMagic && header.version == kFormatVersion && header.generation == generation &&
+      header.sequence == sequence) {
+    const std::uint64_t left = area.bytes().size() - at;
+    length = std::min(left, 2 * record_length(std::min(left, header.payload_length)));
+  }
+  return area.is_unreadable(at, length) ? End::unreadable : End::nothing_lost;
 }
 
 }  // namespace
@@ -185,8 +215,6 @@ Result<MetadataLog> MetadataLog::load(Device& device, const SuperblockInfo& supe
   log.area_ = generation(1) > generation(0) ? 1 : 0;
   log.generation_ = generation(log.area_);
 
-  // Records follow one another only after each was durable. So a later one shows that what is missing before it was
-  // damaged later, and that what is here is not all there was.
   const auto damaged = [&](const std::string& what) -> Result<void> {
     if (!options.salvage) return make_error(EUCLEAN, fmt::format("{}: {} of the metadata log is damaged", device.path(), what));
     options.salvage(fmt::format("{} of the metadata log is damaged: files are as they were before it", what));
@@ -205,9 +233,9 @@ Result<MetadataLog> MetadataLog::load(Device& device, const SuperblockInfo& supe
   }
   if (newest > log.generation_) LSMFS_TRY(damaged("the newest snapshot"));
 
-  const Bytes area = areas[log.area_].bytes();
+  const Area& area = areas[log.area_];
   for (auto found = snapshots[log.area_]; found;) {
-    if (found->end > area.size()) {  // read_on() has room for no more
+    if (found->end > area.bytes().size()) {  // read_on() has room for no more
       return make_error(EUCLEAN, fmt::format("{}: record {} of the metadata log is too long", device.path(), log.sequence_));
     }
     LSMFS_TRY(apply(found->record.payload));
@@ -215,18 +243,23 @@ Result<MetadataLog> MetadataLog::load(Device& device, const SuperblockInfo& supe
     log.whole_ = log.whole_ && !torn;
     log.position_ = found->end;
     ++log.sequence_;
-    found = find_record(area, log.position_, log.seed_, [&](const RecordHeader& h) {
+    found = find_record(area.bytes(), log.position_, log.seed_, [&](const RecordHeader& h) {
       return h.kind == static_cast<std::uint16_t>(RecordKind::delta) && h.generation == log.generation_ && h.sequence == log.sequence_;
     });
     if (torn && found) {
       options.notice(fmt::format("{}: record {} of the metadata log is damaged; using its second copy", device.path(), log.sequence_ - 1));
     }
   }
-  const auto later = find_record(area, log.position_, log.seed_, [&](const RecordHeader& h) {
-    return h.generation == log.generation_ && h.sequence > log.sequence_;
-  });
-  if (later) LSMFS_TRY(damaged(fmt::format("record {}", log.sequence_)));
-  if (!later && areas[log.area_].is_unreadable(log.position_)) return unreadable(fmt::format("record {}", log.sequence_));
+  const std::string next = fmt::format("record {}", log.sequence_);
+  switch (judge_end(area, log.position_, log.seed_, log.generation_, log.sequence_)) {
+    case End::nothing_lost:
+      break;
+    case End::damaged:
+      LSMFS_TRY(damaged(next));
+      break;
+    case End::unreadable:
+      return unreadable(next);
+  }
   log.generation_ = newest;
   return log;
 }

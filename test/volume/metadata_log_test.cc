@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <set>
 
 #include "fuzz/seals.h"
 #include "volume/sparse_device.h"
@@ -194,6 +195,36 @@ TEST_F(MetadataLogTest, EndsAtARecordOfWhichBothCopiesAreTorn) {
     EXPECT_EQ(notices, "") << "it is the last one: a crash may have torn it";
     ASSERT_TRUE(ok(torn.write(ByteOffset{start + (block + 13) % 26 * kDeviceBlock}, zeros.bytes())));
     EXPECT_EQ(*load(torn), 1u) << "block " << block;
+  }
+}
+
+// A crash may have torn it, or it was durable: who could read it would know.
+TEST_F(MetadataLogTest, DoesNotEndBeforeARecordThatCannotBeRead) {
+  SparseDevice device{SparseImage(kSize)};
+  ASSERT_TRUE(ok(MetadataLog::format(device, superblock_, delta(0, 0))));
+  std::optional<MetadataLog> log;
+  ASSERT_TRUE(ok(load(device, &log)));
+  append(*log, 1, 10);
+  append(*log, 2, 6000);  // 2 blocks, twice
+  constexpr std::uint64_t kFirst = 4, kBehind = kFirst + 4;
+  for (const std::set<std::uint64_t>& bad : std::vector<std::set<std::uint64_t>>{
+           {kFirst, kFirst + 2}, {kFirst, kFirst + 3}, {kFirst + 1, kFirst + 2}, {kFirst + 1, kFirst + 3}, {kFirst + 1}, {kBehind + 1}}) {
+    const auto failing = hooked_device(device, [&](const DeviceEvent& event, Bytes) -> Result<void> {
+      for (const std::uint64_t block : bad) {
+        const std::uint64_t at = block_of_area(0, block);
+        if (event.kind == DeviceEvent::Kind::read && event.offset.v <= at && at < event.offset.v + event.length.v) {
+          return make_error(EIO, "a bad sector");
+        }
+      }
+      return {};
+    });
+    const auto last = load(*failing);
+    if (bad.size() > 1) {
+      EXPECT_EQ(last ? 0 : last.error().code, EIO) << *bad.begin() << " and " << *bad.rbegin();
+    } else {
+      ASSERT_TRUE(ok(last)) << *bad.begin();
+      EXPECT_EQ(*last, 2u) << *bad.begin();
+    }
   }
 }
 
