@@ -84,22 +84,26 @@ struct Area {
   }
 };
 
-// Gives which blocks cannot be read, as Area has it.
-std::vector<bool> read_what_can_be(Device& device, std::uint64_t start, MutableBytes to) {
+// Says which blocks cannot be read, as Area has it. Fails after all of it, when one cannot even be reached.
+Result<void> read_what_can_be(Device& device, std::uint64_t start, MutableBytes to, std::vector<bool>& unreadable) {
   if (device.read(ByteOffset{start}, to)) return {};
-  std::vector<bool> unreadable(to.size() / kBlock);
+  unreadable.assign(to.size() / kBlock, false);
+  Result<void> reached;
   for (std::uint64_t at = 0; at < to.size(); at += kBlock) {
     const MutableBytes block = to.subspan(at, kBlock);
-    if (device.read(ByteOffset{start + at}, block) || device.read(ByteOffset{start + at}, block)) continue;
+    if (device.read(ByteOffset{start + at}, block)) continue;
+    const auto again = device.read(ByteOffset{start + at}, block);
+    if (again) continue;
+    if (again.error().code != EIO) reached = again;
     std::fill(block.begin(), block.end(), std::byte{0});
     unreadable[at / kBlock] = true;
   }
-  return unreadable;
+  return reached;
 }
 
-Area read_area(Device& device, const Extent& place) {
+Result<Area> read_area(Device& device, const Extent& place) {
   Area area{AlignedBuffer(place.length), {}};
-  area.unreadable = read_what_can_be(device, place.start, area.buffer.bytes());
+  LSMFS_TRY(read_what_can_be(device, place.start, area.buffer.bytes(), area.unreadable));
   return area;
 }
 
@@ -203,7 +207,7 @@ Result<MetadataLog> MetadataLog::load(Device& device, const SuperblockInfo& supe
   Area areas[2];
   std::optional<Found> snapshots[2];
   for (int i = 0; i < 2; ++i) {
-    areas[i] = read_area(device, log.areas_[i]);
+    LSMFS_ASSIGN(areas[i], read_area(device, log.areas_[i]));
     snapshots[i] = snapshot_of(areas[i].bytes(), log.seed_);
     // It may have been the newest.
     if (!snapshots[i] && std::ranges::count(areas[i].unreadable, true) > 0) return unreadable(fmt::format("area {}", i));
@@ -268,7 +272,8 @@ bool MetadataLog::read_on(Image& image) const {
   if (image.generation != generation_) image.size = 0;
   image.generation = generation_;
   const std::uint64_t piece = std::min(position_ - image.size, MiB);
-  (void)read_what_can_be(*device_, areas_[area_].start + image.size, image.bytes.bytes().subspan(image.size, piece));
+  std::vector<bool> unreadable;
+  (void)read_what_can_be(*device_, areas_[area_].start + image.size, image.bytes.bytes().subspan(image.size, piece), unreadable);
   image.size += piece;
   image.sequence = sequence_;
   image.whole = whole_;

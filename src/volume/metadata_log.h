@@ -27,7 +27,8 @@ class MetadataLog {
   static Result<void> format(Device& device, const SuperblockInfo& superblock, std::string_view snapshot);
   // Gives the newest snapshot and its deltas to `apply`, oldest first.
   // EUCLEAN: no area is sound, or what was durable is damaged in both copies (a later record is there). With
-  // options.salvage the latter is said there, and what comes before the damage counts.
+  // options.salvage the latter is said there, and what comes before the damage counts. EIO: what counts may be where nothing
+  // can be read. Whatever else the device says when it cannot be reached, which is no damage.
   static Result<MetadataLog> load(Device& device, const SuperblockInfo& superblock, const Apply& apply, const VolumeOptions& options = {});
 
   // Writes one record; durable after the next flush of the device. `snapshot` gives the state

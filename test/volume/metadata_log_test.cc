@@ -271,6 +271,31 @@ TEST_F(MetadataLogTest, ReportsADamagedRecordThatLaterOnesProve) {
   EXPECT_EQ(*load(device), 4u) << "records after the damaged one must not count again";
 }
 
+// Another time it may be read: nothing may be given up for it.
+TEST_F(MetadataLogTest, ADeviceThatCannotBeReachedIsNoDamage) {
+  SparseDevice device{SparseImage(kSize)};
+  ASSERT_TRUE(ok(MetadataLog::format(device, superblock_, delta(0, 0))));
+  std::optional<MetadataLog> log;
+  ASSERT_TRUE(ok(load(device, &log)));
+  for (std::uint64_t n = 1; n < 10; ++n) append(*log, n, 10);
+  int code = 0;
+  const auto failing = hooked_device(device, [&](const DeviceEvent& event, Bytes) -> Result<void> {
+    const std::uint64_t from = block_of_area(0, 8), to = block_of_area(0, 10);  // both copies of record 4
+    const bool there = event.offset.v < to && from < event.offset.v + event.length.v;
+    return there && event.kind == DeviceEvent::Kind::read ? Result<void>(make_error(code, "no")) : Result<void>();
+  });
+  std::string lost;
+  const VolumeOptions salvage{.salvage = [&](std::string_view line) { lost += line; }};
+  code = ETIMEDOUT;
+  EXPECT_EQ(load(*failing).error().code, ETIMEDOUT);
+  EXPECT_EQ(load(*failing, nullptr, salvage).error().code, ETIMEDOUT);
+  EXPECT_EQ(lost, "");
+  code = EIO;
+  EXPECT_EQ(load(*failing).error().code, EUCLEAN) << "later records prove that it was durable";
+  EXPECT_EQ(*load(*failing, nullptr, salvage), 3u);
+  EXPECT_NE(lost, "");
+}
+
 TEST_F(MetadataLogTest, ReportsADamagedSnapshotInsteadOfFallingBackToAnOldOne) {
   SparseDevice device{SparseImage(kSize)};
   ASSERT_TRUE(ok(MetadataLog::format(device, superblock_, delta(0, 0))));
