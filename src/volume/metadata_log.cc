@@ -27,24 +27,19 @@ std::uint64_t record_checksum(Bytes record, std::uint64_t seed) {
   return checksum(record.subspan(sizeof header), head);
 }
 
+// Copies of records lie one behind the other; only where a crash tore one, and a shorter one was written over it, its second
+// header may stay. An area in which they together are longer than this many times the area was made to take for ever.
+constexpr std::uint64_t kSumsMax = 16;
+constexpr std::string_view kTooManySums = "its records lie in one another";
+
+// A sound copy of a record.
 struct Record {
+  std::uint64_t at = 0;  // in its area
   RecordHeader header;
   std::string_view payload;
-};
 
-// The record at `at` of an area, if there is a sound one.
-std::optional<Record> record_at(Bytes area, std::uint64_t at, std::uint64_t seed) {
-  if (at > area.size() || area.size() - at < sizeof(RecordHeader)) return std::nullopt;
-  Record record;
-  std::memcpy(&record.header, area.data() + at, sizeof record.header);
-  const RecordHeader& h = record.header;
-  if (h.magic != format::kRecordMagic || h.version != kFormatVersion) return std::nullopt;
-  if (h.payload_length > area.size() - at - sizeof h) return std::nullopt;
-  const Bytes whole = area.subspan(at, sizeof h + h.payload_length);
-  if (record_checksum(whole, seed) != h.checksum) return std::nullopt;
-  record.payload = as_text(whole.subspan(sizeof h));
-  return record;
-}
+  std::uint64_t end() const { return at + record_length(payload.size()); }
+};
 
 // A record by its two copies.
 struct Found {
@@ -53,26 +48,67 @@ struct Found {
   bool whole = false;     // both are sound
 };
 
-// Looks from `at` on for a sound copy of a record that satisfies `test`. What is at `at` is its first copy, anything
-// further on its second: the first one is damaged then, and so is all that says how long it was.
-template <class Test>
-std::optional<Found> find_record(Bytes area, std::uint64_t at, std::uint64_t seed, Test test) {
-  for (std::uint64_t from = at; from + kBlock <= area.size(); from += kBlock) {
-    const auto record = record_at(area, from, seed);
-    if (!record || !test(record->header)) continue;
-    const std::uint64_t end = from + record_length(record->payload.size());
-    if (from > at) return Found{*record, end, false};
-    if (end - from > area.size() - end) continue;  // nobody writes a record whose second copy has no room
-    const auto second = record_at(area, end, seed);
-    return Found{*record, 2 * end - from, second && second->header.checksum == record->header.checksum};
+// All sound copies in an area, in order; behind those that count may be some of earlier generations.
+class Records {
+ public:
+  // nullopt: kSumsMax.
+  static std::optional<Records> of(Bytes area, std::uint64_t seed) {
+    Records records;
+    records.length_ = area.size();
+    std::uint64_t summed = 0;
+    for (std::uint64_t at = 0; at + kBlock <= area.size(); at += kBlock) {
+      Record record;
+      record.at = at;
+      std::memcpy(&record.header, area.data() + at, sizeof record.header);
+      const RecordHeader& h = record.header;
+      if (h.magic != format::kRecordMagic || h.version != kFormatVersion) continue;
+      if (h.payload_length > area.size() - at - sizeof h) continue;
+      const Bytes whole = area.subspan(at, sizeof h + h.payload_length);
+      summed += whole.size();
+      if (summed > kSumsMax * area.size()) return std::nullopt;
+      if (record_checksum(whole, seed) != h.checksum) continue;
+      record.payload = as_text(whole.subspan(sizeof h));
+      records.copies_.push_back(record);
+    }
+    return records;
   }
-  return std::nullopt;
-}
+
+  // Looks from `at` on for a record whose header satisfies `test`. What is at `at` is its first copy, anything further on its
+  // second: the first one is damaged then, and so is all that says how long it was.
+  template <class Test>
+  std::optional<Found> find(std::uint64_t at, Test test) const {
+    for (auto copy = std::ranges::lower_bound(copies_, at, {}, &Record::at); copy != copies_.end(); ++copy) {
+      if (!test(copy->header)) continue;
+      const std::uint64_t end = copy->end();
+      if (copy->at > at) return Found{*copy, end, false};
+      if (end - at > length_ - end) continue;  // nobody writes a record whose second copy has no room
+      const auto second = std::ranges::lower_bound(copy, copies_.end(), end, {}, &Record::at);
+      const bool whole = second != copies_.end() && second->at == end && second->header.checksum == copy->header.checksum;
+      return Found{*copy, 2 * end - at, whole};
+    }
+    return std::nullopt;
+  }
+
+  // The highest generation of those that satisfy `test`; 0: none does.
+  template <class Test>
+  std::uint64_t newest(Test test) const {
+    std::uint64_t generation = 0;
+    for (const Record& copy : copies_) {
+      if (test(copy.header)) generation = std::max(generation, copy.header.generation);
+    }
+    return generation;
+  }
+
+ private:
+  std::uint64_t length_ = 0;  // of the area
+  std::vector<Record> copies_;
+};
 
 // An area, and which of its blocks cannot be read: those are zeros.
 struct Area {
   AlignedBuffer buffer;
   std::vector<bool> unreadable;  // empty: none
+  Records records;
 
   Bytes bytes() const { return buffer.bytes(); }
   // Whether any block in a range is.
@@ -101,9 +137,12 @@ Result<void> read_what_can_be(Device& device, std::uint64_t start, MutableBytes 
   return reached;
 }
 
-Result<Area> read_area(Device& device, const Extent& place) {
-  Area area{AlignedBuffer(place.length), {}};
+Result<Area> read_area(Device& device, const Extent& place, std::uint64_t seed) {
+  Area area{AlignedBuffer(place.length), {}, {}};
   LSMFS_TRY(read_what_can_be(device, place.start, area.buffer.bytes(), area.unreadable));
+  auto records = Records::of(area.bytes(), seed);
+  if (!records) return make_error(EUCLEAN, fmt::format("{}: the metadata log is damaged: {}", device.path(), kTooManySums));
+  area.records = std::move(*records);
   return area;
 }
 
@@ -113,25 +152,19 @@ bool is_snapshot(const RecordHeader& header) {
 
 // The newest in an area. Those of earlier generations may still be there, behind it or, when only its second copy is
 // sound, before it.
-std::optional<Found> snapshot_of(Bytes area, std::uint64_t seed) {
-  std::uint64_t newest = 0;
-  (void)find_record(area, 0, seed, [&](const RecordHeader& h) {
-    if (is_snapshot(h)) newest = std::max(newest, h.generation);
-    return false;
-  });
-  return find_record(area, 0, seed, [&](const RecordHeader& h) { return is_snapshot(h) && h.generation == newest; });
+std::optional<Found> snapshot_of(const Records& records) {
+  const std::uint64_t newest = records.newest(is_snapshot);
+  return records.find(0, [&](const RecordHeader& h) { return is_snapshot(h) && h.generation == newest; });
 }
 
 enum class End { nothing_lost, damaged, unreadable };
 
 // What the area tells of the first record of which no copy is sound: that it never was durable, if there was one at all; that
 // it was, and is damaged; or neither, since it cannot be read.
-End judge_end(const Area& area, std::uint64_t at, std::uint64_t seed, std::uint64_t generation, std::uint64_t sequence) {
+End judge_end(const Area& area, std::uint64_t at, std::uint64_t generation, std::uint64_t sequence) {
   // Records follow one another only after each was durable. So a later one shows that what is missing before it was
   // damaged later, and that what is here is not all there was.
-  const auto later = find_record(area.bytes(), at, seed, [&](const RecordHeader& h) {
-    return h.generation == generation && h.sequence > sequence;
-  });
+  const auto later = area.records.find(at, [&](const RecordHeader& h) { return h.generation == generation && h.sequence > sequence; });
   if (later) return End::damaged;
   if (at == area.bytes().size()) return End::nothing_lost;
   // How many blocks it had only its header can tell.
@@ -207,8 +240,8 @@ Result<MetadataLog> MetadataLog::load(Device& device, const SuperblockInfo& supe
   Area areas[2];
   std::optional<Found> snapshots[2];
   for (int i = 0; i < 2; ++i) {
-    LSMFS_ASSIGN(areas[i], read_area(device, log.areas_[i]));
-    snapshots[i] = snapshot_of(areas[i].bytes(), log.seed_);
+    LSMFS_ASSIGN(areas[i], read_area(device, log.areas_[i], log.seed_));
+    snapshots[i] = snapshot_of(areas[i].records);
     // It may have been the newest.
     if (!snapshots[i] && std::ranges::count(areas[i].unreadable, true) > 0) return unreadable(fmt::format("area {}", i));
   }
@@ -226,12 +259,7 @@ Result<MetadataLog> MetadataLog::load(Device& device, const SuperblockInfo& supe
     return {};
   };
   std::uint64_t newest = log.generation_;
-  for (const Area& area : areas) {
-    (void)find_record(area.bytes(), 0, log.seed_, [&](const RecordHeader& h) {
-      newest = std::max(newest, h.generation);
-      return false;
-    });
-  }
+  for (const Area& area : areas) newest = std::max(newest, area.records.newest([](const RecordHeader&) { return true; }));
   if (newest > kLastGeneration) {  // the next one would be older
     return make_error(EUCLEAN, fmt::format("{}: the metadata log is damaged: generation {}", device.path(), newest));
   }
@@ -247,7 +275,7 @@ Result<MetadataLog> MetadataLog::load(Device& device, const SuperblockInfo& supe
     log.whole_ = log.whole_ && !torn;
     log.position_ = found->end;
     ++log.sequence_;
-    found = find_record(area.bytes(), log.position_, log.seed_, [&](const RecordHeader& h) {
+    found = area.records.find(log.position_, [&](const RecordHeader& h) {
       return h.kind == static_cast<std::uint16_t>(RecordKind::delta) && h.generation == log.generation_ && h.sequence == log.sequence_;
     });
     if (torn && found) {
@@ -255,7 +283,7 @@ Result<MetadataLog> MetadataLog::load(Device& device, const SuperblockInfo& supe
     }
   }
   const std::string next = fmt::format("record {}", log.sequence_);
-  switch (judge_end(area, log.position_, log.seed_, log.generation_, log.sequence_)) {
+  switch (judge_end(area, log.position_, log.generation_, log.sequence_)) {
     case End::nothing_lost:
       break;
     case End::damaged:
@@ -281,14 +309,13 @@ bool MetadataLog::read_on(Image& image) const {
 }
 
 std::vector<std::string> MetadataLog::damage(const Image& image, const SuperblockInfo& superblock) {
-  const std::uint64_t seed = superblock.metadata_seed();
+  const auto records = Records::of(image.bytes.bytes().first(image.size), superblock.metadata_seed());
+  if (!records) return {fmt::format("the metadata log is damaged: {}", kTooManySums)};
   std::vector<std::string> lines;
   std::vector<std::uint64_t> single;  // records of which one copy is sound
   std::uint64_t at = 0;
   for (std::uint64_t sequence = 0; sequence < image.sequence; ++sequence) {
-    const auto found = find_record(image.bytes.bytes().first(image.size), at, seed, [&](const RecordHeader& h) {
-      return h.generation == image.generation && h.sequence == sequence;
-    });
+    const auto found = records->find(at, [&](const RecordHeader& h) { return h.generation == image.generation && h.sequence == sequence; });
     if (!found) {
       // Where the ones after it begin only it could tell.
       lines.push_back(fmt::format("record {} of the metadata log is damaged, in both copies", sequence));

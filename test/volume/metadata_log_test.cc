@@ -414,6 +414,27 @@ TEST_F(MetadataLogTest, ARecordWhoseSecondCopyHasNoRoomIsNone) {
   EXPECT_EQ(MetadataLog::damage(image, superblock_), std::vector<std::string>{});
 }
 
+// To sum each of them up would take time that grows with the square of the area, which has up to 65,536 blocks.
+TEST_F(MetadataLogTest, RefusesAnAreaOfWhichEachBlockBeginsARecordThatReachesToItsEnd) {
+  const Extent area = superblock_.layout.metadata[1];
+  const std::uint64_t blocks = area.length / kDeviceBlock;
+  for (const std::uint64_t headers : {std::uint64_t{16}, std::uint64_t{17}, blocks}) {  // of 15.5, 16.5 and 128 times the area
+    SparseDevice device{SparseImage(kSize)};
+    ASSERT_TRUE(ok(MetadataLog::format(device, superblock_, delta(0, 0))));
+    AlignedBuffer block(kDeviceBlock);
+    format::RecordHeader header{};
+    header.magic = format::kRecordMagic;
+    header.version = kFormatVersion;
+    for (std::uint64_t n = 0; n < headers; ++n) {
+      header.payload_length = area.length - n * kDeviceBlock - sizeof header;
+      std::memcpy(block.data(), &header, sizeof header);
+      ASSERT_TRUE(ok(device.write(ByteOffset{block_of_area(1, n)}, block.bytes())));
+    }
+    const auto loaded = load(device);
+    EXPECT_EQ(loaded ? 0 : loaded.error().code, headers > 16 ? EUCLEAN : 0) << headers;
+  }
+}
+
 TEST_F(MetadataLogTest, IgnoresRecordsOfAnotherVolume) {
   SparseDevice device{SparseImage(kSize)};
   ASSERT_TRUE(ok(MetadataLog::format(device, superblock_, delta(0, 0))));
