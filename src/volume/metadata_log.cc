@@ -157,6 +157,18 @@ std::optional<Found> snapshot_of(const Records& records) {
   return records.find(0, [&](const RecordHeader& h) { return is_snapshot(h) && h.generation == newest; });
 }
 
+// Whether a record of which no copy is sound may be at `at` all the same, where it cannot be read.
+bool may_be_unreadable(const Area& area, std::uint64_t at, std::uint64_t generation, std::uint64_t sequence) {
+  const std::uint64_t left = area.bytes().size() - at;
+  if (left == 0) return false;
+  RecordHeader header;
+  std::memcpy(&header, area.bytes().data() + at, sizeof header);
+  const bool expected = header.magic == format::kRecordMagic && header.version == kFormatVersion && header.generation == generation &&
+                        header.sequence == sequence;
+  // How many blocks it has only its header can tell.
+  return area.is_unreadable(at, expected ? std::min(left, 2 * record_length(std::min(left, header.payload_length))) : kBlock);
+}
+
 enum class End { nothing_lost, damaged, unreadable };
 
 // What the area tells of the first record of which no copy is sound: that it never was durable, if there was one at all; that
@@ -166,17 +178,7 @@ End judge_end(const Area& area, std::uint64_t at, std::uint64_t generation, std:
   // damaged later, and that what is here is not all there was.
   const auto later = area.records.find(at, [&](const RecordHeader& h) { return h.generation == generation && h.sequence > sequence; });
   if (later) return End::damaged;
-  if (at == area.bytes().size()) return End::nothing_lost;
-  // How many blocks it had only its header can tell.
-  std::uint64_t length = kBlock;
-  RecordHeader header;
-  std::memcpy(&header, area.bytes().data() + at, sizeof header);
-  if (header.magic == format::kRecordMagic && header.version == kFormatVersion && header.generation == generation &&
-      header.sequence == sequence) {
-    const std::uint64_t left = area.bytes().size() - at;
-    length = std::min(left, 2 * record_length(std::min(left, header.payload_length)));
-  }
-  return area.is_unreadable(at, length) ? End::unreadable : End::nothing_lost;
+  return may_be_unreadable(area, at, generation, sequence) ? End::unreadable : End::nothing_lost;
 }
 
 }  // namespace
@@ -251,6 +253,11 @@ Result<MetadataLog> MetadataLog::load(Device& device, const SuperblockInfo& supe
   const auto generation = [&](int i) { return snapshots[i] ? snapshots[i]->record.header.generation : 0; };
   log.area_ = generation(1) > generation(0) ? 1 : 0;
   log.generation_ = generation(log.area_);
+  // A newer one in the other area would still be found with one block that cannot be read: it has two copies.
+  const Area& other = areas[1 - log.area_];
+  if (std::ranges::count(other.unreadable, true) > 1 && may_be_unreadable(other, 0, log.generation_ + 1, 0)) {
+    return unreadable("the newest snapshot");
+  }
 
   const auto damaged = [&](const std::string& what) -> Result<void> {
     if (!options.salvage) return make_error(EUCLEAN, fmt::format("{}: {} of the metadata log is damaged", device.path(), what));

@@ -68,6 +68,17 @@ class MetadataLogTest : public ::testing::Test {
   std::uint64_t block_of_area(int area, std::uint64_t block) const {
     return superblock_.layout.metadata[area].start + block * kDeviceBlock;
   }
+  // Blocks of area 0 that cannot be read.
+  std::unique_ptr<Device> with_bad_blocks(Device& device, const std::set<std::uint64_t>& bad) const {
+    return hooked_device(device, [this, bad](const DeviceEvent& event, Bytes) -> Result<void> {
+      if (event.kind != DeviceEvent::Kind::read) return {};
+      for (const std::uint64_t block : bad) {
+        const std::uint64_t at = block_of_area(0, block);
+        if (event.offset.v <= at && at < event.offset.v + event.length.v) return make_error(EIO, "a bad sector");
+      }
+      return {};
+    });
+  }
   // Of a sound record, which stays sound.
   void set_generation(MutableBytes record, std::uint64_t generation, format::RecordKind kind = format::RecordKind::snapshot) {
     format::RecordHeader header;
@@ -209,22 +220,32 @@ TEST_F(MetadataLogTest, DoesNotEndBeforeARecordThatCannotBeRead) {
   constexpr std::uint64_t kFirst = 4, kBehind = kFirst + 4;
   for (const std::set<std::uint64_t>& bad : std::vector<std::set<std::uint64_t>>{
            {kFirst, kFirst + 2}, {kFirst, kFirst + 3}, {kFirst + 1, kFirst + 2}, {kFirst + 1, kFirst + 3}, {kFirst + 1}, {kBehind + 1}}) {
-    const auto failing = hooked_device(device, [&](const DeviceEvent& event, Bytes) -> Result<void> {
-      for (const std::uint64_t block : bad) {
-        const std::uint64_t at = block_of_area(0, block);
-        if (event.kind == DeviceEvent::Kind::read && event.offset.v <= at && at < event.offset.v + event.length.v) {
-          return make_error(EIO, "a bad sector");
-        }
-      }
-      return {};
-    });
-    const auto last = load(*failing);
+    const auto last = load(*with_bad_blocks(device, bad));
     if (bad.size() > 1) {
       EXPECT_EQ(last ? 0 : last.error().code, EIO) << *bad.begin() << " and " << *bad.rbegin();
     } else {
       ASSERT_TRUE(ok(last)) << *bad.begin();
       EXPECT_EQ(*last, 2u) << *bad.begin();
     }
+  }
+}
+
+TEST_F(MetadataLogTest, DoesNotFallBackBeforeASnapshotThatCannotBeRead) {
+  SparseDevice device{SparseImage(kSize)};
+  ASSERT_TRUE(ok(MetadataLog::format(device, superblock_, delta(0, 20'000))));  // 5 blocks, twice
+  std::optional<MetadataLog> log;
+  ASSERT_TRUE(ok(load(device, &log)));
+  std::uint64_t n = 0;
+  while (log->generation() < 3) {  // it is in the area of the first, of which the second copy is still there
+    ++n;
+    ASSERT_TRUE(ok(log->append(delta(n, 60'000), [&] { return delta(n, 6000); })));  // 2 blocks, twice
+  }
+  for (const std::set<std::uint64_t>& bad :
+       std::vector<std::set<std::uint64_t>>{{0, 2}, {0, 3}, {1, 2}, {1, 3}, {0}, {1}, {2}, {3}, {100, 101}}) {
+    const auto last = load(*with_bad_blocks(device, bad));
+    const bool lost = *bad.begin() < 4 && bad.size() > 1;
+    EXPECT_EQ(last ? 0 : last.error().code, lost ? EIO : 0) << *bad.begin() << " and " << *bad.rbegin();
+    EXPECT_TRUE(!last || *last == n) << *bad.begin();
   }
 }
 
