@@ -131,7 +131,9 @@ class File : public std::enable_shared_from_this<File> {
 
   std::mutex retire_mutex_;
   std::uint64_t readers_ = 0;
-  std::vector<Extent> retired_;  // durably given up, but a reader may still look there
+  // Given up, but a reader may still look there: no record names them any more, or none ever did. In the destructor also those
+  // of abandon(), which records still name.
+  std::vector<Extent> retired_;
 };
 
 // Reads a range of extents through the journal.
