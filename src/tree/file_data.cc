@@ -138,7 +138,7 @@ Result<void> LsmTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait) {
 }
 
 void LsmTree::note_access_time(Inode& inode) {
-  if (options_.read_only || options_.atime == AtimePolicy::noatime) return;
+  if (!can_change() || options_.atime == AtimePolicy::noatime) return;
   Record& record = inode.record;
   if (record.flags & FS_NOATIME_FL) return;
   if (record.is_directory() && !options_.directory_atime) return;

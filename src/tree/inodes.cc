@@ -104,7 +104,7 @@ std::optional<Ino> LsmTree::uncommitted_entry(const std::string& key) const {
 
 void LsmTree::drop_if_unused(Inode* inode) {
   if (!inode || inode->lookups > 0 || inode->ino() == kRootIno) return;
-  if (inode->removed()) {
+  if (inode->removed() && !failure_) {  // after one its rows are the next mount's matter
     if (options_.read_only) return;  // later
     erase_removed(*inode);
   } else if (inode->record_group > committed_) {

@@ -145,7 +145,7 @@ Result<LsmTree::Lock> LsmTree::acquire(Wait wait) {
 
 Result<LsmTree::Lock> LsmTree::acquire_for_change(Wait wait, Ino appended) {
   LSMFS_ASSIGN(Lock lock, acquire(wait));
-  if (options_.read_only || failure_) return make_error(EROFS, "");
+  if (!can_change()) return make_error(EROFS, "");
   LSMFS_TRY(pass_on(lock, wait, appended));
   return lock;
 }
@@ -230,16 +230,16 @@ Result<void> LsmTree::finish(Group& group, const Result<void>& outcome) {
     names_ahead_.let_go();
     blocks_ahead_.let_go();
   }
+  return {};
+}
+
+// Its rows are seen by readers of the store, so inodes that are not in use go.
+void LsmTree::settled(const Group& group) {
+  committed_ = group.number;
   for (const Ino ino : group.records) {
     Inode* inode = inodes_.find(ino);
     if (inode && inode->record_group == group.number) drop_if_unused(inode);
   }
-  return {};
-}
-
-// Its rows are seen by readers of the store.
-void LsmTree::settled(const Group& group) {
-  committed_ = group.number;
   if (!group.blocks) return;
   ++blocks_epoch_;
   std::lock_guard parked(parked_mutex_);
@@ -359,7 +359,7 @@ Result<void> LsmTree::change_again() {
 
 bool LsmTree::read_only() const {
   const Lock lock = locked();
-  return options_.read_only || failure_;
+  return !can_change();
 }
 
 SpaceInfo LsmTree::space() const {
@@ -386,21 +386,23 @@ void LsmTree::background() {
     milliseconds interval(options_.sync_interval_ms);
     // The sync itself takes a while: begin early, so that nothing is older than the interval.
     const auto age = [&] { return interval * 4 / 5; };
+    // What has become due when it is not cannot be done: a wait for it would end at once each time.
+    const auto in_use = [&] { return interval.count() > 0 && can_change(); };
     auto deadline = steady_clock::now() + kParkedIdle;
-    if (dirty_since_ && interval.count() > 0) deadline = std::min(deadline, *dirty_since_ + age());
-    if (unnoted_since_ && interval.count() > 0) deadline = std::min(deadline, *unnoted_since_ + interval);
+    if (dirty_since_ && in_use()) deadline = std::min(deadline, *dirty_since_ + age());
+    if (unnoted_since_ && in_use()) deadline = std::min(deadline, *unnoted_since_ + interval);
     wake_.wait_until(lock, deadline);  // or until the first change after a sync, or the first sync after a note
     if (stop_) break;
     interval = milliseconds(options_.sync_interval_ms);  // its change is one of the reasons to wake up
-    const bool in_use = interval.count() > 0 && !failure_ && !options_.read_only;
-    const bool due = in_use && dirty_since_ && steady_clock::now() >= *dirty_since_ + age();
-    const bool note = unnoted_since_ && steady_clock::now() >= *unnoted_since_ + interval;
-    if (note) unnoted_since_.reset();
+    const bool due = in_use() && dirty_since_ && steady_clock::now() >= *dirty_since_ + age();
+    const bool noted = unnoted_since_ && steady_clock::now() >= *unnoted_since_ + interval;
+    // After a sync there is nothing to note for an interval: what comes next says it of what was before.
+    const bool note = noted && in_use() && !due;
+    if (noted) unnoted_since_.reset();
     if (sealed_ && committer_.ended()) (void)finish_sealed(lock);  // as here
     lock.unlock();
     if (due) (void)sync();  // a failure is reported and kept there
-    // After it there is nothing to note for an interval: what comes next says it of what was before.
-    if (note && in_use && !due) (void)store_.note_synced();
+    if (note) (void)store_.note_synced();
     {
       std::lock_guard parked(parked_mutex_);
       if (parked_.cursor && steady_clock::now() - parked_.used > kParkedIdle) parked_ = {};

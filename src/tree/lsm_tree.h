@@ -108,6 +108,7 @@ class LsmTree final : public Tree {
   // `appended`: the inode that may go on with the group's tail, which is better not cut off from it.
   Result<Lock> acquire_for_change(Wait wait, Ino appended = {});
   bool larger_than(std::size_t times) const;    // the open group, by kGroupBytes and kGroupRecords
+  bool can_change() const { return !options_.read_only && !failure_; }
   Result<void> pass_on(const Lock& lock, Wait wait, Ino appended = {});  // to the committer, if large
   Result<void> commit_all(const Lock& lock, Wait wait);  // both groups
   void seal();                                  // ends the open group with its records

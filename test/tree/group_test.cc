@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <ctime>
 #include <mutex>
 #include <thread>
 
@@ -52,7 +53,11 @@ class HeldStore final : public Store {
   }
   void keep_in_memory(const Batch& batch) override { store_.keep_in_memory(batch); }
   void share_cache(ByteCount taken) override { store_.share_cache(taken); }
-  Result<void> sync() override { return store_.sync(); }
+  Result<void> sync() override {
+    if (sync_error_ != 0) return make_error(sync_error_, "the device");
+    return store_.sync();
+  }
+  void fail_syncs(int error) { sync_error_ = error; }
   Result<void> note_synced() override {
     ++notes_;
     return store_.note_synced();
@@ -81,7 +86,7 @@ class HeldStore final : public Store {
   bool held_ = false;
   int error_ = 0;
   int waiting_ = 0;
-  std::atomic<int> notes_ = 0;
+  std::atomic<int> notes_ = 0, sync_error_ = 0;
 };
 
 // Calls f(Wait::no), again for a while when it says EAGAIN: the tree's own thread may have the mutex for a moment, and a
@@ -258,6 +263,70 @@ TEST_F(Groups, ACommitThatFailsInTheBackgroundMakesTheTreeReadOnly) {
   EXPECT_TRUE(tree_->read((*found)->ino, ByteOffset{0}, to, Wait::yes).has_value());
   EXPECT_EQ(data, std::string(8192, 'a'));
   tree_.reset();
+}
+
+// What all threads of this process have used.
+double processor_seconds() {
+  timespec used;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) * 1e-9;
+}
+
+class GroupsAfterAFailure : public Groups {
+ protected:
+  void read_first(int error = 0) {
+    std::string data(8192, '?');
+    const MutableBytes to{reinterpret_cast<std::byte*>(data.data()), data.size()};
+    EXPECT_EQ(code(tree_->read(look(name(0)).ino, ByteOffset{0}, to, Wait::yes)), error);
+    EXPECT_EQ(data, std::string(8192, 'a'));
+  }
+  // What should have been synced by now stays for ever as it is.
+  void expect_rest() {
+    EXPECT_TRUE(tree_->read_only());
+    read_first();
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    const double before = processor_seconds();
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    EXPECT_LT(processor_seconds() - before, 0.2);
+  }
+  // Nobody has to wait for a commit that never comes.
+  void expect_gone(Ino ino, std::uint64_t lookups) {
+    tree_->forget(ino, lookups);
+    EXPECT_EQ(code(tree_->getattr(ino, Wait::yes)), ESTALE);
+  }
+};
+
+TEST_F(GroupsAfterAFailure, OfACommitTheBackgroundThreadRests) {
+  ASSERT_EQ(unpack(0), 0);
+  const Ino first = look(name(0)).ino;
+  ASSERT_TRUE(tree_->sync());
+  held_->hold();
+  for (int i = 1; i < 60; ++i) ASSERT_EQ(unpack(i), 0);
+  const Ino sealed = look(name(1)).ino, open = look(name(59)).ino;
+  for (const Ino ino : {sealed, open}) tree_->forget(ino, 2);
+  held_->await_waiting();
+  ASSERT_TRUE(tree_->reconfigure({.sync_interval_ms = 50}));
+  held_->release(EIO);
+  for (int i = 0; i < 3000 && !tree_->read_only(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  expect_rest();
+  for (const Ino ino : {sealed, open}) expect_gone(ino, 0);
+  expect_gone(first, 3);
+}
+
+TEST_F(GroupsAfterAFailure, OfASyncTheBackgroundThreadRests) {
+  ASSERT_EQ(unpack(0), 0);
+  const Ino first = look(name(0)).ino, removed = [&] {
+    EXPECT_EQ(unpack(1), 0);
+    return look(name(1)).ino;
+  }();
+  ASSERT_TRUE(tree_->sync());
+  ASSERT_TRUE(tree_->unlink(kRootIno, name(1), Wait::yes));
+  held_->fail_syncs(EIO);
+  EXPECT_EQ(code(tree_->sync()), EIO);
+  ASSERT_TRUE(tree_->reconfigure({.sync_interval_ms = 50}));
+  expect_gone(removed, 2);
+  expect_rest();
+  expect_gone(first, 3);
 }
 
 }  // namespace
