@@ -1,17 +1,13 @@
 #include <gtest/gtest.h>
 #include <fcntl.h>
 #include <linux/falloc.h>
-#include <malloc.h>
 #include <unistd.h>
 
 #include <future>
 
 #include "kv/store_decorator.h"
+#include "tree/allocated_bytes.h"
 #include "tree/harness.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-extern "C" std::size_t __sanitizer_get_current_allocated_bytes();  // g++ comes without the header
-#endif
 
 namespace lsmfs::test {
 namespace {
@@ -106,16 +102,6 @@ TEST_F(Holes, AreFound) {
   EXPECT_EQ(seek(dense, 1, SEEK_HOLE), 4);
   const Ino empty = h.create(kRootIno, "empty");
   EXPECT_EQ(seek(empty, 0, SEEK_DATA), -ENXIO);
-}
-
-// Of all threads, and of all libraries.
-std::size_t allocated_bytes() {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  return __sanitizer_get_current_allocated_bytes();
-#else
-  const auto facts = mallinfo2();
-  return facts.uordblks + facts.hblkhd;
-#endif
 }
 
 // Tells of each row of file data that a cursor comes to.
