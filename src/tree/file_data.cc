@@ -152,10 +152,9 @@ void LsmTree::note_access_time(Inode& inode) {
 }
 
 Result<std::size_t> LsmTree::read(Ino ino, ByteOffset offset, MutableBytes to, Wait wait, AccessTime atime) {
-  for (;;) {
+  return with_steady_home([&]() -> Result<std::size_t> {
     std::string home;
     std::uint64_t size = 0, blocks = 0, epoch = 0;
-    const std::uint64_t moves = moves_;
     {
       LSMFS_ASSIGN(const Lock lock, acquire(wait));
       LSMFS_ASSIGN(Inode * inode, find(ino));
@@ -175,9 +174,8 @@ Result<std::size_t> LsmTree::read(Ino ino, ByteOffset offset, MutableBytes to, W
     } else if (n > 0) {
       LSMFS_TRY(read_blocks(home, offset, to.first(n), epoch, wait));
     }
-    // A rename that moved the blocks meanwhile left nothing under the home that was read.
-    if (moves_ == moves) return n;
-  }
+    return n;
+  });
 }
 
 // Fills `to` from the rows under `home`, zeros where there are none. `epoch` is that of the tree when

@@ -148,38 +148,40 @@ Result<void> LsmTree::make_hole(const Lock& lock, Inode& inode, std::uint64_t fr
 Result<ByteOffset> LsmTree::seek(Ino ino, ByteOffset offset, int whence, Wait wait) {
   if (whence != SEEK_DATA && whence != SEEK_HOLE) return make_error(EINVAL, "");
   const bool data = whence == SEEK_DATA;
-  std::string home;
-  std::uint64_t size = 0;
-  {
-    LSMFS_ASSIGN(const Lock lock, acquire(wait));
-    LSMFS_ASSIGN(Inode * inode, find(ino));
-    size = inode->record.size;
-    if (!inode->record.is_regular()) return make_error(EINVAL, "");
-    if (offset.v >= size) return make_error(ENXIO, "");
-    if (!inode->record.is_sparse()) return data ? offset : ByteOffset{size};
-    if (inode->record.blocks == 0) return data ? Result<ByteOffset>(make_error(ENXIO, "")) : Result<ByteOffset>(offset);
-    if (wait == Wait::no) return make_error(EAGAIN, "");  // the rows may be many
-    LSMFS_TRY(settle(lock, inode->blocks_group, wait));
-    home = inode->home();
-  }
-  const std::uint64_t first = offset.v / kBlockSize;
-  const std::string lower = keys::block(home, BlockIndex{first});
-  auto cursor = store_.cursor(Family::blocks, {.lower = lower, .upper = keys::block(home, BlockIndex{block_count(size)}),
-                                               .wait = wait, .fill_cache = false});
-  std::uint64_t index = first;
-  for (cursor->seek(lower); cursor->valid(); cursor->next(), ++index) {
-    if (cursor->key() == keys::block(home, BlockIndex{index})) {
-      if (data) return ByteOffset{std::max(offset.v, index * kBlockSize)};
-      continue;
+  return with_steady_home([&]() -> Result<ByteOffset> {
+    std::string home;
+    std::uint64_t size = 0;
+    {
+      LSMFS_ASSIGN(const Lock lock, acquire(wait));
+      LSMFS_ASSIGN(Inode * inode, find(ino));
+      size = inode->record.size;
+      if (!inode->record.is_regular()) return make_error(EINVAL, "");
+      if (offset.v >= size) return make_error(ENXIO, "");
+      if (!inode->record.is_sparse()) return data ? offset : ByteOffset{size};
+      if (inode->record.blocks == 0) return data ? Result<ByteOffset>(make_error(ENXIO, "")) : Result<ByteOffset>(offset);
+      if (wait == Wait::no) return make_error(EAGAIN, "");  // the rows may be many
+      LSMFS_TRY(settle(lock, inode->blocks_group, wait));
+      home = inode->home();
     }
-    if (!data) break;  // a gap
-    const auto found = keys::block_index(cursor->key(), home.size());
-    if (!found) return make_error(EUCLEAN, "a row of file data has a malformed key");
-    return ByteOffset{std::max(offset.v, *found * kBlockSize)};
-  }
-  LSMFS_TRY(cursor->status());
-  if (data) return make_error(ENXIO, "");
-  return ByteOffset{std::min(std::max(offset.v, index * kBlockSize), size)};
+    const std::uint64_t first = offset.v / kBlockSize;
+    const std::string lower = keys::block(home, BlockIndex{first});
+    auto cursor = store_.cursor(Family::blocks, {.lower = lower, .upper = keys::block(home, BlockIndex{block_count(size)}),
+                                                 .wait = wait, .fill_cache = false});
+    std::uint64_t index = first;
+    for (cursor->seek(lower); cursor->valid(); cursor->next(), ++index) {
+      if (cursor->key() == keys::block(home, BlockIndex{index})) {
+        if (data) return ByteOffset{std::max(offset.v, index * kBlockSize)};
+        continue;
+      }
+      if (!data) break;  // a gap
+      const auto found = keys::block_index(cursor->key(), home.size());
+      if (!found) return make_error(EUCLEAN, "a row of file data has a malformed key");
+      return ByteOffset{std::max(offset.v, *found * kBlockSize)};
+    }
+    LSMFS_TRY(cursor->status());
+    if (data) return make_error(ENXIO, "");
+    return ByteOffset{std::min(std::max(offset.v, index * kBlockSize), size)};
+  });
 }
 
 }  // namespace lsmfs

@@ -201,6 +201,16 @@ class LsmTree final : public Tree {
     std::uint64_t last = 0;           // the index of the last one, if there are any
     bool has(BlockIndex index) const { return rows > 0 && (some.front() == index.v || last == index.v); }  // the first or the last
   };
+  // What `look` finds under a file's home, which it takes with the lock and reads without: a rename that moved the
+  // blocks meanwhile left nothing there.
+  template <class Look>
+  auto with_steady_home(const Look& look) {
+    for (;;) {
+      const std::uint64_t moves = moves_;
+      auto found = look();
+      if (moves_ == moves) return found;
+    }
+  }
   static SeenBlocks blocks_to_see(const Inode& inode, std::uint64_t from, std::uint64_t to);
   Result<SeenBlocks> look_ahead(Ino ino, std::uint64_t from, std::uint64_t to, Wait wait);
   Result<SeenBlocks> see(const Lock& lock, const Inode& inode, SeenBlocks wanted, SeenBlocks seen, Wait wait);

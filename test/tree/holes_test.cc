@@ -104,6 +104,44 @@ TEST_F(Holes, AreFound) {
   EXPECT_EQ(seek(empty, 0, SEEK_DATA), -ENXIO);
 }
 
+// Does something else first when it is asked for a cursor over file data.
+class InterruptedStore : public StoreDecorator {
+ public:
+  using Interruption = std::function<void()>;
+  InterruptedStore(std::unique_ptr<Store> inner, Interruption& next) : StoreDecorator(std::move(inner)), next_(next) {}
+  std::unique_ptr<Cursor> cursor(Family family, const CursorOptions& options) override {
+    if (family == Family::blocks && next_) std::exchange(next_, {})();
+    return inner().cursor(family, options);
+  }
+
+ private:
+  Interruption& next_;
+};
+
+// The rows of a small file move with it.
+TEST_F(Holes, AreNotSeenWhereARenameHasJustTakenDataAway) {
+  InterruptedStore::Interruption interruption;
+  h.between.store = [&](std::unique_ptr<Store> store) { return std::make_unique<InterruptedStore>(std::move(store), interruption); };
+  h.remount();
+  const Ino f = h.create(kRootIno, "0");
+  h.write(f, 3 * kBlockSize, std::string(2 * kBlockSize, 'x'));
+  ASSERT_TRUE(h.tree().sync());
+  int name = 0;
+  const auto seek_interrupted = [&](std::uint64_t offset, int whence) {
+    interruption = [&] {
+      const std::string from = std::to_string(name++);
+      EXPECT_TRUE(h.tree().rename(kRootIno, from, kRootIno, std::to_string(name), 0, Wait::yes));
+      EXPECT_TRUE(h.tree().sync());
+    };
+    return seek(f, offset, whence);
+  };
+  EXPECT_EQ(seek_interrupted(0, SEEK_DATA), 3 * kBlockSize);
+  EXPECT_EQ(seek_interrupted(3 * kBlockSize, SEEK_HOLE), 5 * kBlockSize);
+  EXPECT_EQ(seek_interrupted(4 * kBlockSize, SEEK_DATA), 4 * kBlockSize);
+  EXPECT_EQ(name, 3);
+  h.unmount();
+}
+
 // Tells of each row of file data that a cursor comes to.
 class WatchedStore : public StoreDecorator {
  public:
