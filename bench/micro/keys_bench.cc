@@ -105,7 +105,8 @@ std::vector<std::string> names() {
 // One listing of a directory of a thousand names.
 void PassCookies(benchmark::State& state) {
   const auto all = names();
-  DirCookies cookies(1);
+  DirCookies::Memory memory;
+  DirCookies cookies(1, memory);
   for (auto _ : state) {
     cookies.resume(0);
     auto walk = cookies.walk_at(0);
@@ -121,7 +122,8 @@ BENCHMARK(PassCookies);
 // The next request of such a listing, which begins where the last one ended.
 void ResumeCookie(benchmark::State& state) {
   const auto all = names();
-  DirCookies cookies(1);
+  DirCookies::Memory memory;
+  DirCookies cookies(1, memory);
   cookies.resume(0);
   auto walk = cookies.walk_at(0);
   std::uint64_t cookie = 0;

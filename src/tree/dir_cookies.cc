@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "lsmfs/base.h"
+#include "lsmfs/tree.h"
 
 namespace lsmfs {
 namespace {
@@ -18,12 +18,23 @@ constexpr std::uint64_t kDotsSize = 64;  // bytes of "." and ".." in the kernel'
 
 constexpr std::uint64_t mask(int bits) { return (std::uint64_t{1} << bits) - 1; }
 
+// Of a name in a deque, roughly.
+constexpr std::size_t memory_of(std::size_t name_size) { return 64 + name_size; }
+static_assert((DirCookies::kRuns * DirCookies::kRecent + DirCookies::kRemoved) * memory_of(kNameMax) <= DirCookies::Memory::kMost / 2);
+
 }  // namespace
 
-DirCookies::DirCookies(std::uint64_t seed)
-    : seed_(seed),
+DirCookies::DirCookies(std::uint64_t seed, Memory& memory)
+    : memory_(memory),
+      place_(memory.all_.insert(memory.all_.end(), this)),
+      seed_(seed),
       page_size_(static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE))),
       hash_bits_(62 - kGenerationBits - std::bit_width(page_size_ / kUnit - 1)) {}
+
+DirCookies::~DirCookies() {
+  forget();
+  memory_.all_.erase(place_);
+}
 
 std::uint64_t DirCookies::hash(std::string_view name) const {
   return std::min(checksum(name, seed_) & mask(hash_bits_), mask(hash_bits_) - 2);
@@ -53,16 +64,38 @@ std::uint64_t DirCookies::pass(Walk& walk, std::string_view name, bool last) con
 
 void DirCookies::start() {
   if (!runs_.empty() && runs_.back().empty()) return;  // of a walk that was given nothing
-  if (runs_.size() == kRuns) runs_.pop_front();
+  if (runs_.size() == kRuns) {
+    drop(runs_.front());
+    runs_.pop_front();
+  }
   runs_.emplace_back();
 }
 
-void DirCookies::add(Names& names, std::string_view name, std::size_t most) const {
+void DirCookies::add(Names& names, std::string_view name, std::size_t most) {
   names.emplace_back(hash(name), name);
-  if (names.size() > most) names.pop_front();
+  memory_.bytes_ += memory_of(name.size());
+  if (names.size() > most) drop_first(names);
+  while (memory_.bytes_ > Memory::kMost) memory_.all_.front()->forget();
+}
+
+void DirCookies::drop_first(Names& names) {
+  memory_.bytes_ -= memory_of(names.front().second.size());
+  names.pop_front();
+}
+
+void DirCookies::drop(Names& names) {
+  while (!names.empty()) drop_first(names);
+}
+
+void DirCookies::forget() {
+  for (Names& run : runs_) drop(run);
+  runs_.clear();
+  drop(removed_);
+  memory_.all_.splice(memory_.all_.end(), memory_.all_, place_);
 }
 
 std::optional<std::string> DirCookies::resume(std::uint64_t cookie) {
+  memory_.all_.splice(memory_.all_.end(), memory_.all_, place_);
   if (cookie < kLeast) {
     start();
     return "";
@@ -77,13 +110,14 @@ std::optional<std::string> DirCookies::resume(std::uint64_t cookie) {
   auto run = std::find_if(runs_.rbegin(), runs_.rend(), ends);
   if (run == runs_.rend()) run = std::find_if(runs_.rbegin(), runs_.rend(), holds);
   if (run != runs_.rend()) {
-    std::rotate(std::prev(run.base()), run.base(), runs_.end());
+    runs_.splice(runs_.end(), runs_, std::prev(run.base()));
     return in(runs_.back())->second;
   }
   const auto gone = in(removed_);
   if (gone == removed_.rend()) return std::nullopt;
-  found(gone->second);
-  return gone->second;
+  const std::string name = gone->second;
+  found(name);
+  return name;
 }
 
 void DirCookies::given(std::string_view name) {
@@ -94,6 +128,12 @@ void DirCookies::given(std::string_view name) {
 void DirCookies::found(std::string_view name) {
   start();
   given(name);
+}
+
+void DirCookies::ended() {
+  if (runs_.empty()) return;
+  drop(runs_.back());
+  runs_.pop_back();
 }
 
 void DirCookies::changed(std::string_view name, bool gone) {

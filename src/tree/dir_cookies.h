@@ -9,19 +9,25 @@
 //     one more entry after the last, at kFull.
 //
 // A walk goes on after the very name it had reached, also when that entry has been removed since. The names behind
-// the cookies given lately are remembered, the latest kRecent of each of kRuns walks, and those of the latest
-// kRemoved entries that were removed: a walk may have got its cookies from a listing that the kernel keeps. Behind
-// any other cookie is an entry that the caller finds by going through the directory.
+// the cookies given lately are remembered, the latest kRecent of each of kRuns walks that have not ended, and those
+// of the latest kRemoved entries that were removed: a walk may have got its cookies from a listing that the kernel
+// keeps. Behind any other cookie is an entry that the caller finds by going through the directory.
 //
-// What it is not: it reads no rows. Not thread-safe.
+// The directories share a Memory. When all they remember is more than that holds, the one that was listed longest
+// ago forgets it.
+//
+// What it is not: it reads no rows. Not thread-safe, nor are those that share a Memory.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <list>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include "lsmfs/base.h"
 
 namespace lsmfs {
 
@@ -40,8 +46,22 @@ class DirCookies {
     std::uint64_t in_page = 0;  // bytes in the last page of the kernel's listing, 1 to its size
   };
 
-  // Who knows `seed` can make names that share a cookie.
-  explicit DirCookies(std::uint64_t seed);
+  class Memory {
+   public:
+    static constexpr std::size_t kMost = 8 * MiB;  // twice of what one directory remembers at most
+    std::size_t bytes() const { return bytes_; }
+
+   private:
+    friend class DirCookies;
+    std::list<DirCookies*> all_;  // the one that was listed, or has forgotten, longest ago first
+    std::size_t bytes_ = 0;       // of the names
+  };
+
+  // Who knows `seed` can make names that share a cookie. `memory` must outlive it.
+  DirCookies(std::uint64_t seed, Memory& memory);
+  ~DirCookies();
+  DirCookies(const DirCookies&) = delete;
+  DirCookies& operator=(const DirCookies&) = delete;
 
   // The walk that is at `cookie`: below kLeast it is about to be given the first name.
   Walk walk_at(std::uint64_t cookie);
@@ -56,6 +76,8 @@ class DirCookies {
   void given(std::string_view name);
   // A walk goes on after `name`, which was not remembered.
   void found(std::string_view name);
+  // The walk that was resumed last has been given all there is.
+  void ended();
   // An entry has come, or gone.
   void changed(std::string_view name, bool gone);
 
@@ -63,14 +85,19 @@ class DirCookies {
   using Names = std::deque<std::pair<std::uint64_t, std::string>>;  // with their hashes, the latest last
   std::uint64_t hash(std::string_view name) const;
   void start();
-  void add(Names& names, std::string_view name, std::size_t most) const;
+  void add(Names& names, std::string_view name, std::size_t most);
+  void drop_first(Names& names);
+  void drop(Names& names);
+  void forget();
 
+  Memory& memory_;
+  const std::list<DirCookies*>::iterator place_;  // in it
   std::uint64_t seed_;
   std::uint64_t page_size_;
   int hash_bits_;
   std::uint64_t generation_ = 1;
   bool changed_ = false;  // since the generation began
-  std::deque<Names> runs_;  // the least recently used first
+  std::list<Names> runs_;   // the least recently used first
   Names removed_;
 };
 

@@ -39,7 +39,7 @@ Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const Di
   if (!dir->record.is_directory()) return make_error(ENOTDIR, "");
   if (dir->removed()) return {};  // nothing is left in it, not even the dots
   LSMFS_TRY(settle(lock, dir->entries_group, wait));
-  if (!dir->cookies) dir->cookies = std::make_unique<DirCookies>(cookie_seed_);
+  if (!dir->cookies) dir->cookies = std::make_unique<DirCookies>(cookie_seed_, cookie_memory_);
   DirCookies& cookies = *dir->cookies;
 
   // The entry that is next is fetched before the one at hand is given: the last one says so in its
@@ -109,6 +109,7 @@ Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const Di
     if (entry.next_cookie == DirCookies::kFull) give_filler();
     given = true;
   }
+  if (cursor && cursor->status()) cookies.ended();
   if (!given && cookies.is_full(walk)) give_filler();  // what was to follow has been removed
   return {};
 }

@@ -234,6 +234,7 @@ class LsmTree final : public Tree {
 
   mutable std::mutex mutex_;
   TreeOptions options_;                // all but `notice` may change
+  DirCookies::Memory cookie_memory_;   // of the directories in the table
   InodeTable inodes_;
   // The name that was last found to be absent, until the next commit: a create follows the lookup
   // that finds no such name, and need not look again.

@@ -5,9 +5,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <memory>
 #include <set>
+#include <vector>
 
-namespace lsmfs {
+#include "tree/allocated_bytes.h"
+
+namespace lsmfs::test {
 namespace {
 
 constexpr std::uint64_t kSeed = 42;
@@ -18,14 +22,19 @@ void give(DirCookies& cookies, std::size_t from, std::size_t to) {
   for (std::size_t i = from; i < to; ++i) cookies.given(name_of(i));
 }
 
+class Cookies : public testing::Test {
+ protected:
+  DirCookies::Memory memory;
+  DirCookies cookies{kSeed, memory};
+};
+
 // A cookie after this name.
 std::uint64_t after(DirCookies& cookies, std::string_view name) {
   auto walk = cookies.walk_at(0);
   return cookies.pass(walk, name, false);
 }
 
-TEST(DirCookies, AreLargePositiveNumbersUnlikeTheCallersOwn) {
-  DirCookies cookies(kSeed);
+TEST_F(Cookies, AreLargePositiveNumbersUnlikeTheCallersOwn) {
   std::set<std::uint64_t> all;
   auto walk = cookies.walk_at(0);
   for (std::size_t i = 0; i < 100'000; ++i) {
@@ -37,8 +46,7 @@ TEST(DirCookies, AreLargePositiveNumbersUnlikeTheCallersOwn) {
   EXPECT_EQ(all.size(), 100'000u);
 }
 
-TEST(DirCookies, TellAWalkAllThatItIsToldApartBy) {
-  DirCookies cookies(kSeed);
+TEST_F(Cookies, TellAWalkAllThatItIsToldApartBy) {
   cookies.changed("x", false);
   auto walk = cookies.walk_at(0);
   for (std::size_t i = 0; i < 1000; ++i) {
@@ -52,8 +60,8 @@ TEST(DirCookies, TellAWalkAllThatItIsToldApartBy) {
   }
 }
 
-TEST(DirCookies, AreTheSameInEveryWalkUntilAChangeAndOthersInAnotherMount) {
-  DirCookies cookies(kSeed), others(kSeed + 1);
+TEST_F(Cookies, AreTheSameInEveryWalkUntilAChangeAndOthersInAnotherMount) {
+  DirCookies others(kSeed + 1, memory);
   const std::uint64_t c = after(cookies, "name");
   EXPECT_EQ(after(cookies, "name"), c);
   EXPECT_NE(after(others, "name"), c);
@@ -65,8 +73,7 @@ TEST(DirCookies, AreTheSameInEveryWalkUntilAChangeAndOthersInAnotherMount) {
   EXPECT_EQ(cookies.pass(walk, "next", false), next) << "of the walk that had begun";
 }
 
-TEST(DirCookies, KnowWhenTheKernelsListingFillsItsPages) {
-  DirCookies cookies(kSeed);
+TEST_F(Cookies, KnowWhenTheKernelsListingFillsItsPages) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   const auto last_of = [&](std::size_t entries, std::size_t size) {  // and the dots
     auto walk = cookies.walk_at(0);
@@ -83,8 +90,7 @@ TEST(DirCookies, KnowWhenTheKernelsListingFillsItsPages) {
   for (std::size_t entries = 1; entries < page; ++entries) EXPECT_EQ(last_of(entries, 9), DirCookies::kEnd) << entries;
 }
 
-TEST(DirCookies, RememberTheNamesThatWereGivenLately) {
-  DirCookies cookies(kSeed);
+TEST_F(Cookies, RememberTheNamesThatWereGivenLately) {
   EXPECT_EQ(cookies.resume(0), "");
   give(cookies, 0, 1000);
   for (std::size_t i : {std::size_t{999}, std::size_t{998}, 1000 - DirCookies::kRecent}) EXPECT_EQ(cookies.resume(after(cookies, name_of(i))), name_of(i));
@@ -92,8 +98,7 @@ TEST(DirCookies, RememberTheNamesThatWereGivenLately) {
   EXPECT_EQ(cookies.resume(after(cookies, "never given")), std::nullopt);
 }
 
-TEST(DirCookies, AWalkThatIsSlowIsRememberedWhileOthersPass) {
-  DirCookies cookies(kSeed);
+TEST_F(Cookies, AWalkThatIsSlowIsRememberedWhileOthersPass) {
   cookies.resume(0);
   cookies.given("slow");
   for (std::size_t walk = 1; walk < DirCookies::kRuns; ++walk) {
@@ -106,8 +111,7 @@ TEST(DirCookies, AWalkThatIsSlowIsRememberedWhileOthersPass) {
   EXPECT_EQ(cookies.resume(after(cookies, "slow")), "slow");
 }
 
-TEST(DirCookies, RememberTheNamesThatWereRemovedLately) {
-  DirCookies cookies(kSeed);
+TEST_F(Cookies, RememberTheNamesThatWereRemovedLately) {
   const std::size_t n = DirCookies::kRemoved + 1;
   for (std::size_t i = 0; i < n; ++i) cookies.changed(name_of(i), true);
   EXPECT_EQ(cookies.resume(after(cookies, name_of(0))), std::nullopt);
@@ -117,11 +121,45 @@ TEST(DirCookies, RememberTheNamesThatWereRemovedLately) {
   EXPECT_EQ(cookies.resume(after(cookies, name_of(1))), name_of(1));
 }
 
-TEST(DirCookies, APlaceThatWasLookedForIsRemembered) {
-  DirCookies cookies(kSeed);
+TEST_F(Cookies, APlaceThatWasLookedForIsRemembered) {
   cookies.found("place");
   EXPECT_EQ(cookies.resume(after(cookies, "place")), "place");
 }
 
+TEST_F(Cookies, OfAWalkThatHasEndedAreFoundByGoingThroughTheDirectory) {
+  cookies.resume(0);
+  cookies.given("slow");
+  cookies.resume(0);
+  give(cookies, 0, 300);
+  const std::size_t both = memory.bytes();
+  cookies.ended();
+  EXPECT_LT(memory.bytes(), both / 100);
+  EXPECT_EQ(cookies.resume(after(cookies, name_of(299))), std::nullopt);
+  EXPECT_EQ(cookies.resume(after(cookies, "slow")), "slow");
+}
+
+TEST_F(Cookies, OfAllDirectoriesTakeLittleMemory) {
+  const std::size_t before = allocated_bytes();
+  std::vector<std::unique_ptr<DirCookies>> directories;
+  for (int i = 0; i < 500; ++i) {
+    DirCookies& directory = *directories.emplace_back(std::make_unique<DirCookies>(kSeed, memory));
+    for (int walk = 0; walk < 20; ++walk) {
+      directory.resume(0);
+      give(directory, 0, 300);
+    }
+  }
+  EXPECT_LT(allocated_bytes() - before, DirCookies::Memory::kMost * 3 / 2);
+  EXPECT_LE(memory.bytes(), DirCookies::Memory::kMost);
+  EXPECT_GT(memory.bytes(), DirCookies::Memory::kMost / 2);
+  // What was listed lately is remembered, and what was not can be again.
+  const auto place = after(cookies, name_of(299));
+  EXPECT_EQ(directories.back()->resume(place), name_of(299));
+  EXPECT_EQ(directories.front()->resume(place), std::nullopt);
+  directories.front()->found(name_of(299));
+  EXPECT_EQ(directories.front()->resume(place), name_of(299));
+  directories.clear();
+  EXPECT_EQ(memory.bytes(), 0u);
+}
+
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::test

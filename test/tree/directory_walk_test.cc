@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "tree/allocated_bytes.h"
 #include "tree/harness.h"
 
 namespace lsmfs::test {
@@ -144,6 +145,24 @@ TEST(DirectoryWalk, GoesOnAtAnyPlaceHoweverLongAgoItWasThere) {
   EXPECT_EQ(next(places[2 + 1700]), name_of(1701));
   // What is known of no entry at all is no place.
   EXPECT_EQ(next(places[2 + 7] ^ 1), fmt::format("error {}", ESTALE));
+}
+
+// While the kernel holds on to them all.
+TEST(DirectoryWalk, LeavesLittleInMemoryWhenItHasEnded) {
+  Harness h;
+  std::vector<Ino> directories;
+  for (int i = 0; i < 100; ++i) {
+    const Ino dir = directories.emplace_back(h.mkdir(kRootIno, std::to_string(i)));
+    for (int j = 0; j < 300; ++j) h.tree().forget(h.create(dir, fmt::format("{:05}", j)), 1);
+  }
+  const auto list_all = [&] {
+    for (const Ino dir : directories) EXPECT_EQ(h.list(dir).size(), 300u);
+  };
+  list_all();
+  ASSERT_TRUE(h.tree().sync());
+  const std::size_t before = allocated_bytes();
+  for (int walk = 1; walk < 20; ++walk) list_all();
+  EXPECT_LT(allocated_bytes(), before + 2 * MiB);
 }
 
 TEST(DirectoryWalk, WithAttributesRaisesLookupsOfWhatWasTakenOnly) {
