@@ -73,7 +73,8 @@ struct AttrChange {
 
 struct NewInode {
   std::uint32_t mode = 0;   // type and permission bits, the umask not applied
-  std::uint32_t umask = 0;  // counts unless the directory has a default access control list
+  std::uint32_t umask = 0;  // counts unless it inherits access control lists
+  bool inherits_acl = true;  // if the directory has a default access control list
   std::uint32_t uid = 0, gid = 0;  // gid and S_ISGID of a set-group-id directory are applied by the tree
   std::uint64_t rdev = 0;          // character and block devices
   std::string_view symlink;        // symbolic links: the target, 1 to kSymlinkMax bytes

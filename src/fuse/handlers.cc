@@ -143,6 +143,7 @@ NewInode new_inode(fuse_req_t req, mode_t mode, dev_t rdev = 0) {
   NewInode inode;
   inode.mode = mode;
   inode.umask = caller->umask;
+  inode.inherits_acl = context_of(req).acl;
   inode.uid = caller->uid;
   inode.gid = caller->gid;
   inode.rdev = rdev;
@@ -349,9 +350,11 @@ void statfs(fuse_req_t req, fuse_ino_t) {
 
 constexpr std::string_view kAccessList = "system.posix_acl_access", kDefaultList = "system.posix_acl_default";
 
+bool is_list(std::string_view name) { return name == kAccessList || name == kDefaultList; }
+
 // What ext4 knows.
 Result<void> check_namespace(std::string_view name, bool acl) {
-  if (acl && (name == kAccessList || name == kDefaultList)) return {};
+  if (acl && is_list(name)) return {};
   for (const std::string_view known : {"user.", "trusted.", "security."}) {
     if (name.starts_with(known)) return name == known ? Result<void>(make_error(EINVAL, "")) : Result<void>();
   }
@@ -393,22 +396,22 @@ void getxattr(fuse_req_t req, fuse_ino_t ino, const char* name, std::size_t size
   }, std::string_view(name));
 }
 
-// The names that others than root may see. The kernel keeps them from reading the values.
-std::string without_trusted(std::string_view names) {
+// The names that are for the caller: `trusted` ones are for root, whose values the kernel gives to nobody else.
+std::string visible(std::string_view names, bool trusted, bool acl) {
   std::string out;
   while (!names.empty()) {
-    const std::string_view name = names.substr(0, names.find('\0') + 1);
-    if (!name.starts_with("trusted.")) out += name;
-    names.remove_prefix(name.size());
+    const std::string_view name = names.substr(0, names.find('\0'));
+    if ((trusted || !name.starts_with("trusted.")) && (acl || !is_list(name))) out.append(name).push_back('\0');
+    names.remove_prefix(name.size() + 1);
   }
   return out;
 }
 
 void listxattr(fuse_req_t req, fuse_ino_t ino, std::size_t size) {
   auto& tree = context_of(req).tree;
-  serve(req, [&tree, ino, size, root = fuse_req_ctx(req)->uid == 0](Wait wait) -> Result<Sized> {
-    LSMFS_ASSIGN(auto names, tree.listxattr(Ino{ino}, wait));
-    return sized(root ? std::move(names) : without_trusted(names), size);
+  serve(req, [&tree, ino, size, root = fuse_req_ctx(req)->uid == 0, acl = context_of(req).acl](Wait wait) -> Result<Sized> {
+    LSMFS_ASSIGN(const auto names, tree.listxattr(Ino{ino}, wait));
+    return sized(visible(names, root, acl), size);
   });
 }
 

@@ -152,7 +152,10 @@ Result<LsmTree::Inherited> LsmTree::inherit(const Lock& lock, const Inode& dir, 
   Inherited inherited;
   inherited.mode = what.mode & (S_IFMT | 07777);
   if (S_ISLNK(what.mode)) return inherited;
-  LSMFS_ASSIGN(auto list, load_acl(lock, dir, acl::kDefault, wait));
+  std::optional<acl::List> list;
+  if (what.inherits_acl) {
+    LSMFS_ASSIGN(list, load_acl(lock, dir, acl::kDefault, wait));
+  }
   if (!list) {
     inherited.mode &= ~(what.umask & 0777);
     return inherited;

@@ -53,11 +53,20 @@ class Acl(harness.MountCase):
         self.must("setfacl", "-m", "u:1:rwx", volume.path("d"))
         as_daemon = [*AS_DAEMON.split(), "ls", volume.path("d")]
         self.must(*as_daemon)
+        os.mkdir(volume.path("parent"))
+        self.must("setfacl", "-m", "d:u:1:rwx", volume.path("parent"))
         volume.remount("noacl")
         self.refused("setfacl", "-m", "u:1:rwx", volume.path("d"), says=["not supported"])
         self.must("chmod", "755", volume.point)
+        self.must("sh", "-c", "umask 027; touch f; mkdir s", cwd=volume.path("parent"))
+        modes = [os.stat(volume.path("parent", name)).st_mode & 0o777 for name in ("f", "s")]
+        self.assertEqual(modes, [0o640, 0o750])
+        for name in ("d", "parent", "parent/f", "parent/s"):
+            self.assertEqual(os.listxattr(volume.path(name)), [])
         volume.remount()
         self.must(*as_daemon)
+        self.assertEqual(os.listxattr(volume.path("parent")), ["system.posix_acl_default"])
+        self.assertEqual(os.listxattr(volume.path("parent/s")), [])
 
 
 if __name__ == "__main__":

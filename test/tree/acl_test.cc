@@ -162,6 +162,22 @@ TEST_F(Acls, AreInheritedFromADirectorysDefault) {
   EXPECT_EQ(get(f, acl::kAccess), std::nullopt);
 }
 
+TEST_F(Acls, AreNotInheritedByWhatDoesNotKnowThem) {
+  const Ino d = h.mkdir(kRootIno, "d");
+  ASSERT_EQ(set(d, acl::kDefault, list_of(7, 6, 5, 7, 0)), 0);
+  const NewInode file{.mode = S_IFREG | 0666, .umask = 027, .inherits_acl = false};
+  const auto f = h.tree().make(d, "f", file, Wait::yes), unnamed = h.tree().make_unnamed(d, file, Wait::yes);
+  const auto sub = h.tree().make(d, "sub", {.mode = S_IFDIR | 0777, .umask = 027, .inherits_acl = false}, Wait::yes);
+  ASSERT_TRUE(f && unnamed && sub);
+  EXPECT_EQ(bits(f->ino), 0640u);
+  EXPECT_EQ(bits(unnamed->ino), 0640u);
+  EXPECT_EQ(bits(sub->ino), 0750u);
+  for (const auto& made : {*f, *unnamed, *sub}) {
+    EXPECT_EQ(get(made.ino, acl::kAccess), std::nullopt);
+    EXPECT_EQ(get(made.ino, acl::kDefault), std::nullopt);
+  }
+}
+
 TEST_F(Acls, OfManyEntriesAreInheritedAsWell) {
   List many = list_of(7, 6, 5, 7, 0);
   for (std::uint32_t id = 100; id < 600; ++id) many.insert(many.begin() + 2, {ACL_USER, 6, id});
