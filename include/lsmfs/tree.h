@@ -30,6 +30,7 @@
 namespace lsmfs {
 
 inline constexpr Ino kRootIno{1};
+inline constexpr Ino kInoMax{INT64_MAX};  // is never given: counting must not wrap around
 inline constexpr std::size_t kNameMax = 255;                      // bytes
 inline constexpr std::size_t kSymlinkMax = 4095;                  // bytes
 inline constexpr std::uint64_t kFileSizeMax = std::uint64_t{1} << 60;  // bytes

@@ -106,6 +106,7 @@ std::optional<Component> parse_component(std::string_view key, std::size_t at) {
   if (length == 0 || length > 8 || size > rest.size() || rest[zero + 2] == 0) return std::nullopt;
   Component component{rest.substr(0, zero), Ino{}, size};
   for (std::size_t i = zero + 2; i < size; ++i) component.ino.v = component.ino.v << 8 | static_cast<std::uint8_t>(rest[i]);
+  if (component.ino >= kInoMax) return std::nullopt;
   return component;
 }
 

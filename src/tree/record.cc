@@ -75,10 +75,16 @@ void get_xattrs(Reader& in, std::vector<Xattr>& out) {
   }
 }
 
+Ino get_ino(Reader& in) {
+  const Ino ino{in.varint()};
+  if (ino.v == 0 || ino >= kInoMax) in.fail();
+  return ino;
+}
+
 std::optional<Record> read_record(Reader& in) {
   Record r;
   const std::uint8_t flags = in.u8();
-  r.ino = Ino{in.varint()};
+  r.ino = get_ino(in);
   r.mode = get_u32(in);
   r.nlink = get_u32(in);
   r.uid = get_u32(in);
@@ -94,7 +100,7 @@ std::optional<Record> read_record(Reader& in) {
   if (flags & kHasHome) r.home = in.string();
   if (flags & kHasXattrs) get_xattrs(in, r.xattrs);
   if (flags & kHasInodeFlags) r.flags = get_u32(in);
-  if (!in.ok() || !in.at_end() || (flags & ~kKnownFlags) || r.ino.v == 0 || !known_type(r.mode)) return std::nullopt;
+  if (!in.ok() || !in.at_end() || (flags & ~kKnownFlags) || !known_type(r.mode)) return std::nullopt;
   if (S_ISREG(r.mode) && (r.size > kFileSizeMax || r.blocks > block_count(r.size))) return std::nullopt;
   if (S_ISLNK(r.mode) && (r.symlink.empty() || r.symlink.size() > kSymlinkMax || r.size != r.symlink.size())) return std::nullopt;
   if (r.xattr_names_size() > kXattrListMax || r.xattr_inline_size() > kXattrInlineSum) return std::nullopt;
@@ -220,9 +226,9 @@ std::optional<EntryRow> decode_entry(std::string_view value) {
     }
     case kLinkRow: {
       Link link;
-      link.ino = Ino{in.varint()};
+      link.ino = get_ino(in);
       link.type = get_u32(in);
-      if (!in.ok() || !in.at_end() || link.ino.v == 0 || !known_type(link.type) || (link.type & 07777)) return std::nullopt;
+      if (!in.ok() || !in.at_end() || !known_type(link.type) || (link.type & 07777)) return std::nullopt;
       return link;
     }
     default:

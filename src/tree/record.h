@@ -69,8 +69,6 @@ struct Link {
   friend bool operator==(const Link&, const Link&) = default;
 };
 
-inline constexpr Ino kInoMax{INT64_MAX};  // is never given: counting must not wrap around
-
 struct State {
   Ino next_ino{2};  // at most kInoMax
   TreeCounts counts;

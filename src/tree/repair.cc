@@ -252,7 +252,7 @@ Result<void> Mender::find_lost_and_found() {
     LSMFS_ASSIGN(const auto row, store_.get(Family::names, keys::entry("", lost_and_found_), Wait::yes));
     if (!row) {
       make_lost_and_found_ = true;
-      lost_and_found_ino_ = next_ino_;
+      lost_and_found_ino_ = unused_number();
       lost_and_found_home_ = keys::child_home("", lost_and_found_, lost_and_found_ino_);
       return {};
     }
@@ -264,9 +264,16 @@ Result<void> Mender::find_lost_and_found() {
   }
 }
 
+// The next one, or if somebody has the last there is, another that no row has.
+Ino Mender::unused_number() const {
+  Ino ino = next_ino_;
+  while (ino >= kInoMax || facts_.inodes.contains(ino) || stray_homes_.contains(ino)) --ino.v;
+  return ino;
+}
+
 void Mender::put_in_lost_and_found(Ino ino, const std::string& row) {
   if (std::exchange(make_lost_and_found_, false)) {
-    ++next_ino_.v;
+    next_ino_ = std::max(next_ino_, Ino{lost_and_found_ino_.v + 1});
     batch_.put(Family::names, keys::entry("", lost_and_found_), encode(blank(lost_and_found_ino_, S_IFDIR | 0700)));
   }
   batch_.put(Family::names, keys::entry(lost_and_found_home_, fmt::format("#{}", ino.v)), row);

@@ -54,6 +54,7 @@ class Mender {
 
   // ---- what has no place in the tree gets one
   Result<void> find_lost_and_found();
+  Ino unused_number() const;
   void put_in_lost_and_found(Ino ino, const std::string& row);
   Record blank(Ino ino, std::uint32_t mode) const;
   void mend_root();

@@ -93,10 +93,11 @@ TEST(Keys, OfNoGrammarAreNotRead) {
   const std::string dir = keys::child_home("", "d", Ino{2});
   for (const std::string& bad : {""s, dir, dir + '\0', dir + "\0\0"s, dir + "\0a/b"s, dir + "\0a\0b"s, "d\0"s, "d\0\0\0x"s, "d\0\x09" + std::string(9, 'x') + "\0x"s,
                                  "d\0\x02\0\x01\0x"s, "a/b\0\x01\x02\0x"s, std::string(256, 'n') + "\0\x01\x02\0x"s, dir + '\0' + std::string(256, 'n'),
-                                 "\0\0"s}) {
+                                 "\0\0"s, keys::entry(keys::child_home(dir, "n", kInoMax), "x")}) {
     EXPECT_FALSE(keys::parse_names(bad)) << testing::PrintToString(bad);
   }
-  for (const std::string& bad : {""s, std::string(8, '\0'), dir, dir + std::string(7, 'x'), dir + std::string(9, 'x'), "d\0\x02\0\x01" + std::string(8, 'x')}) {
+  for (const std::string& bad : {""s, std::string(8, '\0'), dir, dir + std::string(7, 'x'), dir + std::string(9, 'x'), "d\0\x02\0\x01" + std::string(8, 'x'),
+                                 keys::block(keys::child_home(dir, "n", kInoMax), BlockIndex{0})}) {
     EXPECT_FALSE(keys::parse_block(bad)) << testing::PrintToString(bad);
   }
 }

@@ -71,6 +71,9 @@ TEST(Record, RefusesImpossibleValues) {
     return !decode_record(encode(r)).has_value();
   };
   EXPECT_TRUE(refused([](Record& r) { r.ino = Ino{0}; }));
+  EXPECT_TRUE(refused([](Record& r) { r.ino = kInoMax; }));
+  EXPECT_FALSE(refused([](Record& r) { r.ino = Ino{kInoMax.v - 1}; }));
+  for (const Ino ino : {Ino{0}, kInoMax, Ino{UINT64_MAX}}) EXPECT_FALSE(decode_entry(encode(Link{ino, S_IFREG}))) << ino.v;
   EXPECT_TRUE(refused([](Record& r) { r.mode = 0644; }));
   EXPECT_TRUE(refused([](Record& r) { r.mode |= 1u << 20; }));
   EXPECT_TRUE(refused([](Record& r) { r.size = kFileSizeMax + 1; }));

@@ -125,6 +125,31 @@ TEST_F(RepairTree, NumbersAreNotGivenAgain) {
   EXPECT_GT(h_.create(kRootIno, "new").v, 7000u);
 }
 
+// Each of them would make the next number one that is refused.
+TEST_F(RepairTree, NumbersThatAreNeverGivenAreErased) {
+  const std::string gone = keys::child_home(root_, "gone", kInoMax);
+  put(keys::entry(root_, "record"), encode(regular(kInoMax)));
+  put(keys::entry(root_, "link"), encode(Link{kInoMax, S_IFREG}));
+  put(keys::linked(kInoMax), encode(regular(kInoMax)));
+  put(keys::entry(gone, "entry"), encode(regular(Ino{7000})));
+  put(keys::xattr(gone, "user.large"), "value");
+  put(keys::block(gone, BlockIndex{0}), "x", Family::blocks);
+  EXPECT_FALSE(check().clean());
+  repair();
+  EXPECT_EQ(h_.check(), "");
+  EXPECT_EQ(lost_and_found(), std::vector<std::string>{});
+  EXPECT_LT(h_.create(kRootIno, "new").v, 7000u);
+}
+
+TEST_F(RepairTree, TheLastNumberMayBeTakenWhenLostAndFoundIsMade) {
+  const Ino last{kInoMax.v - 1};
+  put(keys::block(keys::child_home(root_, "gone", last), BlockIndex{0}), "x", Family::blocks);
+  repair();
+  EXPECT_EQ(h_.check(), "");
+  EXPECT_EQ(h_.read_path(found(last)), "x");
+  EXPECT_EQ(h_.walk("lost+found").v, last.v - 1);
+}
+
 // ---- tables
 
 class RepairTables : public DamagedTable {
