@@ -113,7 +113,9 @@ void Checker::check_directory(Ino ino, const Found& found) {
   } else if (found.entries > found.size) {
     miscount("inode {}: is a directory of {} entries that says it has {}", ino.v, found.entries, found.size);
   }
-  const std::uint64_t names = found.place == Found::Place::orphan ? 0 : 2 + found.subdirectories;
+  const bool orphan = found.place == Found::Place::orphan;
+  if (orphan && found.entries > 0) problem("inode {}: is a directory without a name and has {} entries", ino.v, found.entries);
+  const std::uint64_t names = orphan ? 0 : 2 + found.subdirectories;
   if (found.nlink != names) {
     miscount("inode {}: is a directory with a link count of {} instead of {}", ino.v, found.nlink, names);
   }

@@ -111,10 +111,17 @@ void Mender::mend_numbered(std::string_view key, std::string_view value) {
     did("the record at {}, of {}, is damaged: erased", hex(key), record ? path_in(record->home) : "something");
     return batch_.erase(Family::names, key);
   }
-  mend_record(key, *record, path_in(record->home));
+  const std::string path = path_in(record->home);
+  const auto said = [&] { did("{}: had no name any more, is now /{}/#{}", path, lost_and_found_, record->ino.v); };
+  if (!linked && found->second.entries > 0) {
+    put_in_lost_and_found(record->ino, encode(*record));
+    said();
+    return batch_.erase(Family::names, key);
+  }
+  mend_record(key, *record, path);
   if (linked && found->second.names == 0) {
     put_in_lost_and_found(record->ino, encode(Link{record->ino, record->mode & S_IFMT}));
-    did("{}: had no name any more, is now /{}/#{}", path_in(record->home), lost_and_found_, record->ino.v);
+    said();
   }
 }
 

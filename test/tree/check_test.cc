@@ -239,6 +239,11 @@ TEST_F(Check, EntriesUnderAnOldHomeOfADirectory) {
   put(keys::entry(other, "sparse"), row);
   const auto report = check();
   EXPECT_TRUE(std::any_of(report.problems.begin(), report.problems.end(), [](const std::string& line) {
+TEST_F(Check, AnUnusedDirectoryWithEntries) {
+  remove_name_of_directory();
+  expect({{inode(directory_), "without a name", "4 entries"}});
+}
+
     return line.starts_with("/elsewhere: 1 entries of a directory that does not exist");
   })) << testing::PrintToString(report.problems);
 }

@@ -83,6 +83,20 @@ class DamagedTree : public testing::Test {
   }
   // Exactly these problems, each line with all of its words.
   void expect(const std::vector<std::vector<std::string>>& expected) {
+  // As if it had been removed while it was in use.
+  void remove_name_of_directory() {
+    Record record = *decode_record(value(keys::entry(root_, "directory")));
+    erase(keys::entry(root_, "directory"));
+    record.home = directory_home();
+    record.nlink = 0;
+    put(keys::orphan(directory_), encode(record));
+    change(std::string(keys::kRoot), [](Record& root) {
+      --root.size;
+      --root.nlink;
+    });
+    change_state([](State& state) { --state.counts.directories; });
+  }
+
     const CheckReport report = check();
     std::string all;
     for (const auto& line : report.problems) {

@@ -58,6 +58,15 @@ TEST_F(RepairTree, AFileOfSeveralNamesThatHasNoneIsInLostAndFound) {
   EXPECT_EQ(h_.attr(h_.walk(found(linked_))).nlink, 1u);
 }
 
+TEST_F(RepairTree, ADirectoryWithoutANameIsInLostAndFoundWithAllBelowIt) {
+  remove_name_of_directory();
+  const std::string said = repair();
+  EXPECT_NE(said.find("/directory: had no name any more, is now /" + found(directory_)), std::string::npos) << said;
+  EXPECT_EQ(h_.list(h_.walk(found(directory_))), (std::vector<std::string>{"after", "inner", "sparse", "two"}));
+  EXPECT_EQ(h_.read_path(found(directory_) + "/inner/deep"), "data");
+  EXPECT_EQ(h_.attr(h_.walk(found(directory_))).nlink, 4u);
+}
+
 TEST_F(RepairTree, TheDataOfAFileOfSeveralNamesWhoseRecordIsLostAreInLostAndFound) {
   erase(keys::linked(linked_));
   const std::string said = repair();
