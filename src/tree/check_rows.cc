@@ -72,7 +72,7 @@ void Checker::take_numbered(std::string_view key, std::string_view value) {
   }
   const Ino ino{Reader(key.substr(keys::kLinkedPrefix.size())).be64()};
   const auto record = decode_record(value);
-  if (!record || record->ino != ino || record->home.empty()) {
+  if (!record || record->ino != ino || ino == kRootIno || record->home.empty()) {
     return problem("inode {}: its record is damaged", ino.v);
   }
   if (linked && record->is_directory()) problem("inode {}: is a directory with the record of a file of several names", ino.v);
@@ -106,6 +106,7 @@ void Checker::take_entry(std::string_view key, const keys::NamesKey& parsed, std
     return;
   }
   const Record& record = std::get<Record>(*row);
+  if (record.ino == kRootIno) return problem("{}: has the number of the root directory", path_in(parsed.home, parsed.name));
   if (record.is_directory()) ++directory_->subdirectories;
   const std::string derived = keys::child_home(parsed.home, parsed.name, record.ino);
   Found* found = add(key, record, Found::Place::named, record.home.empty() ? derived : record.home);
@@ -131,6 +132,7 @@ Checker::Found* Checker::add(std::string_view key, const Record& record, Found::
   found.row = checksum(key);
   found.home = checksum(home);
   if (place != Found::Place::root && !ends_in(home, record.ino)) problem("inode {}: its home is not one of its own", record.ino.v);
+  if (record.is_directory() && home.size() > keys::kPathHomeMax) problem("inode {}: its home is too long", record.ino.v);
   for (const Xattr& xattr : record.xattrs) {
     if (xattr.row_size > 0) {
       facts_.xattrs[record.ino].emplace_back(xattr.name, xattr.row_size);

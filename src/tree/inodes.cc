@@ -49,6 +49,8 @@ Result<Inode*> LsmTree::adopt(Inode& dir, std::string_view name, std::string_vie
     inode.place = Inode::Place::linked;
   } else {
     inode.record = std::get<Record>(std::move(*row));
+    const bool derived = inode.record.is_directory() && inode.record.home.empty();
+    if (derived && keys::too_deep(*dir.shared_home(), name, ino)) return damaged("the home", ino);
     inode.dir_home = dir.shared_home();
     inode.name = name;
   }

@@ -2,8 +2,6 @@
 
 #include <bit>
 
-#include "lsmfs/tree.h"
-
 namespace lsmfs::keys {
 
 std::string child_home(std::string_view parent_home, std::string_view name, Ino ino) {
@@ -106,7 +104,7 @@ std::optional<Component> parse_component(std::string_view key, std::size_t at) {
   if (length == 0 || length > 8 || size > rest.size() || rest[zero + 2] == 0) return std::nullopt;
   Component component{rest.substr(0, zero), Ino{}, size};
   for (std::size_t i = zero + 2; i < size; ++i) component.ino.v = component.ino.v << 8 | static_cast<std::uint8_t>(rest[i]);
-  if (component.ino >= kInoMax) return std::nullopt;
+  if (component.ino <= kRootIno || component.ino >= kInoMax) return std::nullopt;
   return component;
 }
 
@@ -121,7 +119,7 @@ std::optional<NamesKey> parse_names(std::string_view key) {
     parsed.ino = component->ino;
     at += component->size;
   }
-  if (at == key.size()) return std::nullopt;
+  if (at == key.size() || at > kHomeMax) return std::nullopt;
   parsed.home = key.substr(0, at);
   parsed.name = key.substr(at + 1);
   if (parsed.name.empty()) {
@@ -134,7 +132,7 @@ std::optional<NamesKey> parse_names(std::string_view key) {
     const bool valid = !parsed.name.empty() && parsed.name.size() <= kXattrNameMax && parsed.name.find('\0') == parsed.name.npos;
     return valid ? std::optional(parsed) : std::nullopt;
   }
-  return is_name(parsed.name) ? std::optional(parsed) : std::nullopt;
+  return is_name(parsed.name) && at <= kPathHomeMax ? std::optional(parsed) : std::nullopt;
 }
 
 std::optional<BlocksKey> parse_block(std::string_view key) {
@@ -147,7 +145,7 @@ std::optional<BlocksKey> parse_block(std::string_view key) {
     parsed.ino = component->ino;
     at += component->size;
   }
-  if (at == 0 || key.size() - at != kIndex) return std::nullopt;
+  if (at == 0 || at > kHomeMax || key.size() - at != kIndex) return std::nullopt;
   parsed.home = key.substr(0, at);
   parsed.index = BlockIndex{Reader(key.substr(at)).be64()};
   return parsed;

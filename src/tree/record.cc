@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <limits>
 
+#include "tree/keys.h"
+
 namespace lsmfs {
 namespace {
 
 enum RowKind : std::uint8_t { kRecordRow = 1, kLinkRow = 2, kStateRow = 3 };
 enum RecordFlag : std::uint8_t { kHasHome = 1, kHasXattrs = 2, kHasInodeFlags = 4, kKnownFlags = 7 };
 static_assert(kInodeFlags == (FS_IMMUTABLE_FL | FS_APPEND_FL | FS_NODUMP_FL | FS_NOATIME_FL));
-constexpr std::size_t kHomeMax = 64 * KiB;
 
 // Relative to mtime, since the times of one inode are mostly close to each other.
 void put_time(std::string& out, const Time& time, std::int64_t base) {
@@ -105,7 +106,8 @@ std::optional<Record> read_record(Reader& in) {
   if (S_ISLNK(r.mode) && (r.symlink.empty() || r.symlink.size() > kSymlinkMax || r.size != r.symlink.size())) return std::nullopt;
   if (r.xattr_names_size() > kXattrListMax || r.xattr_inline_size() > kXattrInlineSum) return std::nullopt;
   if (((flags & kHasInodeFlags) != 0) != (r.flags != 0) || (r.flags & ~kInodeFlags)) return std::nullopt;
-  if (((flags & kHasHome) != 0) == r.home.empty() || r.home.size() > kHomeMax) return std::nullopt;
+  if (((flags & kHasHome) != 0) == r.home.empty()) return std::nullopt;
+  if (r.home.size() > (r.is_directory() ? keys::kPathHomeMax : keys::kHomeMax)) return std::nullopt;
   return r;
 }
 
@@ -228,7 +230,7 @@ std::optional<EntryRow> decode_entry(std::string_view value) {
       Link link;
       link.ino = get_ino(in);
       link.type = get_u32(in);
-      if (!in.ok() || !in.at_end() || !known_type(link.type) || (link.type & 07777)) return std::nullopt;
+      if (!in.ok() || !in.at_end() || link.ino == kRootIno || !known_type(link.type) || (link.type & 07777)) return std::nullopt;
       return link;
     }
     default:

@@ -139,7 +139,8 @@ void Mender::mend_entry(std::string_view key, const keys::NamesKey& parsed, std:
   if (const auto* link = std::get_if<Link>(&*row)) return mend_link(key, parsed, *link);
 
   Record record = std::get<Record>(*row);
-  if (facts_.inodes.at(record.ino).row != checksum(key)) {
+  const auto found = facts_.inodes.find(record.ino);
+  if (found == facts_.inodes.end() || found->second.row != checksum(key)) {
     did("{}: is a second record of inode {}: erased", path, record.ino.v);
     return batch_.erase(Family::names, key);
   }
@@ -184,6 +185,11 @@ void Mender::mend_record(std::string_view key, const Record& record, const std::
   if (found.place == Place::named && !next.home.empty() && !ends_in(next.home, next.ino)) {
     next.home.clear();
     did("{}: its home was not one of its own", path);
+  }
+  const auto entry = found.place == Place::named ? keys::parse_names(key) : std::nullopt;
+  if (entry && next.is_directory() && next.home.empty() && keys::too_deep(entry->home, entry->name, next.ino)) {
+    next.home = keys::far_home(next.ino);
+    did("{}: its home was too long", path);
   }
   if (record.is_directory()) {
     next.size = found.entries;

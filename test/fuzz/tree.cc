@@ -21,7 +21,8 @@ bool is_name(std::string_view name) {
 
 void check_names_key(std::string_view key, const keys::NamesKey& parsed) {
   using enum keys::NamesKey::Kind;
-  check(parsed.ino.v != 0, "a home without a number");
+  check(parsed.ino.v != 0 && parsed.ino < kInoMax, "a home without a number");
+  check(parsed.home.size() <= (parsed.kind == keys::NamesKey::Kind::entry ? keys::kPathHomeMax : keys::kHomeMax), "a home that is too long");
   check(!parsed.home.empty() || parsed.ino == kRootIno, "the root's home");
   switch (parsed.kind) {
     case root:
@@ -58,7 +59,8 @@ bool run_keys(std::string_view input) {
   }
   const auto parsed = keys::parse_block(key);
   if (!parsed) return false;
-  check(parsed->ino.v != 0 && !parsed->home.empty(), "a file without a home");
+  check(parsed->ino > kRootIno && parsed->ino < kInoMax && !parsed->home.empty(), "a file without a home");
+  check(parsed->home.size() <= keys::kHomeMax, "a home that is too long");
   check(keys::block(parsed->home, parsed->index) == key, "a block's key does not survive");
   check(keys::block_index(key, parsed->home.size()) == parsed->index.v, "a block's index");
   return true;
@@ -79,7 +81,7 @@ std::vector<std::string> keys_examples() {
 // ---- rows: a byte that says whether it is the tree's state, then the value
 
 void check_record(const Record& r) {
-  check(r.ino.v != 0, "an inode number of 0");
+  check(r.ino.v != 0 && r.ino < kInoMax, "an inode number that is never given");
   check(S_ISREG(r.mode) || S_ISDIR(r.mode) || S_ISLNK(r.mode) || S_ISCHR(r.mode) || S_ISBLK(r.mode) || S_ISFIFO(r.mode) || S_ISSOCK(r.mode), "an unknown type");
   check((r.mode & ~(S_IFMT | 07777u)) == 0, "a mode of unknown bits");
   for (const Time& t : {r.atime, r.mtime, r.ctime, r.btime}) check(t.nanoseconds < 1'000'000'000, "nanoseconds of a second and more");
@@ -87,7 +89,7 @@ void check_record(const Record& r) {
   check(S_ISREG(r.mode) || r.blocks == 0, "blocks of what is no file");
   check(S_ISLNK(r.mode) ? !r.symlink.empty() && r.symlink.size() <= kSymlinkMax && r.size == r.symlink.size() : r.symlink.empty(), "a target");
   check(S_ISCHR(r.mode) || S_ISBLK(r.mode) || r.rdev == 0, "a device number of what is no device");
-  check(r.home.size() <= 64 * KiB, "a home that is too long");
+  check(r.home.size() <= (S_ISDIR(r.mode) ? keys::kPathHomeMax : keys::kHomeMax), "a home that is too long");
   check((r.flags & ~kInodeFlags) == 0, "unknown inode flags");
   check(r.xattr_names_size() <= kXattrListMax && r.xattr_inline_size() <= kXattrInlineSum, "attributes that take too much");
   for (std::size_t i = 0; i < r.xattrs.size(); ++i) {
@@ -128,7 +130,7 @@ bool run_record(std::string_view input) {
     check_record(*record);
   } else {
     const Link& link = std::get<Link>(*row);
-    check(link.ino.v != 0 && (link.type & S_IFMT) != 0 && (link.type & ~S_IFMT) == 0, "a link's type");
+    check(link.ino > kRootIno && link.ino < kInoMax && (link.type & S_IFMT) != 0 && (link.type & ~S_IFMT) == 0, "a link's type");
   }
   return true;
 }

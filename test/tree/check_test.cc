@@ -148,6 +148,43 @@ TEST_F(Check, AHomeThatIsNotItsOwn) {
   expect({{inode(pipe), "home"}});
 }
 
+TEST_F(Check, TheRootsNumberElsewhere) {
+  Record root = *decode_record(value(std::string(keys::kRoot)));
+  root.home = keys::child_home(root_, "root", kRootIno);
+  put(keys::entry(root_, "root"), encode(root));
+  put(keys::orphan(kRootIno), encode(root));
+  put(keys::entry(root_, "link"), encode(Link{kRootIno, S_IFREG}));
+  change(std::string(keys::kRoot), [](Record& record) { record.size += 2; });
+  expect({{"/root", "number of the root directory"}, {"inode 1", "record is damaged"}, {"/link", "row is damaged"}});
+  // It is no root's record when there is none.
+  erase(std::string(keys::kRoot));
+  const auto report = check();
+  EXPECT_TRUE(std::ranges::count(report.problems, "inode 1: the root directory's record is missing")) << testing::PrintToString(report.problems);
+}
+
+TEST_F(Check, AHomeThatIsTooLong) {
+  Record directory = regular(Ino{7000}), below = regular(Ino{7001});
+  directory.mode = below.mode = S_IFDIR | 0755;
+  directory.nlink = 3;
+  below.nlink = 2;
+  directory.size = below.size = 1;
+  directory.home = longest_home(directory.ino);
+  put(keys::entry(root_, "long"), encode(directory));
+  put(keys::entry(directory.home, "below"), encode(below));
+  const std::string lost = keys::entry(keys::child_home(directory.home, "below", below.ino), "lost");
+  put(lost, encode(regular(Ino{7002})));
+  ++directory.ino.v;
+  directory.home = keys::child_home(directory.home, "x", directory.ino);
+  put(keys::entry(root_, "longer"), encode(directory));
+  const auto report = check();
+  const auto is_there = [&](const std::string& line) {
+    EXPECT_TRUE(std::ranges::count(report.problems, line)) << line << " is not in\n" << testing::PrintToString(report.problems);
+  };
+  is_there("inode 7001: its home is too long");
+  is_there("/longer: its row is damaged");
+  EXPECT_TRUE(std::ranges::any_of(report.problems, [](const auto& line) { return line.starts_with("a row of names has the malformed key "); }));
+}
+
 // ---- several names
 
 TEST_F(Check, ALinkCountThatIsNotTheNumberOfNames) {
@@ -202,6 +239,11 @@ TEST_F(Check, AnUnusedInodeWithALinkCount) {
   expect({{inode(file_), "no name", "link count of 1"}});
 }
 
+TEST_F(Check, AnUnusedDirectoryWithEntries) {
+  remove_name_of_directory();
+  expect({{inode(directory_), "without a name", "4 entries"}});
+}
+
 // ---- directories
 
 TEST_F(Check, ADirectoryWithAnotherNumberOfEntries) {
@@ -239,11 +281,6 @@ TEST_F(Check, EntriesUnderAnOldHomeOfADirectory) {
   put(keys::entry(other, "sparse"), row);
   const auto report = check();
   EXPECT_TRUE(std::any_of(report.problems.begin(), report.problems.end(), [](const std::string& line) {
-TEST_F(Check, AnUnusedDirectoryWithEntries) {
-  remove_name_of_directory();
-  expect({{inode(directory_), "without a name", "4 entries"}});
-}
-
     return line.starts_with("/elsewhere: 1 entries of a directory that does not exist");
   })) << testing::PrintToString(report.problems);
 }

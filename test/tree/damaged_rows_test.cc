@@ -1,9 +1,7 @@
 // Rows that no tree writes, as a hostile image may hold them: they are refused where they would do harm.
 #include <gtest/gtest.h>
 
-#include "tree/harness.h"
-#include "tree/keys.h"
-#include "tree/record.h"
+#include "tree/damaged_tree.h"
 
 namespace lsmfs::test {
 namespace {
@@ -95,6 +93,33 @@ TEST_F(DamagedRows, ABlockThatIsTooLargeIsNotTakenAlong) {
   EXPECT_EQ(code(h_.tree().rename(b_, "file", a_, "file", 0, Wait::yes)), EUCLEAN);
   std::string to(100, '?');
   EXPECT_EQ(code(h_.tree().read(file, ByteOffset{0}, {reinterpret_cast<std::byte*>(to.data()), to.size()}, Wait::yes)), EUCLEAN);
+}
+
+// Else what is removed below it while it is in use would have a record that the next mount cannot read.
+TEST_F(DamagedRows, ADirectoryAtAHomeThatIsTooLongIsRefused) {
+  Record directory = *decode_record(value(keys::entry(home_a(), "b"))), file = *decode_record(value(keys::entry(home_b(), "file")));
+  directory.ino = Ino{7000};
+  directory.size = 2;
+  const std::string home = directory.home = longest_home(directory.ino), name(kNameMax, 'n');
+  put(keys::entry("", "long"), encode(directory));
+  file.ino = Ino{7001};
+  put(keys::entry(home, name), encode(file));
+  directory.ino = Ino{7002};
+  directory.home.clear();
+  put(keys::entry(home, "below"), encode(directory));
+  State state = *decode_state(value(std::string(keys::kState)));
+  state.next_ino = Ino{10'000};
+  put(std::string(keys::kState), encode(state));
+  ASSERT_TRUE(h_.store().sync());
+  h_.crash();
+  const Ino dir = h_.walk("long");
+  EXPECT_EQ(lookup(dir, "below"), EUCLEAN);
+  EXPECT_EQ(list(dir, true), EUCLEAN);
+  ASSERT_EQ(lookup(dir, name), 0);
+  ASSERT_TRUE(h_.tree().unlink(dir, name, Wait::yes));
+  ASSERT_TRUE(h_.tree().sync());
+  h_.crash();
+  EXPECT_EQ(h_.walk("long/" + name).v, 0u);
 }
 
 // Else the next inode that is made would take the place of one that is in use.

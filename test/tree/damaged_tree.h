@@ -13,6 +13,14 @@
 
 namespace lsmfs::test {
 
+// Of a directory that is somewhere deep down.
+inline std::string longest_home(Ino ino) {
+  std::string parent;
+  while (parent.size() + 200 < keys::kPathHomeMax) parent = keys::child_home(parent, std::string(100, 'd'), Ino{2});
+  const std::size_t left = keys::kPathHomeMax - parent.size() - keys::child_home("", "", ino).size();
+  return keys::child_home(parent, std::string(left, 'd'), ino);
+}
+
 class DamagedTree : public testing::Test {
  protected:
   DamagedTree() {
@@ -75,14 +83,6 @@ class DamagedTree : public testing::Test {
     return record;
   }
 
-  // ---- verdicts
-  CheckReport check() {
-    auto report = check_tree(h_.store());
-    EXPECT_TRUE(report.has_value());
-    return report.has_value() ? std::move(*report) : CheckReport{};
-  }
-  // Exactly these problems, each line with all of its words.
-  void expect(const std::vector<std::vector<std::string>>& expected) {
   // As if it had been removed while it was in use.
   void remove_name_of_directory() {
     Record record = *decode_record(value(keys::entry(root_, "directory")));
@@ -97,6 +97,14 @@ class DamagedTree : public testing::Test {
     change_state([](State& state) { --state.counts.directories; });
   }
 
+  // ---- verdicts
+  CheckReport check() {
+    auto report = check_tree(h_.store());
+    EXPECT_TRUE(report.has_value());
+    return report.has_value() ? std::move(*report) : CheckReport{};
+  }
+  // Exactly these problems, each line with all of its words.
+  void expect(const std::vector<std::vector<std::string>>& expected) {
     const CheckReport report = check();
     std::string all;
     for (const auto& line : report.problems) {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "lsmfs/tree.h"
+#include "tree/damaged_tree.h"
 
 namespace lsmfs {
 namespace {
@@ -89,11 +89,28 @@ TEST(Keys, AreReadAsTheyAreWritten) {
   EXPECT_EQ(keys::path_of(""), "");
 }
 
+TEST(Keys, OfHomesThatAreTooLongAreNotRead) {
+  // A file of the longest name in a directory at the longest home.
+  const std::string directory = test::longest_home(Ino{2});
+  ASSERT_EQ(directory.size(), keys::kPathHomeMax);
+  const std::string file = keys::child_home(directory, std::string(kNameMax, 'f'), Ino{kInoMax.v - 1});
+  EXPECT_EQ(file.size(), keys::kHomeMax);
+  EXPECT_TRUE(keys::parse_names(keys::entry(directory, "x")));
+  EXPECT_TRUE(keys::parse_names(keys::xattr(file, "user.x")));
+  EXPECT_TRUE(keys::parse_block(keys::block(file, BlockIndex{0})));
+  const std::string longer = keys::child_home(directory, "x", Ino{2});
+  EXPECT_FALSE(keys::parse_names(keys::entry(longer, "x")));
+  const std::string below = keys::child_home(file, "x", Ino{2});
+  EXPECT_FALSE(keys::parse_names(keys::xattr(below, "user.x")));
+  EXPECT_FALSE(keys::parse_block(keys::block(below, BlockIndex{0})));
+}
+
 TEST(Keys, OfNoGrammarAreNotRead) {
   const std::string dir = keys::child_home("", "d", Ino{2});
   for (const std::string& bad : {""s, dir, dir + '\0', dir + "\0\0"s, dir + "\0a/b"s, dir + "\0a\0b"s, "d\0"s, "d\0\0\0x"s, "d\0\x09" + std::string(9, 'x') + "\0x"s,
                                  "d\0\x02\0\x01\0x"s, "a/b\0\x01\x02\0x"s, std::string(256, 'n') + "\0\x01\x02\0x"s, dir + '\0' + std::string(256, 'n'),
-                                 "\0\0"s, keys::entry(keys::child_home(dir, "n", kInoMax), "x")}) {
+                                 "\0\0"s, keys::entry(keys::child_home(dir, "n", kInoMax), "x"),
+                                 keys::entry(keys::child_home(dir, "n", kRootIno), "x")}) {
     EXPECT_FALSE(keys::parse_names(bad)) << testing::PrintToString(bad);
   }
   for (const std::string& bad : {""s, std::string(8, '\0'), dir, dir + std::string(7, 'x'), dir + std::string(9, 'x'), "d\0\x02\0\x01" + std::string(8, 'x'),

@@ -4,6 +4,8 @@
 
 #include <random>
 
+#include "tree/keys.h"
+
 namespace lsmfs {
 namespace {
 
@@ -73,7 +75,7 @@ TEST(Record, RefusesImpossibleValues) {
   EXPECT_TRUE(refused([](Record& r) { r.ino = Ino{0}; }));
   EXPECT_TRUE(refused([](Record& r) { r.ino = kInoMax; }));
   EXPECT_FALSE(refused([](Record& r) { r.ino = Ino{kInoMax.v - 1}; }));
-  for (const Ino ino : {Ino{0}, kInoMax, Ino{UINT64_MAX}}) EXPECT_FALSE(decode_entry(encode(Link{ino, S_IFREG}))) << ino.v;
+  for (const Ino ino : {Ino{0}, kRootIno, kInoMax, Ino{UINT64_MAX}}) EXPECT_FALSE(decode_entry(encode(Link{ino, S_IFREG}))) << ino.v;
   EXPECT_TRUE(refused([](Record& r) { r.mode = 0644; }));
   EXPECT_TRUE(refused([](Record& r) { r.mode |= 1u << 20; }));
   EXPECT_TRUE(refused([](Record& r) { r.size = kFileSizeMax + 1; }));
@@ -82,6 +84,16 @@ TEST(Record, RefusesImpossibleValues) {
   EXPECT_TRUE(refused([](Record& r) { r.mode = S_IFLNK | 0777; r.blocks = 0; }));
   EXPECT_TRUE(refused([](Record& r) { r.flags |= 1; }));
   EXPECT_FALSE(refused([](Record&) {}));
+  const auto home_refused = [&](std::uint32_t type, std::size_t size) {
+    return refused([&](Record& r) {
+      r.mode = type | 0644;
+      r.home.assign(size, 'h');
+    });
+  };
+  EXPECT_FALSE(home_refused(S_IFDIR, keys::kPathHomeMax));
+  EXPECT_TRUE(home_refused(S_IFDIR, keys::kPathHomeMax + 1));
+  EXPECT_FALSE(home_refused(S_IFREG, keys::kHomeMax));
+  EXPECT_TRUE(home_refused(S_IFREG, keys::kHomeMax + 1));
   EXPECT_TRUE(refused([](Record& r) { std::swap(r.xattrs[0], r.xattrs[1]); })) << "names in order";
   EXPECT_TRUE(refused([](Record& r) { r.xattrs[1].name = r.xattrs[0].name; }));
   EXPECT_TRUE(refused([](Record& r) { r.xattrs[0].name = ""; }));

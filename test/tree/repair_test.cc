@@ -83,6 +83,16 @@ TEST_F(RepairTree, ARootWhoseRecordIsLostGetsAnotherAndKeepsItsEntries) {
   EXPECT_EQ(h_.attr(kRootIno).mode, S_IFDIR | 0755u);
 }
 
+TEST_F(RepairTree, ARootWhoseRecordIsLostIsMadeAgainWhoeverHasItsNumber) {
+  Record other = *decode_record(value(std::string(keys::kRoot)));
+  erase(std::string(keys::kRoot));
+  other.home = keys::child_home(root_, "other", kRootIno);
+  put(keys::orphan(kRootIno), encode(other));
+  EXPECT_NE(repair().find("/: its record is lost"), std::string::npos);
+  EXPECT_EQ(h_.check(), "");
+  EXPECT_EQ(h_.read_path("directory/inner/deep"), "data");
+}
+
 TEST_F(RepairTree, ACircleOfDirectoriesIsOpened) {
   // "inner" becomes an entry of itself.
   auto record = *decode_record(value(keys::entry(directory_home(), "inner")));
