@@ -143,13 +143,13 @@ void Checker::join_links() {
 
 void Checker::check_xattrs() {
   for (const auto& [ino, wanted] : facts_.xattrs) {
-    const auto rows = facts_.xattr_rows.find(ino);
-    if (rows == facts_.xattr_rows.end() || rows->second != wanted || facts_.xattr_homes[ino] != facts_.inodes[ino].home) {
-      problem("inode {}: its extended attributes are not those that its record names", ino.v);
-    }
+    const auto* rows = facts_.xattr_rows_of(ino);
+    if (!rows || *rows != wanted) problem("inode {}: its extended attributes are not those that its record names", ino.v);
   }
-  for (const auto& [ino, rows] : facts_.xattr_rows) {
-    if (!facts_.xattrs.contains(ino)) problem("inode {}: {} extended attributes belong to no record", ino.v, rows.size());
+  for (const auto& [place, rows] : facts_.xattr_rows) {
+    const auto& [ino, home] = place;
+    if (facts_.xattrs.contains(ino) && facts_.inodes.at(ino).home == home) continue;
+    problem("inode {}: {} extended attributes belong to no record", ino.v, rows.size());
   }
 }
 

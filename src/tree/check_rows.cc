@@ -50,8 +50,7 @@ void Checker::take_name(std::string_view key, std::string_view value) {
     case keys::NamesKey::Kind::root:
       return take_root(key, value);
     case keys::NamesKey::Kind::xattr:
-      facts_.xattr_rows[parsed->ino].emplace_back(parsed->name, value.size());
-      facts_.xattr_homes[parsed->ino] = checksum(parsed->home);
+      facts_.xattr_rows[{parsed->ino, checksum(parsed->home)}].emplace_back(parsed->name, value.size());
       check_acl(parsed->ino, parsed->name, value);
       return;
     case keys::NamesKey::Kind::entry:

@@ -214,14 +214,13 @@ void Mender::mend_record(std::string_view key, const Record& record, const std::
 }
 
 void Mender::mend_xattrs(Record& record, const std::string& path) {
-  const auto rows = facts_.xattr_rows.find(record.ino);
-  const bool here = rows != facts_.xattr_rows.end() && facts_.xattr_homes.at(record.ino) == facts_.inodes.at(record.ino).home;
+  const auto* rows = facts_.xattr_rows_of(record.ino);
   std::erase_if(record.xattrs, [&](const Xattr& xattr) {
     if (xattr.row_size == 0 && acl::is_name(xattr.name) && !acl::decode(xattr.value)) {
       did("{}: its access control list is damaged: erased", path);
       return true;
     }
-    if (xattr.row_size == 0 || (here && std::ranges::count(rows->second, std::pair(xattr.name, std::uint64_t{xattr.row_size})) > 0)) {
+    if (xattr.row_size == 0 || (rows && std::ranges::count(*rows, std::pair(xattr.name, std::uint64_t{xattr.row_size})) > 0)) {
       return false;
     }
     did("{}: its extended attribute {} is lost", path, printable(xattr.name));

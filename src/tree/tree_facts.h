@@ -4,6 +4,7 @@
 // numbers and checksums.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -53,6 +54,11 @@ struct TreeFacts {
     Inode* inode = at_home(ino, home);
     return inode && S_ISREG(inode->mode) ? inode : nullptr;
   }
+  // What there is at the home of an inode that has a record; nullptr: nothing.
+  const XattrRows* xattr_rows_of(Ino ino) const {
+    const auto rows = xattr_rows.find({ino, inodes.at(ino).home});
+    return rows != xattr_rows.end() ? &rows->second : nullptr;
+  }
   Inode* at_home(Ino ino, std::string_view home) {
     const auto at = inodes.find(ino);
     return at != inodes.end() && at->second.home == checksum(home) ? &at->second : nullptr;
@@ -64,8 +70,8 @@ struct TreeFacts {
   std::unordered_map<Ino, Inode> inodes;
   std::unordered_map<Ino, std::uint64_t> links;      // names that are links, by what they link to
   std::unordered_map<Ino, std::uint32_t> link_types;
-  std::unordered_map<Ino, XattrRows> xattrs, xattr_rows;  // what records name; what there is
-  std::unordered_map<Ino, std::uint64_t> xattr_homes;     // checksums: where the latter lie
+  std::unordered_map<Ino, XattrRows> xattrs;                        // what records name
+  std::map<std::pair<Ino, std::uint64_t>, XattrRows> xattr_rows;    // what there is, by inode and checksum of the home
   std::vector<Directory> directories;
   // Of directories and files that have no record.
   std::vector<Directory> stray_directories;

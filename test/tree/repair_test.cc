@@ -120,6 +120,18 @@ TEST_F(RepairTree, LostEntriesAndAttributesAreNamed) {
   EXPECT_EQ(*h_.tree().listxattr(h_.walk("attributed"), Wait::yes), std::string("user.small\0", 11));
 }
 
+TEST_F(RepairTree, RowsThatLieElsewhereTakeNoAttributesAway) {
+  for (const char* old_name : {"a name that sorts before", "the other way round"}) {
+    put(keys::xattr(keys::child_home(root_, old_name, attributed_), "user.large"), "stale");
+    put(keys::xattr(keys::child_home(root_, old_name, attributed_), "user.other"), "stale");
+  }
+  expect({{inode(attributed_), "2 extended attributes belong to no record"}, {inode(attributed_), "2 extended attributes belong to no record"}});
+  const std::string said = repair();
+  EXPECT_EQ(said.find("is lost"), std::string::npos) << said;
+  EXPECT_EQ(*h_.tree().getxattr(h_.walk("attributed"), "user.large", Wait::yes), std::string(5000, 'v'));
+  EXPECT_EQ(h_.check(), "");
+}
+
 TEST_F(RepairTree, WhatIsLostTwiceGoesIntoTheSameLostAndFound) {
   erase(file_row());
   repair();
