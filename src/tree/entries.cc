@@ -172,7 +172,8 @@ void LsmTree::remove_name(Inode& dir, std::string_view name, Inode& inode, const
   batch().erase(Family::names, keys::entry(*dir.shared_home(), name));
   entry_changed(dir, name, Ino{});
   record.ctime = now;
-  record.nlink = record.is_directory() ? 0 : record.nlink - 1;
+  // Only a file of several names can have one left, whatever a damaged record says.
+  record.nlink = inode.place == Inode::Place::linked && record.nlink > 0 ? record.nlink - 1 : 0;
   changed(inode);
   if (record.nlink > 0) return;
   count(record, -1);

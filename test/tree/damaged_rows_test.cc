@@ -133,6 +133,23 @@ TEST_F(DamagedRows, NumbersThatWereNotGivenAreRefused) {
   EXPECT_EQ(lookup(a_, "b"), EUCLEAN);
 }
 
+TEST_F(DamagedRows, AFileOfOneNameCanBeRemovedWhateverItsLinkCount) {
+  for (const std::uint32_t nlink : {0u, 2u, 1000u}) {
+    const std::string name = std::to_string(nlink);
+    h_.create(kRootIno, name, "data");
+    h_.remount();
+    Record record = *decode_record(value(keys::entry("", name)));
+    record.nlink = nlink;
+    put(keys::entry("", name), encode(record));
+    ASSERT_TRUE(h_.tree().unlink(kRootIno, name, Wait::yes));
+    ASSERT_TRUE(h_.tree().sync());
+    EXPECT_EQ(h_.walk(name).v, 0u);
+    h_.remount();
+    EXPECT_EQ(h_.walk(name).v, 0u);
+    EXPECT_EQ(h_.check(), "");
+  }
+}
+
 TEST_F(DamagedRows, TheLastNumberIsNotGiven) {
   State state = *decode_state(value(std::string(keys::kState)));
   state.next_ino = Ino{kInoMax.v - 1};
