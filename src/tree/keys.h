@@ -50,7 +50,6 @@ std::string prefix_end(std::string_view prefix);
 std::string block(std::string_view home, BlockIndex index);
 // The index in such a key; nullopt when it has none. Must hold: it starts with a home of home_size bytes.
 std::optional<std::uint64_t> block_index(std::string_view key, std::size_t home_size);
-inline std::string blocks_end(std::string_view home) { return block(home, BlockIndex{~std::uint64_t{0}}); }
 
 // Whether it can be the name of an entry: 1 to kNameMax bytes without 0x00 and '/', and neither "." nor "..".
 bool is_name(std::string_view name);
