@@ -142,6 +142,36 @@ TEST_F(Holes, AreNotSeenWhereARenameHasJustTakenDataAway) {
   h.unmount();
 }
 
+// One that has no more room than it is told.
+class FullStore : public StoreDecorator {
+ public:
+  FullStore(std::unique_ptr<Store> inner, const std::uint64_t& room) : StoreDecorator(std::move(inner)), room_(room) {}
+  ByteCount room() const override { return ByteCount{std::min(room_, StoreDecorator::room().v)}; }
+
+ private:
+  const std::uint64_t& room_;
+};
+
+TEST_F(Holes, AllocationOfWhatIsThereNeedsNoRoom) {
+  std::uint64_t room = UINT64_MAX;
+  h.between.store = [&](std::unique_ptr<Store> store) { return std::make_unique<FullStore>(std::move(store), room); };
+  h.remount();
+  const Ino f = h.create(kRootIno, "f", std::string(MiB, 'x'));
+  const Ino sparse = h.create(kRootIno, "sparse");
+  h.write(sparse, MiB - 1, "x");
+  ASSERT_TRUE(h.tree().sync());
+  room = 0;
+  EXPECT_EQ(allocate(f, 0, 0, MiB), 0);
+  EXPECT_EQ(allocate(f, FALLOC_FL_KEEP_SIZE, 100, 100), 0);
+  EXPECT_EQ(allocate(f, 0, 0, MiB + 1), ENOSPC);
+  EXPECT_EQ(allocate(sparse, 0, 0, MiB), ENOSPC);
+  room = 100 * KiB;
+  EXPECT_EQ(allocate(f, 0, 0, MiB + 50 * KiB), 0) << "only what comes to it";
+  EXPECT_EQ(h.attr(f).size, MiB + 50 * KiB);
+  EXPECT_EQ(allocate(f, FALLOC_FL_KEEP_SIZE, 2 * MiB, 200 * KiB), ENOSPC);
+  h.unmount();
+}
+
 // Tells of each row of file data that a cursor comes to.
 class WatchedStore : public StoreDecorator {
  public:
