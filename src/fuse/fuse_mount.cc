@@ -119,9 +119,8 @@ FuseMount::~FuseMount() {
 }
 
 bool FuseMount::still_mounted() const {
-  // Somebody may have unmounted, and what is there now is not ours.
-  const auto entry = device_.empty() ? std::nullopt : mounted_at(options_.mount_point);
-  return entry && entry->device == device_;
+  // The kernel sends DESTROY when nothing of it is mounted anywhere any more.
+  return entry_ && requests(FUSE_DESTROY) == 0 && lsmfs::still_mounted(*entry_);
 }
 
 Result<void> FuseMount::begin() {
@@ -138,7 +137,7 @@ Result<void> FuseMount::begin() {
   if (!session_) return make_error(ENOMEM, "libfuse session");
 
   LSMFS_ASSIGN(Fd fd, mounter().mount());
-  if (const auto entry = mounted_at(options_.mount_point)) device_ = entry->device;
+  entry_ = mounted_at(options_.mount_point);
   if (fuse_session_mount(session_.get(), fmt::format("/dev/fd/{}", fd.get()).c_str()) != 0) {
     return make_error(EIO, "libfuse does not take /dev/fuse");
   }
@@ -193,7 +192,7 @@ Result<void> FuseMount::serve(std::function<void()> on_ready, std::function<void
   watchdog_.reset();
   if (still_mounted()) (void)mounter().unmount(true);
   // Nothing of the mount is left when this returns, nor anything to be done about it.
-  device_.clear();
+  entry_.reset();
   options_.prepared.reset();
   return result;
 }

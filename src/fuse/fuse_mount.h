@@ -64,7 +64,7 @@ class FuseMount : public Mount {
   std::optional<Watchdog> watchdog_;  // in serve()
   std::unique_ptr<Rings> rings_;
   std::unique_ptr<fuse_session, CloseSession> session_;
-  std::string device_;  // "major:minor" of the mount
+  std::optional<MountEntry> entry_;  // of the mount
   std::atomic<bool> serving_{false};  // or over already
   std::atomic<bool> stop_{false}, loop_done_{false};
   std::array<std::atomic<std::uint64_t>, kKinds> counts_{};

@@ -129,6 +129,11 @@ std::optional<MountEntry> mounted_at(const std::string& mount_point) {
   return *found;
 }
 
+bool still_mounted(const MountEntry& entry) {
+  const auto now = mounted_at(entry.mount_point);
+  return now && now->same_as(entry);
+}
+
 void set_read_ahead(const MountEntry& entry, unsigned kib) {
   const std::string value = std::to_string(kib);
   for (const char* suffix : {"", "-fuseblk"}) {

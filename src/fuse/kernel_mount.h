@@ -20,6 +20,9 @@ Result<Fd> kernel_mount(const MountOptions& options);
 // The entry of the mount table that is visible at `mount_point`; nullopt: nothing is mounted there.
 std::optional<MountEntry> mounted_at(const std::string& mount_point);
 
+// Whether `entry` is what is visible at its mount point now: somebody may have unmounted, and mounted something else.
+bool still_mounted(const MountEntry& entry);
+
 // Sets how far the kernel reads ahead in files of this mount. Only root can, and it is only speed:
 // failing is not told.
 void set_read_ahead(const MountEntry& entry, unsigned kib);

@@ -1,7 +1,6 @@
 #include "fuse/mounter.h"
 
-#include <string>
-#include <utility>
+#include <optional>
 
 #include "fuse/kernel_mount.h"
 
@@ -16,27 +15,23 @@ class Here final : public Mounter {
 
   Result<Fd> mount() override {
     LSMFS_ASSIGN(Fd fd, kernel_mount(options_));
-    if (const auto entry = mounted_at(options_.mount_point)) device_ = entry->device;
+    entry_ = mounted_at(options_.mount_point);
     return fd;
   }
 
   void tune() override {
-    if (const auto entry = ours()) set_read_ahead(*entry, kReadAheadKib);
+    if (still_there()) set_read_ahead(*entry_, kReadAheadKib);
   }
 
   Result<void> unmount(bool lazy) override {
-    return ours() ? lsmfs::unmount(options_.mount_point, lazy) : Result<void>();
+    return still_there() ? lsmfs::unmount(options_.mount_point, lazy) : Result<void>();
   }
 
  private:
-  // Somebody may have unmounted, and what is there now is not ours.
-  std::optional<MountEntry> ours() const {
-    auto entry = device_.empty() ? std::nullopt : mounted_at(options_.mount_point);
-    return entry && entry->device == device_ ? std::move(entry) : std::nullopt;
-  }
+  bool still_there() const { return entry_ && still_mounted(*entry_); }
 
   const MountOptions options_;
-  std::string device_;  // "major:minor" of the mount
+  std::optional<MountEntry> entry_;  // of the mount
 };
 
 }  // namespace

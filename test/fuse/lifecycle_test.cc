@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 
 #include <fstream>
+#include <future>
 #include <thread>
 
 #include "fuse/kernel_mount.h"
@@ -41,6 +42,33 @@ TEST_F(Lifecycle, UnmountingEndsTheServerAfterItsLastWords) {
   mounted.stop();
   EXPECT_EQ(mounted.destroyed(), 1);
   EXPECT_FALSE(entry_of(mounted.root()));
+}
+
+TEST_F(Lifecycle, WhatSomebodyElseMountsThereMeanwhileStays) {
+  MemoryTree tree;
+  std::promise<void> unmounted;
+  std::string place, number;
+  std::uint64_t last = 0;
+  unsigned mounts = 0;
+  Mounted mounted(tree, {}, {}, [&] {
+    unmounted.get_future().wait();
+    // One on the other until one has the number that ours had, unless somebody was faster.
+    const auto minor = [](const std::string& device) { return std::stoul(device.substr(device.find(':') + 1)); };
+    for (bool reached = false; !reached && ::mount("none", place.c_str(), "tmpfs", 0, nullptr) == 0; ++mounts) {
+      const auto entry = entry_of(place);
+      reached = minor(entry->device) >= minor(number);
+      last = entry->id;
+    }
+  });
+  place = mounted.root();
+  number = entry_of(place)->device;
+  ASSERT_TRUE(unmount(place, false));
+  unmounted.set_value();
+  mounted.server().join();
+  const auto entry = entry_of(place);
+  ASSERT_TRUE(entry);
+  EXPECT_EQ(entry->id, last);
+  while (mounts-- > 0) EXPECT_EQ(::umount2(place.c_str(), 0), 0);
 }
 
 TEST_F(Lifecycle, ASignalUnmountsAndEndsTheServer) {
