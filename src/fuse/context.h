@@ -16,6 +16,7 @@
 #include "fuse/privileges.h"
 #include "fuse/replies.h"
 #include "fuse/rings.h"
+#include "fuse/turnstile.h"
 #include "fuse/workers.h"
 #include "lsmfs/fuse.h"
 #include "lsmfs/tree.h"
@@ -37,8 +38,8 @@ struct Context {
   // Runs `on_destroy` of Mount::serve, once.
   std::function<void()> destroy = [] {};
   ErrorLog errors;
-  // The session is over: what takes long and could be done later ends.
-  std::atomic<bool> ending{false};
+  // Closed when the session is over: no request comes to the tree, and what takes long and could be done later ends.
+  Turnstile turnstile;
 };
 
 inline Context& context_of(fuse_req_t req) { return *static_cast<Context*>(fuse_req_userdata(req)); }

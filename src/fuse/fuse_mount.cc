@@ -111,8 +111,7 @@ FuseMount::FuseMount(Tree& tree, const MountOptions& options, Administration adm
 
 FuseMount::~FuseMount() {
   // The descriptors first: unmounting waits for answers as long as somebody could give them.
-  serving_ = true;
-  serving_.notify_all();
+  context_.turnstile.close();
   if (rings_) rings_->stop();
   session_.reset();
   if (still_mounted()) (void)mounter().unmount(true);
@@ -168,7 +167,7 @@ Result<void> FuseMount::serve(std::function<void()> on_ready, std::function<void
   std::once_flag destroyed;
   context_.destroy = [&] {
     std::call_once(destroyed, [&] {
-      context_.ending = true;
+      context_.turnstile.close();
       workers_.drain();
       kernel_cache_.drain();
       on_destroy();
@@ -178,8 +177,7 @@ Result<void> FuseMount::serve(std::function<void()> on_ready, std::function<void
   Result<void> result;
   {
     Watch watch(*this);
-    serving_ = true;
-    serving_.notify_all();
+    context_.turnstile.open();
     on_ready();
     result = loop();
     loop_done_ = true;
@@ -198,16 +196,32 @@ Result<void> FuseMount::serve(std::function<void()> on_ready, std::function<void
 }
 
 Serve FuseMount::server() {
-  serving_.wait(false);
-  if (!watchdog_) return [](fuse_buf&) {};
-  return [this, reader = std::make_shared<Watchdog::Reader>(*watchdog_)](fuse_buf& message) {
+  if (!context_.turnstile.wait()) return [](fuse_buf&) {};
+  return [this, reader = std::make_shared<Watchdog::Reader>(*watchdog_),
+          pass = std::make_shared<Turnstile::Pass>(context_.turnstile)](fuse_buf& message) {
     const fuse_in_header& header = header_of(message);
     latency_->request();
     if (context_.rings != nullptr) context_.rings->request();
+    // This one closes it, or waits until it is closed.
+    const bool last = header.opcode == FUSE_DESTROY;
+    if (!last && !pass->enter()) return refuse(header);
     reader->begin({header.unique, header.nodeid, header.opcode});
     process(message);
     reader->end();
+    if (!last) pass->leave();
   };
+}
+
+// As the kernel itself does with requests of a connection that is gone.
+void FuseMount::refuse(const fuse_in_header& request) {
+  switch (request.opcode) {
+    case FUSE_FORGET:
+    case FUSE_BATCH_FORGET:
+    case FUSE_INTERRUPT:
+      return;  // nobody waits for an answer
+    default:
+      reply(request.unique, ENODEV, {});
+  }
 }
 
 Result<void> FuseMount::loop() {

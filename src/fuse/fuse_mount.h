@@ -47,6 +47,7 @@ class FuseMount : public Mount {
   Result<void> loop();
   Serve server();  // to be called in the thread that is to serve; waits for serve()
   void process(fuse_buf& buffer);
+  void refuse(const fuse_in_header& request);
   void sync_file_system(std::uint64_t unique);
   void statx(std::uint64_t unique, Ino ino);
   void tmpfile(const fuse_in_header& request);
@@ -65,7 +66,6 @@ class FuseMount : public Mount {
   std::unique_ptr<Rings> rings_;
   std::unique_ptr<fuse_session, CloseSession> session_;
   std::optional<MountEntry> entry_;  // of the mount
-  std::atomic<bool> serving_{false};  // or over already
   std::atomic<bool> stop_{false}, loop_done_{false};
   std::array<std::atomic<std::uint64_t>, kKinds> counts_{};
 };

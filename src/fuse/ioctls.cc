@@ -51,7 +51,7 @@ bool may_administer(fuse_req_t req) {
 
 // Whether nobody wants the answer any more.
 Stop end_of(fuse_req_t req) {
-  return [req, &context = context_of(req)] { return context.ending || fuse_req_interrupted(req) != 0; };
+  return [req, &context = context_of(req)] { return context.turnstile.closed() || fuse_req_interrupted(req) != 0; };
 }
 
 void trim(fuse_req_t req, Ino, Bytes in) {

@@ -136,6 +136,7 @@ Result<std::unique_ptr<Ring>> Ring::make(unsigned processor, const std::vector<u
 
 Ring::~Ring() {
   stop();
+  close();
   if (memory_ != nullptr) munmap(memory_, memory_size_);
 }
 
@@ -177,12 +178,14 @@ bool Ring::wanted() const {
 }
 
 void Ring::stop() {
-  if (thread_.joinable()) {
-    stopping_ = true;
-    const std::uint64_t one = 1;
-    (void)!write(wake_.get(), &one, sizeof one);
-    thread_.join();
-  }
+  if (!thread_.joinable()) return;
+  stopping_ = true;
+  const std::uint64_t one = 1;
+  (void)!write(wake_.get(), &one, sizeof one);
+  thread_.join();
+}
+
+void Ring::close() {
   if (std::exchange(made_, false)) io_uring_queue_exit(&ring_);
 }
 

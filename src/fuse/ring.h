@@ -55,6 +55,8 @@ class Ring {
   pid_t thread_id() const { return thread_id_; }
   // Ends the thread. What is answered afterwards reaches nobody.
   void stop();
+  // Once the threads of all rings have ended, and nobody asks for wanted() any more: the kernel's part of it goes.
+  void close();
 
  private:
   struct Entry;

@@ -104,8 +104,10 @@ bool Rings::answer(const iovec* parts, int count) {
 }
 
 void Rings::stop() {
-  deference_.reset();
+  // Their threads use each other's rings, and the deference, which looks at them all.
   for (auto& ring : rings_) ring->stop();
+  deference_.reset();
+  for (auto& ring : rings_) ring->close();
 }
 
 }  // namespace lsmfs

@@ -288,6 +288,38 @@ TEST_F(Lifecycle, AnAbortedConnectionEndsTheServerAndItsMount) {
   EXPECT_FALSE(entry_of(mounted.root()));
 }
 
+TEST_F(Lifecycle, NoRequestReachesATreeThatIsBeingClosed) {
+  MemoryTree tree;
+  std::atomic<bool> closing{false};
+  std::atomic<unsigned> late{0};
+  Mounted mounted(tree, {}, {}, [&] {
+    closing = true;
+    ::usleep(300'000);  // what a store takes to close
+  });
+  ASSERT_EQ(write_file(mounted.path("f"), std::string(4096, 'a')), 0);
+  tree.set_hook([&](const std::string&, Wait) -> Result<void> {
+    late += closing;
+    return {};
+  });
+  std::vector<std::thread> clients;
+  for (int i = 0; i < 4; ++i) {
+    clients.emplace_back([path = mounted.path("f")] {
+      const int fd = ::open(path.c_str(), O_RDWR | O_DIRECT | O_CLOEXEC);
+      char block[512]{};
+      while (::pwrite(fd, block, sizeof block, 0) > 0 && ::pread(fd, block, sizeof block, 0) > 0) {
+      }
+      ::close(fd);
+    });
+  }
+  ::usleep(50'000);
+  EXPECT_GT(tree.calls("write"), 0u);
+  ::kill(::getpid(), SIGTERM);
+  mounted.server().join();
+  for (auto& client : clients) client.join();
+  EXPECT_EQ(mounted.destroyed(), 1);
+  EXPECT_EQ(late, 0u);
+}
+
 // A loop device over an unlinked file; both go when it does.
 class LoopDevice {
  public:
@@ -341,6 +373,34 @@ TEST_F(Lifecycle, OfABlockDeviceUnmountingWaitsForTheServersLastWords) {
   ASSERT_TRUE(unmount(mounted.root(), false));
   EXPECT_TRUE(destroyed);
   mounted.server().join();
+}
+
+class SlowToForget : public MemoryTree {
+ public:
+  void forget(Ino ino, std::uint64_t lookups) override {
+    ::usleep(200);
+    MemoryTree::forget(ino, lookups);
+  }
+};
+
+TEST_F(Lifecycle, OfABlockDeviceNothingIsForgottenWhileTheServerSaysItsLastWords) {
+  LoopDevice device;
+  if (!device.works()) GTEST_SKIP() << "no loop devices here";
+  SlowToForget tree;
+  MountOptions options;
+  options.source = device.path();
+  options.block_device = true;
+  std::uint64_t before = 0, after = 0;
+  Mounted mounted(tree, options, {}, [&] {
+    before = tree.calls("forget");
+    ::usleep(100'000);
+    after = tree.calls("forget");
+  });
+  for (int i = 0; i < 1000; ++i) ASSERT_EQ(write_file(mounted.path("f" + std::to_string(i)), ""), 0);
+  KernelCaches().drop();
+  mounted.stop();
+  EXPECT_EQ(before, after);
+  EXPECT_EQ(tree.calls("forget"), after);
 }
 
 TEST_F(Lifecycle, OfABlockDeviceSyncOfTheFileSystemReachesTheTree) {
