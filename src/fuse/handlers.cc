@@ -292,6 +292,12 @@ void fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t len
 }
 
 void lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence, fuse_file_info*) {
+  // What the kernel has gathered and not sent is no hole. It flushes nothing before it asks, so let it not ask again: then it
+  // takes all of a file for data.
+  if (context_of(req).writeback) {
+    fuse_reply_err(req, ENOSYS);
+    return;
+  }
   auto& tree = context_of(req).tree;
   serve(req, [&tree, ino, whence, from = ByteOffset{static_cast<std::uint64_t>(offset)}](Wait wait) -> Result<Position> {
     LSMFS_ASSIGN(const ByteOffset found, tree.seek(Ino{ino}, from, whence, wait));

@@ -211,6 +211,18 @@ class Io(harness.MountCase):
         self.mounted.remount()
         self.assertEqual(self.contents(), b"e" * 100 + b"\0" * 900)
 
+    # ---- holes
+
+    def test_what_the_kernel_has_gathered_is_no_hole(self):
+        self.mounted.remount("writeback" if LSMFS else "")
+        fd = self.open(os.O_RDWR | os.O_CREAT)
+        os.ftruncate(fd, 2 * MiB)
+        os.pwrite(fd, b"x" * MiB, 0)
+        self.assertEqual(os.lseek(fd, 0, os.SEEK_DATA), 0)
+        self.assertGreaterEqual(os.lseek(fd, 0, os.SEEK_HOLE), MiB)
+        self.assertEqual(os.lseek(fd, 4097, os.SEEK_DATA), 4097)
+        self.assertEqual(outcome(os.lseek, fd, 2 * MiB, os.SEEK_DATA), "ENXIO")
+
     # ---- files without names
 
     def test_files_and_directories_live_on_without_names(self):
