@@ -305,18 +305,20 @@ void lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence, fuse_file_i
   });
 }
 
-// Copies up to kCopyMax and lets the caller ask for the rest, so that it can be interrupted.
+// Copies up to kCopyMax and lets the caller ask for the rest, so that it can be interrupted. What was copied before an error
+// counts: the kernel goes by it when it looks at the file again.
 Result<std::size_t> copy(Tree& tree, Ino from, ByteOffset from_offset, Ino to, ByteOffset to_offset, std::size_t size) {
   const MutableBytes buffer = scratch(kTransferMax);
   std::size_t copied = 0;
   while (copied < std::min(size, kCopyMax)) {
     const MutableBytes piece = buffer.first(std::min(buffer.size(), size - copied));
-    LSMFS_ASSIGN(const std::size_t got, tree.read(from, ByteOffset{from_offset.v + copied}, piece, Wait::yes));
-    if (got == 0) break;
-    const auto written = tree.write(to, ByteOffset{to_offset.v + copied}, piece.first(got), Wait::yes);
+    const auto got = tree.read(from, ByteOffset{from_offset.v + copied}, piece, Wait::yes);
+    if (!got && copied == 0) return got.error();
+    if (!got || *got == 0) break;
+    const auto written = tree.write(to, ByteOffset{to_offset.v + copied}, piece.first(*got), Wait::yes);
     if (!written && copied == 0) return written.error();
     if (!written) break;
-    copied += got;
+    copied += *got;
   }
   return copied;
 }

@@ -295,6 +295,29 @@ TEST_F(Operations, HolesAndCopiesAreThoseOfANativeFileSystem) {
   std::filesystem::remove_all(place);
 }
 
+TEST_F(Operations, ACopyThatFailsPartWayIsAsLongAsItCame) {
+  const std::string data(3 * MiB, 'd');
+  ASSERT_EQ(write_file(path("f"), data), 0);
+  ASSERT_EQ(write_file(path("copy"), "old"), 0);
+  const int from = ::open(path("f").c_str(), O_RDONLY | O_CLOEXEC), to = ::open(path("copy").c_str(), O_RDWR | O_CLOEXEC);
+  char old[3]{};
+  EXPECT_EQ(::pread(to, old, sizeof old, 0), 3);  // which the kernel keeps
+  unsigned reads = 0;
+  tree_.set_hook([&](const std::string& call, Wait) -> Result<void> {
+    if (call == "read" && ++reads > 1) return make_error(EIO, "device");
+    return {};
+  });
+  const ssize_t copied = ::copy_file_range(from, nullptr, to, nullptr, data.size(), 0);
+  EXPECT_EQ(result_of(static_cast<int>(::copy_file_range(from, nullptr, to, nullptr, data.size(), 0))), EIO);
+  tree_.set_hook({});
+  ASSERT_GT(copied, 0);
+  ASSERT_LT(copied, static_cast<ssize_t>(data.size()));
+  EXPECT_EQ(facts("copy").st_size, copied);
+  EXPECT_TRUE(read_file(path("copy")) == data.substr(0, static_cast<std::size_t>(copied)));
+  ::close(from);
+  ::close(to);
+}
+
 TEST_F(Operations, TheTimeOfBirthIsThere) {
   struct statx before {}, after {};
   ASSERT_EQ(write_file(path("f"), "data"), 0);
