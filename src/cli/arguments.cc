@@ -81,7 +81,7 @@ void take(CLI::App& app, FsckArguments& arguments) {
 void take(CLI::App& app, InfoArguments& arguments) {
   app.add_flag("--json", arguments.json, "as JSON");
   app.add_flag("--udev", arguments.udev, "as properties of udev, from the superblock alone")->excludes("--json");
-  app.add_option("path", arguments.path, "device, image, or a directory in a mount")->required();
+  app.add_option("path", arguments.path, "device, image, or a file or directory in a mount")->required();
 }
 
 void take(CLI::App& app, ScrubArguments& arguments) {

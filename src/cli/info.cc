@@ -72,12 +72,11 @@ int info(const InfoArguments& arguments) {
     if (json) return print(*json, arguments.json);
     return report({kFailure, explain(*where, json.error())});
   }
+  // Perhaps a file of a mounted lsmfs is meant, unless it is an image. To be asked first: then there are the rights for it.
+  const auto around = S_ISREG(facts.st_mode) ? query_mount(path) : make_error(ENOTTY, path);
   const auto json = facts_of_device(path);
   if (json) return print(*json, arguments.json);
-  if (json.error().code == EMEDIUMTYPE) {
-    // Perhaps a file of a mounted lsmfs is meant.
-    if (const auto inside = query_mount(path)) return print(*inside, arguments.json);
-  }
+  if (around && json.error().code == EMEDIUMTYPE) return print(*around, arguments.json);
   return report({kFailure, explain(path, json.error())});
 }
 

@@ -313,10 +313,11 @@ TEST_F(MountCommand, InfoTellsTheSameMountedOrNot) {
   ASSERT_EQ(::symlink("file", path("mnt/link").c_str()), 0);
   using Json = nlohmann::json;
   const Json by_directory = Json::parse(accepted({"info", "--json", path("mnt/folder")}), nullptr, false);
+  const Json by_file = Json::parse(accepted({"info", "--json", path("mnt/file")}), nullptr, false);
   const Json by_image = Json::parse(accepted({"info", "--json", path("image")}), nullptr, false);
   accepted({"umount", path("mnt")});
   const Json offline = Json::parse(accepted({"info", "--json", path("image")}), nullptr, false);
-  for (const Json& json : {by_directory, by_image, offline}) {
+  for (const Json& json : {by_directory, by_file, by_image, offline}) {
     ASSERT_TRUE(json.is_object());
     EXPECT_EQ(json["label"], "label");
     EXPECT_EQ(json["uuid"], offline["uuid"]);
@@ -328,6 +329,14 @@ TEST_F(MountCommand, InfoTellsTheSameMountedOrNot) {
   }
   EXPECT_EQ(by_image["mount_point"], path("mnt"));
   EXPECT_FALSE(offline.contains("mount_point"));
+}
+
+TEST_F(MountCommand, InfoOfAnImageInAMountIsAboutTheImage) {
+  make_image("image", {"-L", "outer"});
+  make_directory("mnt");
+  mount();
+  make_image("mnt/image", {"-L", "inner"});
+  EXPECT_NE(accepted({"info", path("mnt/image")}).find("inner\n"), std::string::npos);
 }
 
 TEST_F(MountCommand, InfoRefusesWhatIsNotLsmfs) {
