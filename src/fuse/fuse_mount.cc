@@ -70,14 +70,28 @@ class FuseMount::Watch {
 
  private:
   void run() {
+    while (signalled()) {
+      mount_.options_.notice("stopping on a signal");
+      // The kernel then ends the session, unless more mounts show it (mount --bind): a further signal is needed to leave
+      // those without a daemon.
+      if (mount_.still_mounted() && mount_.mounter().unmount(false)) continue;
+      return end_loop();
+    }
+  }
+
+  // Waits for a signal that has not been heard before; false: the end comes without one.
+  bool signalled() {
     std::array<pollfd, 2> wait{{{signals_.descriptor(), POLLIN, 0}, {done_, POLLIN, 0}}};
     while (poll(wait.data(), wait.size(), -1) < 0) {
     }
-    if (wait[0].revents == 0 || mount_.loop_done_) return;
-    mount_.options_.notice("stopping on a signal");
+    std::uint64_t count = 0;
+    if (wait[0].revents != 0) (void)!read(signals_.descriptor(), &count, sizeof count);
+    return wait[0].revents != 0 && !mount_.loop_done_ && !mount_.context_.turnstile.closed();
+  }
+
+  void end_loop() {
     const std::string& where = mount_.options_.mount_point;
     if (mount_.still_mounted()) {
-      if (mount_.mounter().unmount(false)) return;  // the kernel then ends the session
       const auto gone = mount_.mounter().unmount(true);
       mount_.options_.notice(gone ? where + " was in use: files open there cannot be used any more"
                                   : fmt::format("{} cannot be unmounted ({}): umount -l takes it away", where, gone.error().message()));

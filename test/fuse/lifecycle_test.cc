@@ -98,6 +98,26 @@ TEST_F(Lifecycle, ASignalEndsTheServerAlsoWhileFilesAreOpen) {
   EXPECT_NE(mounted.notices().find("was in use"), std::string::npos) << mounted.notices();
 }
 
+TEST_F(Lifecycle, ASecondSignalEndsAServerWhoseFileSystemIsMountedElsewhereToo) {
+  MemoryTree tree;
+  Mounted mounted(tree);
+  ASSERT_EQ(write_file(mounted.path("f"), "x"), 0);
+  char name[] = "/tmp/lsmfs-fuse-test-XXXXXX";
+  const std::string elsewhere = mkdtemp(name);
+  ASSERT_EQ(::mount(mounted.root().c_str(), elsewhere.c_str(), nullptr, MS_BIND, nullptr), 0);
+  ::kill(::getpid(), SIGTERM);
+  for (int i = 0; i < 1000 && entry_of(mounted.root()); ++i) ::usleep(10'000);
+  EXPECT_FALSE(entry_of(mounted.root()));
+  EXPECT_EQ(read_file(elsewhere + "/f"), "x");
+  EXPECT_EQ(mounted.destroyed(), 0);
+  ::kill(::getpid(), SIGTERM);
+  for (int i = 0; i < 1000 && mounted.destroyed() == 0; ++i) ::usleep(10'000);
+  EXPECT_EQ(mounted.destroyed(), 1);
+  EXPECT_EQ(::umount2(elsewhere.c_str(), MNT_DETACH), 0);
+  mounted.server().join();
+  EXPECT_EQ(::rmdir(elsewhere.c_str()), 0);
+}
+
 TEST_F(Lifecycle, BusyMountsAreNotUnmounted) {
   MemoryTree tree;
   Mounted mounted(tree);
