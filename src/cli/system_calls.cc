@@ -31,13 +31,13 @@ constexpr const char* kAllowed[] = {
     // Threads that exist, their locks and signals; clone is below. The C library asks for the processors when it and RocksDB
     // divide caches among them.
     "exit", "exit_group", "futex", "getcpu", "getpid", "gettid", "membarrier", "restart_syscall", "rseq", "rt_sigaction",
-    "rt_sigprocmask", "rt_sigreturn", "sched_getaffinity", "sched_setaffinity", "sched_yield", "set_robust_list", "sigaltstack",
+    "rt_sigprocmask", "rt_sigreturn", "sched_getaffinity", "sched_yield", "set_robust_list", "sigaltstack",
     // Time, where the kernel offers no other way to it; pauses.
     "clock_getres", "clock_gettime", "clock_nanosleep", "gettimeofday", "nanosleep", "time",
     // The device, by its descriptor.
     "fallocate", "fdatasync", "pread64", "pwrite64",
-    // /dev/fuse, the log, eventfds, stdout; opened before, or here.
-    "close", "eventfd2", "fcntl", "fstat", "lseek", "newfstatat", "poll", "ppoll", "read", "readv", "statx", "write", "writev",
+    // /dev/fuse, the log, eventfds, stdout; opened before, or here. fcntl is below.
+    "close", "eventfd2", "fstat", "lseek", "newfstatat", "poll", "ppoll", "read", "readv", "statx", "write", "writev",
     // Rings that were made before, which allow nothing but requests of FUSE; to set them up is below.
     "io_uring_enter",
     // To read, which is what open() below leaves: the table of mounts and the groups of a caller, both in /proc.
@@ -72,7 +72,15 @@ std::vector<Rule> allowed_if() {
       {"clone", {bits(0, CLONE_THREAD, CLONE_THREAD)}},
       // abort(3), and the thread that interrupts another one.
       {"tgkill", {is_int(0, self)}},
-      // The threads of rings step back, and no other way.
+      // What a descriptor is, and another one of it; not whom it sends which signal when something happens.
+      {"fcntl", {is_int(1, F_GETFD)}},
+      {"fcntl", {is_int(1, F_SETFD)}},
+      {"fcntl", {is_int(1, F_GETFL)}},
+      {"fcntl", {is_int(1, F_DUPFD_CLOEXEC)}},
+      // The threads of rings bind themselves to a processor.
+      {"sched_setaffinity", {is_int(0, 0)}},
+      // They step back, and no other way. Which threads that will be is not known yet: the kernel lets it have those of other
+      // processes of its user step back as well.
       {"sched_setscheduler", {is_int(1, SCHED_IDLE)}},
       {"sched_setscheduler", {is_int(1, SCHED_OTHER)}},
       // Names of threads, and of memory.

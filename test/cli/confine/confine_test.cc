@@ -109,6 +109,9 @@ TEST_F(Filtered, AnswersWhatItDoesNotKnowAsAKernelThatDoesNotHaveIt) {
       {"ptrace", [] { return ::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr); }},
       {"process_vm_readv", [=] { return ::syscall(SYS_process_vm_readv, parent, nullptr, 0, nullptr, 0, 0); }},
       {"kill", [=] { return ::kill(parent, 0); }},
+      {"signals by way of a file: to whom", [=] { return ::fcntl(0, F_SETOWN, parent); }},
+      {"signals by way of a file: which", [] { return ::fcntl(0, F_SETSIG, SIGKILL); }},
+      {"signals by way of a file: when", [] { return ::fcntl(0, F_SETFL, O_ASYNC); }},
       {"tgkill of another process", [=] { return ::syscall(SYS_tgkill, parent, parent, 0); }},
       {"pidfd_open", [=] { return ::syscall(SYS_pidfd_open, parent, 0); }},
       {"mount", [] { return ::mount("none", "/tmp", "tmpfs", 0, nullptr); }},
@@ -139,6 +142,11 @@ TEST_F(Filtered, AnswersWhatItDoesNotKnowAsAKernelThatDoesNotHaveIt) {
       {"sched_setscheduler: real time", [] {
          const sched_param first{1};
          return ::sched_setscheduler(0, SCHED_FIFO, &first);
+       }},
+      {"processors of another process", [=] {
+         cpu_set_t all;
+         CPU_ZERO(&all);
+         return ::sched_setaffinity(parent, sizeof all, &all);
        }},
       {"clone3", [] { return ::syscall(SYS_clone3, nullptr, 0); }},
   };
