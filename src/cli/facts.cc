@@ -43,7 +43,8 @@ std::string facts_json(Opened& opened, const MountFacts* mount) {
     json["options"] = {{"cache_bytes", mount->cache.v},
                        {"latency", text_of(mount->latency)},
                        {"io_uring", text_of(mount->io_uring)},
-                       {"writeback", mount->writeback}};
+                       {"writeback", mount->writeback},
+                       {"acl", mount->acl}};
   }
   json["read_only"] = opened.tree().read_only();
   if (const auto failure = opened.volume().failure()) json["stopped_by"] = failure->message();
@@ -80,7 +81,7 @@ std::optional<MountFacts> mount_facts(const std::string& text) {
   const auto latency = parse_choice(options.value("latency", "")), io_uring = parse_choice(options.value("io_uring", ""));
   if (!latency || !io_uring) return std::nullopt;
   return MountFacts{json.value("mount_point", ""), ByteCount{options.value("cache_bytes", std::uint64_t{0})}, *latency, *io_uring,
-                    options.value("writeback", false)};
+                    options.value("writeback", false), options.value("acl", true)};
 }
 
 std::string device_in_facts(const std::string& text) {

@@ -13,7 +13,7 @@ struct MountFacts {
   std::string mount_point;
   ByteCount cache;
   Choice latency, io_uring;
-  bool writeback;
+  bool writeback, acl;
 };
 // `mount`: null when it is not mounted.
 std::string facts_json(Opened& opened, const MountFacts* mount);

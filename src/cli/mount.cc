@@ -154,7 +154,7 @@ class Service {
     auto opened = Opened::open(std::move(*device), open);
     if (!opened) return problem_of_device(opened.error());
     opened_.emplace(std::move(*opened));
-    const MountFacts facts{directory_, open.store.cache, mount.latency, mount.io_uring, mount.writeback};
+    const MountFacts facts{directory_, open.store.cache, mount.latency, mount.io_uring, mount.writeback, mount.acl};
     auto started = Mount::start(opened_->tree(), mount, administration(facts));
     if (!started) return problem_of_mounting(started.error());
     mount_ = std::move(*started);

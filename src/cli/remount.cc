@@ -43,6 +43,7 @@ std::optional<Problem> check_lasting(const std::string& directory, const ParsedO
                         : options.latency && *options.latency != facts->latency     ? "latency"
                         : options.io_uring && *options.io_uring != facts->io_uring   ? "io_uring"
                         : options.writeback && *options.writeback != facts->writeback ? "writeback"
+                        : options.acl && *options.acl != facts->acl                   ? "acl"
                                                                                     : nullptr;
   if (!changed) return std::nullopt;
   return Problem{kMountFailure, fmt::format("{}: option {} cannot change while it is mounted; unmount it and mount it again",
