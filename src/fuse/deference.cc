@@ -17,17 +17,18 @@ constexpr auto kLook = 2ms;
 // How long a ring has the usual policy after others have held it up, at first and at most.
 constexpr std::chrono::steady_clock::duration kPenalty = 50ms, kPenaltyMax = 3200ms;
 
-constexpr rlim_t kUsualNice = 20;  // setrlimit(2): 20 minus the nice value, which is 0
+// setrlimit(2): 20 minus the nice value, which comes back with the usual policy, and which renice(1) may change.
+constexpr rlim_t kAnyNice = 40;
 
 }  // namespace
 
 bool Deference::permit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NICE, &limit) != 0) return false;
-  if (limit.rlim_cur >= kUsualNice) return true;
-  limit.rlim_cur = kUsualNice;
-  limit.rlim_max = std::max(limit.rlim_max, kUsualNice);
-  return setrlimit(RLIMIT_NICE, &limit) == 0;
+  const bool enough_now = limit.rlim_cur >= static_cast<rlim_t>(20 - getpriority(PRIO_PROCESS, 0));
+  limit.rlim_cur = std::max(limit.rlim_cur, kAnyNice);
+  limit.rlim_max = std::max(limit.rlim_max, kAnyNice);
+  return setrlimit(RLIMIT_NICE, &limit) == 0 || enough_now;
 }
 
 std::vector<Deference::Watched> Deference::watched(const std::vector<Ring*>& rings) {

@@ -1,7 +1,12 @@
 // Pieces that need no mount.
 
 #include <fcntl.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <gtest/gtest.h>
@@ -11,6 +16,7 @@
 #include <string>
 
 #include "fuse/attributes.h"
+#include "fuse/deference.h"
 #include "fuse/idle_latency.h"
 #include "fuse/rings.h"
 #include "fuse/workers.h"
@@ -64,6 +70,25 @@ TEST(Rings, ReadTheKernelsListsOfProcessors) {
   for (const char* text : {"", "-", "0-", "1,", ",1", "3-1", "a", "0-99999999", "1 "}) {
     EXPECT_TRUE(numbers_in_list(text).empty()) << text;
   }
+}
+
+TEST(Deference, CanBeTakenBackByWhoWasGivenPriority) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can raise a priority";
+  const pid_t child = ::fork();
+  if (child == 0) {
+    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    const __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3]{};
+    const sched_param priority{};
+    if (::setpriority(PRIO_PROCESS, 0, -10) != 0) ::_exit(1);
+    if (!Deference::permit()) ::_exit(77);
+    if (::syscall(SYS_capset, &header, none) != 0) ::_exit(2);
+    if (::sched_setscheduler(0, SCHED_IDLE, &priority) != 0) ::_exit(3);
+    ::_exit(::sched_setscheduler(0, SCHED_OTHER, &priority) == 0 ? 0 : 4);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "there is no raising of limits here";
+  EXPECT_EQ(status, 0) << WEXITSTATUS(status);
 }
 
 class LatencyDevice : public testing::Test {
