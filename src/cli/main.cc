@@ -1,3 +1,4 @@
+#include <csignal>
 #include <string_view>
 
 #include "cli/arguments.h"
@@ -57,6 +58,8 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // Who started it may have ignored the end of children; then nobody could be told how theirs ended.
+  signal(SIGCHLD, SIG_DFL);
   try {
     return run(argc, argv);
   } catch (const std::exception& error) {  // of libraries: no memory, mostly
