@@ -1,3 +1,6 @@
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <csignal>
 #include <string_view>
 
@@ -55,9 +58,19 @@ int run(int argc, char** argv) {
   return info(info_arguments);
 }
 
+// A device that is opened without them would get the number of stderr, and what is said there.
+void complete_stdio() {
+  int fd = 0;
+  do {
+    fd = open("/dev/null", O_RDWR);
+  } while (fd >= 0 && fd <= STDERR_FILENO);
+  if (fd >= 0) close(fd);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  complete_stdio();
   // Who started it may have ignored the end of children; then nobody could be told how theirs ended.
   signal(SIGCHLD, SIG_DFL);
   try {

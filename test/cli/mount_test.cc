@@ -262,6 +262,20 @@ TEST_F(MountCommand, ForegroundServesUntilItIsUnmounted) {
   EXPECT_NE(outcome.err.find("is unmounted"), std::string::npos) << outcome.err;
 }
 
+TEST_F(MountCommand, DoesWithoutStdinAndTheLike) {
+  make_image("image");
+  make_directory("mnt");
+  const auto none = [](std::initializer_list<int> closed) { return Circumstances{.closed = closed}; };
+  EXPECT_EQ(run({"mount", path("image"), path("mnt")}, none({0, 1})).code, 0);
+  EXPECT_TRUE(is_mounted("mnt"));
+  EXPECT_EQ(run({"umount", path("mnt")}, none({0, 1, 2})).code, 0);
+  // What it says goes nowhere, the image above all.
+  const auto before = sum("image");
+  EXPECT_EQ(run({"mkfs", path("image")}, none({2})).code, 1);
+  EXPECT_EQ(run({"mkfs", path("image")}, none({0, 1, 2})).code, 1);
+  EXPECT_EQ(sum("image"), before);
+}
+
 TEST_F(MountCommand, UmountRefusesWhatIsNotOurs) {
   make_directory("mnt");
   refused(32, {"umount", path("mnt")}, {path("mnt"), "not mounted"});

@@ -51,6 +51,7 @@ std::string contents(const std::string& path) {
   std::vector<std::string> words = arguments;
   for (auto& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
+  for (const int fd : how.closed) ::close(fd);
   ::fexecve(program, argv.data(), environ);
   ::_exit(214);
 }

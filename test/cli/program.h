@@ -24,6 +24,7 @@ struct Circumstances {
   bool without_dev_fuse = false;
   std::string folder;            // where to start
   std::string name = "lsmfs";    // argv[0]
+  std::vector<int> closed = {};  // descriptors of stdio that it does not have
   // Called while it runs, with what tells what it has said on stderr so far.
   std::function<void(const std::function<std::string()>& said)> meanwhile;
 };
