@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <mutex>
 #include <optional>
 
@@ -109,7 +108,10 @@ class Service {
     const auto served = mount_->serve(
         [&] {
           log_->info(fmt::format("{} is mounted at {}{}", path_, directory_, options_.read_only ? ", read-only" : ""));
-          starting_ = nullptr;
+          {
+            const std::lock_guard lock(mutex_);
+            starting_ = nullptr;
+          }
           starter.ready();
         },
         [&] {
@@ -185,14 +187,14 @@ class Service {
   void notice(std::string_view line) {
     log_->warn(line);
     const std::lock_guard lock(mutex_);
-    if (Starter* starter = starting_) starter->notice(line);
+    if (starting_ != nullptr) starting_->notice(line);
   }
 
   std::string path_, directory_;
   ParsedOptions options_;
   std::shared_ptr<Log> log_;
   std::mutex mutex_;
-  std::atomic<Starter*> starting_{nullptr};
+  Starter* starting_ = nullptr;  // guarded by mutex_, once there are other threads
   bool block_device_ = false;
   std::optional<Opened> opened_;
   std::unique_ptr<Mount> mount_;
