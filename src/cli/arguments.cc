@@ -104,6 +104,13 @@ void take(CLI::App& app, LayoutArguments& arguments) {
   app.footer(kLayoutFooter);
 }
 
+std::vector<std::string> split_command(int& argc, char** argv) {
+  char** const end = argv + argc;
+  char** const mark = std::find(argv, end, std::string_view("--"));
+  argc = static_cast<int>(mark - argv);
+  return mark == end ? std::vector<std::string>() : std::vector<std::string>(mark + 1, end);
+}
+
 void ignore(CLI::App& app, const std::string& flags, const std::string& why) { app.add_flag(flags, why); }
 
 std::optional<int> parse(CLI::App& app, int argc, char** argv, int usage) {

@@ -15,6 +15,9 @@ void take(CLI::App& app, InfoArguments& arguments);
 void take(CLI::App& app, ScrubArguments& arguments);
 void take(CLI::App& app, LayoutArguments& arguments);
 
+// The words of a command to run, after "--", which it takes away: CLI11 would take brackets around one for its own.
+std::vector<std::string> split_command(int& argc, char** argv);
+
 // Options that change nothing here.
 void ignore(CLI::App& app, const std::string& flags, const std::string& why);
 

@@ -46,8 +46,11 @@ int run(int argc, char** argv) {
   CLI::App* layout_command = app.add_subcommand("layout", "Read a tree with cold caches, and tell how well it lies on its disk");
   take(*layout_command, layout_arguments);
 
-  const bool is_fsck = argc > 1 && std::string_view(argv[1]) == "fsck";
-  if (const auto code = parse(app, argc, argv, is_fsck ? kFsckUsage : kUsage)) return *code;
+  const std::string_view command = argc > 1 ? argv[1] : "";
+  std::vector<std::string> operands;
+  if (command == "layout") operands = split_command(argc, argv);
+  if (const auto code = parse(app, argc, argv, command == "fsck" ? kFsckUsage : kUsage)) return *code;
+  layout_arguments.operands.insert(layout_arguments.operands.end(), operands.begin(), operands.end());
   if (*mkfs_command) return mkfs(mkfs_arguments);
   if (*mount_command) return mount(mount_arguments);
   if (*umount_command) return umount(umount_directory);

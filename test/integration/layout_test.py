@@ -205,8 +205,9 @@ class Layout(harness.MountCase):
         self.assertEqual((done.returncode, done.stdout), (0, "out\n"))
         self.assertTrue(done.stderr.startswith("err\nsh: exit status 3 after "), done.stderr)
         # Whatever looks like an option of ours is the command's.
-        said = self.layout("--output", "/dev/null", "--device", device, "--", "printf", "%s.", "-C", "x", "--", "--json", "--help")
-        self.assertEqual(said, "-C.x.--.--json.--help.")
+        said = self.layout("--output", "/dev/null", "--device", device, "--", "printf", "%s.", "-C", "x", "--", "--json", "--help",
+                           "[a,b]", "[]", "{}")
+        self.assertEqual(said, "-C.x.--.--json.--help.[a,b].[].{}.")
         facts = self.measure("--device", device, "--", "sh", "-c", "exit 1")
         self.assertEqual((facts["exit_status"], facts["signal"], facts["command"]), (1, None, ["sh", "-c", "exit 1"]))
         facts = self.measure("--device", device, "--", "sh", "-c", "kill -9 $$")
