@@ -91,7 +91,7 @@ Result<std::vector<MountEntry>> mount_table();
 Result<void> unmount(const std::string& mount_point, bool lazy);
 
 // Discards the free space of the file system that holds `path`, as fstrim(8) does; gives the bytes
-// discarded. Errors: EPERM (only root may), EOPNOTSUPP (the device cannot), EROFS, errors of open(2).
+// discarded. Errors: EPERM (only root may, and who mounted it), EOPNOTSUPP (the device cannot), EROFS, errors of open(2).
 Result<ByteCount> trim_mount(const std::string& path);
 
 // Gives the mount that is visible at `mount_point` other flags: those of `read_only` and `kernel_options`, where what
@@ -109,7 +109,8 @@ struct MountSettings {
 Result<void> reconfigure_mount(const std::string& mount_point, const MountSettings& settings);
 
 // Has the daemon that serves `path` (any file or directory in a mount) write what it has and forget what it has cached, as
-// after mounting; the kernel's caches stay. Errors: EPERM (only root may), ENOTTY (not an lsmfs), errors of open(2).
+// after mounting; the kernel's caches stay. Errors: EPERM (only root may, and who mounted it), ENOTTY (not an lsmfs), errors of
+// open(2).
 Result<void> drop_caches_of_mount(const std::string& path);
 
 // Has the daemon that serves `path` (any file or directory in a mount) read all that is on its device and verify it, as

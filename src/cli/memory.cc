@@ -4,9 +4,10 @@
 
 #include "lsmfs/base.h"
 
-// While the Linux source was unpacked, searched, copied and removed with cache=64M, the daemon took up to 278 and 317 MiB
-// with the C library's own settings, and up to 203 and 215 MiB with these. When pieces of up to 4 MiB came from the
-// heap, it was 50 MiB more after the unpacking. A single arena makes it some 15 MiB less, and all threads wait for each other.
+// While the Linux source was unpacked, searched, copied and removed with cache=64M, the daemon took 75 and 102 MiB less with
+// these than with the C library's own settings (docs/limits.md says how much that is in all). When pieces of up to 4 MiB came
+// from the heap, it was 50 MiB more after the unpacking. A single arena makes it some 15 MiB less, and all threads wait for
+// each other.
 namespace lsmfs::cli {
 namespace {
 

@@ -17,7 +17,7 @@ std::string explain_trimming(const std::string& path, const Error& error) {
     case ENOTTY:
       return path + ": is not in an lsmfs that is mounted";
     case EPERM:
-      return path + ": only root may trim it";
+      return path + ": only root and who mounted it may trim it";
     case EOPNOTSUPP:
       return path + ": the device cannot discard";
     case EROFS:
