@@ -293,6 +293,7 @@ void FuseMount::tmpfile(const fuse_in_header& request) {
   NewInode inode;
   inode.mode = S_IFREG | tmpfile_mode(request);
   inode.umask = tmpfile_umask(request);
+  inode.inherits_acl = context_.acl;
   inode.uid = request.uid;
   inode.gid = request.gid;
   workers_.submit([this, inode, unique = request.unique, dir = Ino{request.nodeid}] {

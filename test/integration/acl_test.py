@@ -59,9 +59,14 @@ class Acl(harness.MountCase):
         self.refused("setfacl", "-m", "u:1:rwx", volume.path("d"), says=["not supported"])
         self.must("chmod", "755", volume.point)
         self.must("sh", "-c", "umask 027; touch f; mkdir s", cwd=volume.path("parent"))
-        modes = [os.stat(volume.path("parent", name)).st_mode & 0o777 for name in ("f", "s")]
-        self.assertEqual(modes, [0o640, 0o750])
-        for name in ("d", "parent", "parent/f", "parent/s"):
+        before = os.umask(0o027)
+        unnamed = os.open(volume.path("parent"), os.O_TMPFILE | os.O_RDWR, 0o666)
+        os.umask(before)
+        os.link(f"/proc/self/fd/{unnamed}", volume.path("parent/t"), follow_symlinks=True)
+        os.close(unnamed)
+        modes = [os.stat(volume.path("parent", name)).st_mode & 0o777 for name in ("f", "s", "t")]
+        self.assertEqual(modes, [0o640, 0o750, 0o640])
+        for name in ("d", "parent", "parent/f", "parent/s", "parent/t"):
             self.assertEqual(os.listxattr(volume.path(name)), [])
         volume.remount()
         self.must(*as_daemon)
