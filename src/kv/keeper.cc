@@ -2,8 +2,10 @@
 
 #include <rocksdb/options.h>
 
+#include <algorithm>
 #include <chrono>
 #include <iterator>
+#include <tuple>
 #include <utility>
 
 #include "kv/compact.h"
@@ -13,6 +15,20 @@ namespace lsmfs::kv {
 namespace {
 
 constexpr auto kRest = std::chrono::seconds(10);  // what was erased waits this long for more of it
+
+// Ranges that overlap or are neighbours become one: for each the tables are looked at again.
+std::vector<ErasedRange> joined(std::vector<ErasedRange> ranges) {
+  std::ranges::sort(ranges, {}, [](const ErasedRange& range) { return std::tie(range.family, range.from); });
+  std::vector<ErasedRange> fewer;
+  for (ErasedRange& range : ranges) {
+    if (!fewer.empty() && fewer.back().family == range.family && range.from <= fewer.back().to) {
+      fewer.back().to = std::max(fewer.back().to, range.to);
+    } else {
+      fewer.push_back(std::move(range));
+    }
+  }
+  return fewer;
+}
 
 }  // namespace
 
@@ -69,10 +85,12 @@ void Keeper::run() {
   using std::chrono::steady_clock;
   constexpr auto kNever = steady_clock::time_point::max();
   auto due = kNever;
+  bool failed = false;  // what was erased could not be compacted just now: it rests, however much it is
   std::unique_lock lock(mutex_);
   while (!stop_) {
     const auto resting = [&] { return !ranges_.empty() || rows_hold(worth_ / 2); };
-    const auto pending = [&] { return stop_ || want_flush_ || ranges_.size() >= kRangesToFlush || rows_hold(worth_); };
+    const auto much = [&] { return !failed && (ranges_.size() >= kRangesToFlush || rows_hold(worth_)); };
+    const auto pending = [&] { return stop_ || want_flush_ || much(); };
     if (!resting()) {
       due = kNever;
     } else if (due == kNever) {
@@ -84,7 +102,8 @@ void Keeper::run() {
       wake_.wait(lock, [&] { return pending() || resting(); });
       if (!pending()) continue;  // now its time runs
     }
-    if (stop_ || fail_stop_.failed()) {
+    if (stop_) break;
+    if (fail_stop_.failed()) {
       want_flush_ = false;
       ranges_.clear();
       for (auto& rows : rows_) rows = {};
@@ -92,17 +111,20 @@ void Keeper::run() {
     }
     const bool rested = steady_clock::now() >= due;
     std::vector<ErasedRange> ranges;
-    if (ranges_.size() >= kRangesToFlush || rested) ranges.swap(ranges_);
+    if (rested || (!failed && ranges_.size() >= kRangesToFlush)) ranges.swap(ranges_);
     ErasedRows rows[2];
-    if (rows_hold(rested ? worth_ / 2 : worth_)) std::swap(rows, rows_);
+    if (rested ? rows_hold(worth_ / 2) : !failed && rows_hold(worth_)) std::swap(rows, rows_);
     const bool worth = rows[0].rows + rows[1].rows > 0;
     if (ranges.empty() && !want_flush_ && !worth) continue;
     if (rested) due = kNever;
+    busy_ = true;
     lock.unlock();
     flush();
-    if (!ranges.empty() || worth) reclaim(ranges, rows);
+    if (!ranges.empty() || worth) failed = !reclaim(std::move(ranges), rows);
     lock.lock();
     want_flush_ = false;  // only now: what was asked for during the flush is answered by it
+    busy_ = false;
+    idle_.notify_all();
   }
 }
 
@@ -118,30 +140,44 @@ void Keeper::finish(bool tight) {
   std::vector<ErasedRange> ranges;
   ErasedRows rows[2];
   {
-    std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    idle_.wait(lock, [this] { return !busy_; });
     ranges.swap(ranges_);
     if (tight || rows_hold(worth_)) std::swap(rows, rows_);
   }
   if (ranges.empty() && rows[0].rows + rows[1].rows == 0) return;
   flush();
-  reclaim(ranges, rows);
+  reclaim(std::move(ranges), rows);
 }
 
-void Keeper::reclaim(const std::vector<ErasedRange>& ranges, const ErasedRows (&rows)[2]) {
-  for (const auto& range : ranges) compact(range.family, range.from, range.to);
+bool Keeper::reclaim(std::vector<ErasedRange> ranges, ErasedRows (&rows)[2]) {
+  ranges = joined(std::move(ranges));
+  auto range = ranges.begin();
+  while (range != ranges.end() && compact(range->family, range->from, range->to)) ++range;
+  bool done = range == ranges.end();
   for (const Family family : {Family::names, Family::blocks}) {
-    const ErasedRows& erased = rows[family_number(family)];
-    if (erased.rows > 0) compact(family, erased.first, erased.last);
+    ErasedRows& erased = rows[family_number(family)];
+    if (erased.rows > 0) done = done && compact(family, erased.first, erased.last);
+    if (done) erased = {};
+  }
+  {
+    std::lock_guard lock(mutex_);
+    ranges_.insert(ranges_.end(), range, ranges.end());
+    for (const Family family : {Family::names, Family::blocks}) {
+      const ErasedRows& left = rows[family_number(family)];
+      if (left.rows > 0) rows_[family_number(family)].add(left.first, left.last, left.rows);
+    }
   }
   space_changed_();
+  return done;
 }
 
-void Keeper::compact(Family family, const std::string& from, const std::string& to) {
+bool Keeper::compact(Family family, const std::string& from, const std::string& to) {
   rocksdb::CompactRangeOptions options;
   options.exclusive_manual_compaction = false;
   // What lies at the bottom is rewritten only where tombstones from above meet it.
   options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kSkip;
-  compact_in_pieces(*db_, handles_[family_number(family)], options, from, to, piece_).PermitUncheckedError();
+  return compact_in_pieces(*db_, handles_[family_number(family)], options, from, to, piece_).ok();
 }
 
 }  // namespace lsmfs::kv

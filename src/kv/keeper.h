@@ -33,10 +33,10 @@ class Keeper {
   ~Keeper() { stop(); }
 
   void start(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* const (&handles)[2]);
-  void stop();  // waits for what it is doing; requests that come afterwards wait for another start()
+  void stop();  // ends what it is doing; that, and requests that come afterwards, wait for another start()
 
-  // Before the store is closed: compacts what was erased, now, since nobody remembers it later.
-  // Single rows only when `tight`; ranges hold much for sure.
+  // Before the store is closed: compacts what was erased, now, since nobody remembers it later, and waits for what is
+  // being compacted already. Single rows only when `tight`; ranges hold much for sure.
   void finish(bool tight);
 
   void want_flush();
@@ -46,8 +46,9 @@ class Keeper {
  private:
   void run();
   void flush();
-  void compact(Family family, const std::string& from, const std::string& to);
-  void reclaim(const std::vector<ErasedRange>& ranges, const ErasedRows (&rows)[2]);
+  bool compact(Family family, const std::string& from, const std::string& to);
+  // False: something went wrong, and what is left to do is noted again.
+  bool reclaim(std::vector<ErasedRange> ranges, ErasedRows (&rows)[2]);
   bool rows_hold(std::uint64_t bytes) const;
 
   const FailStop& fail_stop_;
@@ -59,6 +60,8 @@ class Keeper {
   std::mutex mutex_;
   std::condition_variable wake_;
   bool stop_ = false;
+  bool busy_ = false;  // its thread has taken requests that it has not come to the end of
+  std::condition_variable idle_;
   bool want_flush_ = false;
   std::vector<ErasedRange> ranges_;
   ErasedRows rows_[2];  // by family number

@@ -4,6 +4,8 @@
 #include <random>
 #include <thread>
 
+#include "kv/give_way.h"
+#include "kv/keeper.h"
 #include "kv/sizing.h"
 #include "kv/support.h"
 #include "volume/superblock.h"
@@ -254,6 +256,42 @@ TEST(Space, TwoRangesFarApartAreErasedWhenAllIsFull) {
   m.stop();  // waits until their space is back
   m.start();
   EXPECT_GE(m.store->room().v, room + MiB);
+  m.stop();
+}
+
+// Rows of which every other eight are then erased, by so many ranges that the keeper does not wait for more of them.
+void put_rows_at_the_bottom(Store& store, std::uint64_t rows) {
+  std::mt19937_64 random(13);
+  for (std::uint64_t n = 0; n < rows;) {
+    Batch batch;
+    for (int i = 0; i < 8; ++i) batch.put(Family::blocks, number_key(n++), kv_test::random_bytes(random, 4096));
+    ASSERT_NO_FATAL_FAILURE(assert_ok(store.commit(batch, Wait::yes)));
+  }
+  assert_ok(store.compact(Family::blocks, "", ""));
+}
+
+void erase_every_other_range(Store& store, std::uint64_t rows) {
+  ASSERT_GE(rows / 16, kv::kRangesToFlush);
+  Batch batch;
+  for (std::uint64_t n = 0; n < rows; n += 16) batch.erase_range(Family::blocks, number_key(n), number_key(n + 8));
+  assert_ok(store.commit(batch, Wait::yes));
+}
+
+// Nobody knows of them after the end, and tables with ranges do not look as if there were much to gain.
+TEST(Space, WhatIsBeingReclaimedAtTheEndComesBackAllTheSame) {
+  auto m = Machine::fresh();
+  constexpr std::uint64_t kRows = 8192;
+  ASSERT_NO_FATAL_FAILURE(put_rows_at_the_bottom(*m.store, kRows));
+  const std::uint64_t room = m.store->room().v;
+  std::atomic<int> reads = 0;
+  m.disk->on_read = [&] {
+    if (kv::GiveWay::compacting() && ++reads < 100) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  };
+  ASSERT_NO_FATAL_FAILURE(erase_every_other_range(*m.store, kRows));
+  while (reads == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  m.stop();
+  m.start();
+  EXPECT_GE(m.store->room().v, room + kRows / 2 * 4096 * 3 / 4);
   m.stop();
 }
 
