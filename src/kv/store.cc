@@ -161,6 +161,7 @@ Result<void> RocksStore::sync() {
 }
 
 Result<void> RocksStore::note_synced() {
+  const std::shared_lock lock(writing_mutex_);
   if (read_only_) return {};
   LSMFS_TRY(fail_stop_.check());
   auto done = volume_.note_synced();
@@ -231,10 +232,13 @@ Result<void> RocksStore::compact(Family family, std::string_view from, std::stri
 }
 
 Result<ByteCount> RocksStore::trim(const TrimRange& range, const Stop& stop) {
+  const std::shared_lock lock(writing_mutex_);
   if (read_only_) return make_error(EROFS, "trim: the store is open for reading only");
   LSMFS_TRY(fail_stop_.check());
   // Tables that a compaction replaced are removed at its end already.
-  return volume_.trim(range, stop);
+  auto trimmed = volume_.trim(range, [&] { return read_only_ || stop(); });
+  if (!trimmed && read_only_) return make_error(EROFS, "trim: the store is for reading only from now on");
+  return trimmed;
 }
 
 void RocksStore::reclaimed() {
@@ -265,7 +269,8 @@ Result<void> RocksStore::set_read_only(bool read_only) {
   LSMFS_TRY(settle());
   // Waits for the compactions that run.
   if (const Status status = db().PauseBackgroundWork(); !status.ok()) return to_error(status, "pause");
-  read_only_ = true;
+  read_only_ = true;  // which ends a trim
+  const std::unique_lock lock(writing_mutex_);
   if (auto done = volume_.commit(); !done) fail_stop_.set(done.error());
   return fail_stop_.check();
 }

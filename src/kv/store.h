@@ -1,6 +1,6 @@
 // kv/store: Store on RocksDB.
 //
-// Locks, outermost first: sync_mutex_; then RocksDB's own; then those of SpaceGauge, Keeper,
+// Locks, outermost first: writing_mutex_, sync_mutex_; then RocksDB's own; then those of SpaceGauge, Keeper,
 // FailStop. No lock is held while a caller's function runs but FailStop's notice.
 #pragma once
 
@@ -10,6 +10,7 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <shared_mutex>
 
 #include "kv/database.h"
 #include "kv/fail_stop.h"
@@ -61,6 +62,8 @@ class RocksStore final : public Store {
   Volume& volume_;
   const StoreOptions options_;
   std::atomic<bool> read_only_;
+  // Shared by those who write to the volume beside RocksDB and look at read_only_ under it.
+  std::shared_mutex writing_mutex_;
   const kv::Sizing sizing_;
   kv::FailStop fail_stop_;
   kv::GiveWay give_way_;

@@ -226,10 +226,22 @@ TEST(Store, MadeReadOnlyItLeavesTheDeviceAloneAndGoesOnLater) {
   batch.erase_range(Family::blocks, number_key(100), number_key(2000));
   expect_ok(m.store->commit(batch, Wait::yes));
 
+  // A trim that would go on for longer.
+  std::atomic<bool> made_read_only = false;
+  m.disk->on_discard = [&] {
+    for (int i = 0; i < 100 && !made_read_only; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  };
+  std::thread trimming([&] {
+    const auto trimmed = m.store->trim({}, [] { return false; });
+    EXPECT_TRUE(trimmed || trimmed.error().code == EROFS);
+  });
+  while (m.disk->discards == 0) std::this_thread::yield();
+
   expect_ok(m.store->set_read_only(true));
   expect_ok(m.store->set_read_only(true));
   const auto touched = [&] { return m.disk->writes + m.disk->flushes + m.disk->discards; };
   const std::uint64_t before = touched();
+  made_read_only = true;
   EXPECT_EQ(m.store->stats().memtable_bytes < 64 * KiB, true) << "all is in tables";
   EXPECT_EQ(m.store->commit(batch, Wait::yes).error().code, EROFS);
   EXPECT_EQ(m.store->compact(Family::blocks, "", "").error().code, EROFS);
@@ -239,6 +251,7 @@ TEST(Store, MadeReadOnlyItLeavesTheDeviceAloneAndGoesOnLater) {
   auto as_it_is = Machine::on(m.disk->copy());
   EXPECT_EQ(all(*as_it_is.store, Family::blocks).size(), 1100u);
   as_it_is.stop();
+  trimming.join();
   EXPECT_EQ(touched(), before);
 
   expect_ok(m.store->set_read_only(false));

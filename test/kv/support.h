@@ -86,8 +86,9 @@ class Disk {
   std::atomic<std::uint64_t> fail_reads_from = 0;
   std::atomic<std::uint64_t> fail_reads_to = ~std::uint64_t{0};  // and not from this one on
   std::atomic<int> fail_code = EIO;
-  // Called at each read, in its thread. To be set while nobody reads.
+  // Called at each read or discard, in its thread. To be set while there are none.
   std::function<void()> on_read = [] {};
+  std::function<void()> on_discard = [] {};
 
  private:
   Result<void> observe(const DeviceEvent& e, Bytes data) {
@@ -106,8 +107,8 @@ class Disk {
         break;
       case DeviceEvent::Kind::discard:
         ++discards;
+        on_discard();
         break;
-        return {};
     }
     const bool writes_something = e.kind == DeviceEvent::Kind::write || e.kind == DeviceEvent::Kind::flush;
     if (writes_something && fail_writes_from != 0 && writes + flushes >= fail_writes_from) {
