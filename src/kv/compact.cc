@@ -62,12 +62,14 @@ Piece next_piece(const rocksdb::ColumnFamilyMetaData& facts, const std::string& 
 }  // namespace
 
 rocksdb::Status compact_in_pieces(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* handle, const rocksdb::CompactRangeOptions& options,
-                                  std::string_view from, std::string_view to, std::uint64_t piece) {
+                                  std::string_view from, std::string_view to, std::uint64_t piece,
+                                  const std::function<void()>& before_each) {
   const bool all = options.bottommost_level_compaction != rocksdb::BottommostLevelCompaction::kSkip;
   rocksdb::ColumnFamilyMetaData facts = tables(db, handle);
   std::string begin(from);
   const std::string range_end(to);
   while (true) {
+    before_each();
     const Piece next = next_piece(facts, begin, range_end, piece);
     const std::string& end = next.end ? *next.end : range_end;
     if (all || next.layered) {

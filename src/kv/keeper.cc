@@ -122,7 +122,6 @@ void Keeper::run() {
     flush();
     if (!ranges.empty() || worth) failed = !reclaim(std::move(ranges), rows);
     lock.lock();
-    want_flush_ = false;  // only now: what was asked for during the flush is answered by it
     busy_ = false;
     idle_.notify_all();
   }
@@ -133,7 +132,17 @@ void Keeper::flush() {
   options.wait = true;               // this thread has nothing better to do
   options.allow_write_stall = true;  // a flush is what ends a stall
   // A failure is RocksDB's background error, which the listener hears of.
-  db_->Flush(options, {handles_[0], handles_[1]}).PermitUncheckedError();
+  if (db_->Flush(options, {handles_[0], handles_[1]}).ok()) flushed_();
+  std::lock_guard lock(mutex_);
+  want_flush_ = false;  // only now: what was asked for during the flush is answered by it, or will be asked for again
+}
+
+void Keeper::flush_if_wanted() {
+  {
+    std::lock_guard lock(mutex_);
+    if (!want_flush_) return;
+  }
+  flush();
 }
 
 void Keeper::finish(bool tight) {
@@ -177,7 +186,8 @@ bool Keeper::compact(Family family, const std::string& from, const std::string& 
   options.exclusive_manual_compaction = false;
   // What lies at the bottom is rewritten only where tombstones from above meet it.
   options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kSkip;
-  return compact_in_pieces(*db_, handles_[family_number(family)], options, from, to, piece_).ok();
+  // The log goes on growing meanwhile, and it may take minutes.
+  return compact_in_pieces(*db_, handles_[family_number(family)], options, from, to, piece_, [this] { flush_if_wanted(); }).ok();
 }
 
 }  // namespace lsmfs::kv

@@ -27,9 +27,10 @@ inline constexpr std::size_t kRangesToFlush = 500;
 
 class Keeper {
  public:
-  // Compacts in pieces of `piece` bytes.
-  Keeper(const FailStop& fail_stop, std::uint64_t worth, std::uint64_t piece, std::function<void()> space_changed)
-      : fail_stop_(fail_stop), worth_(worth), piece_(piece), space_changed_(std::move(space_changed)) {}
+  // Compacts in pieces of `piece` bytes. `flushed` is called after each flush.
+  Keeper(const FailStop& fail_stop, std::uint64_t worth, std::uint64_t piece, std::function<void()> flushed,
+         std::function<void()> space_changed)
+      : fail_stop_(fail_stop), worth_(worth), piece_(piece), flushed_(std::move(flushed)), space_changed_(std::move(space_changed)) {}
   ~Keeper() { stop(); }
 
   void start(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* const (&handles)[2]);
@@ -46,6 +47,7 @@ class Keeper {
  private:
   void run();
   void flush();
+  void flush_if_wanted();
   bool compact(Family family, const std::string& from, const std::string& to);
   // False: something went wrong, and what is left to do is noted again.
   bool reclaim(std::vector<ErasedRange> ranges, ErasedRows (&rows)[2]);
@@ -53,7 +55,7 @@ class Keeper {
 
   const FailStop& fail_stop_;
   const std::uint64_t worth_, piece_;
-  const std::function<void()> space_changed_;
+  const std::function<void()> flushed_, space_changed_;
   rocksdb::DB* db_ = nullptr;
   rocksdb::ColumnFamilyHandle* handles_[2] = {};
 

@@ -17,6 +17,7 @@ constexpr auto kFresh = std::chrono::milliseconds(5);         // age of a measur
 constexpr auto kTablesFresh = std::chrono::milliseconds(20);  // walking all tables' facts costs more
 constexpr auto kSlice = std::chrono::milliseconds(50);        // a wait looks again after this
 constexpr auto kPurge = std::chrono::milliseconds(500);       // and after this for what can be removed
+constexpr auto kLogGone = std::chrono::seconds(1);            // after a flush its log is removed at the latest
 constexpr int kTries = 4;  // of measuring, while flushes end meanwhile
 
 std::int64_t now_ns() {
@@ -35,6 +36,7 @@ std::uint64_t property(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* handle, con
 void SpaceGauge::start(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* const (&handles)[2]) {
   db_ = db;
   std::copy(std::begin(handles), std::end(handles), std::begin(handles_));
+  fixed_free_after_flush_.store(sizing_.fixed);  // all that is there may be a log that a crash has left
   refresh();
 }
 
@@ -83,20 +85,20 @@ void SpaceGauge::measure(bool exact) {
   // after it there would be room that is not there, or none where there is some.
   const bool flushed = unwritten.bytes < unflushed_.load();
   const bool due = tables_stale_.load() && (exact || steady_clock::now() - tables_measured_ >= kTablesFresh);
-  const bool changed = flushed || due;
-  for (int tries = changed ? kTries : 0; tries > 0; --tries) {
+  for (int tries = flushed || due ? kTries : 0; tries > 0; --tries) {
     measure_tables();
     const Memtables after = memtables();
     const bool agree = after.bytes >= unwritten.bytes;
     unwritten = after;
     if (agree) break;
   }
+  const bool all_flushed = all_flushed_.exchange(false);
   const VolumeUsage usage = volume_.usage();
   unflushed_.store(unwritten.bytes);
   waiting_memtables_.store(unwritten.waiting);
   free_.store(usage.table_free.v);
   fixed_free_.store(usage.fixed_free.v);
-  fixed_free_after_flush_.store(changed ? usage.fixed_free.v : std::max(fixed_free_after_flush_.load(), usage.fixed_free.v));
+  fixed_free_after_flush_.store(all_flushed ? usage.fixed_free.v : std::max(fixed_free_after_flush_.load(), usage.fixed_free.v));
   if (usage.fixed_free.v < usage.fixed_total.v / 2 && log_has_grown()) want_flush_();
   // The end of the list of files is kept for compactions, and for what erases.
   const bool listed = usage.list_free.v > usage.list_total.v / 8;
@@ -133,10 +135,15 @@ bool SpaceGauge::log_has_grown() const {
   return minus(fixed_free_after_flush_.load(), fixed_free_.load()) >= sizing_.fixed / 16;
 }
 
+bool SpaceGauge::log_waits() const {
+  const bool going = now_ns() - all_flushed_ns_.load() < std::chrono::nanoseconds(kLogGone).count();
+  return fixed_free_.load() < sizing_.fixed / 8 && (going || log_has_grown());
+}
+
 bool SpaceGauge::must_wait() const {
   if (level0_tables_.load() >= static_cast<std::uint64_t>(kLevel0Wait)) return true;
   if (waiting_memtables_.load() >= static_cast<std::uint64_t>(kMemtablesWait)) return true;
-  if (fixed_free_.load() < sizing_.fixed / 8 && log_has_grown()) return true;
+  if (log_waits()) return true;
   const std::uint64_t free = free_.load(), unflushed = unflushed_.load();
   if (free < unflushed + on_volume(sizing_.blocks_memtable)) return true;
   // The next compaction of level 0 must find space for all that lies there now. When the reserve
@@ -164,6 +171,8 @@ Result<void> SpaceGauge::admit(std::uint64_t bytes, Wait wait) {
       refresh();
       LSMFS_TRY(fail_stop_.check());
       if (!must_wait()) break;
+      // Nobody else may have a reason to make the removal of logs durable. If it fails, so does the commit.
+      if (log_waits()) LSMFS_TRY(volume_.commit());
       if (free_.load() < sizing_.reserve / 2 && steady_clock::now() - last_purge >= kPurge) {
         purge();
         last_purge = steady_clock::now();
@@ -190,6 +199,11 @@ void SpaceGauge::purge() {
 #else
   db_->EnableFileDeletions().PermitUncheckedError();
 #endif
+}
+
+void SpaceGauge::all_flushed() {
+  all_flushed_ns_.store(now_ns());
+  all_flushed_.store(true);
 }
 
 void SpaceGauge::tables_changed() {

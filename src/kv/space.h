@@ -50,12 +50,16 @@ class SpaceGauge {
 
   // Tables came or went, or memtables were flushed. From RocksDB's listener: takes no lock of it.
   void tables_changed();
+  // The memtables of both families were, so that nothing is in the log but what has come since.
+  void all_flushed();
   void refresh();  // now
 
  private:
   bool stale() const;
   // A flush would free much of the log region. Else it is full of other things (the manifest), and flushes only add to them.
   bool log_has_grown() const;
+  // There is little of it left, and more soon.
+  bool log_waits() const;
   void try_refresh();
   struct Memtables {
     std::uint64_t bytes = 0;    // of all of them
@@ -85,15 +89,15 @@ class SpaceGauge {
   std::condition_variable changed_;
   std::uint64_t changes_ = 0;  // under wait_mutex_
 
-  std::atomic<bool> tables_stale_ = true;
-  std::atomic<std::int64_t> measured_ns_ = 0;
+  std::atomic<bool> tables_stale_ = true, all_flushed_ = false;
+  std::atomic<std::int64_t> measured_ns_ = 0, all_flushed_ns_ = 0;
   std::atomic<std::uint64_t> since_refresh_ = 0;  // bytes committed
   std::atomic<std::uint64_t> room_ = 0;           // at the last measurement
   std::atomic<std::uint64_t> free_ = 0, unflushed_ = 0, level0_bytes_ = 0;
   std::atomic<std::uint64_t> base_bytes_ = 0, merge_bytes_ = 0;  // of the level below level 0; what a merge of the two takes
   std::atomic<std::uint64_t> level0_tables_ = 0, waiting_memtables_ = 0;
   std::atomic<std::uint64_t> fixed_free_ = 0;
-  std::atomic<std::uint64_t> fixed_free_after_flush_ = 0;
+  std::atomic<std::uint64_t> fixed_free_after_flush_ = 0;  // the most there was since all was flushed
   std::atomic<std::uint64_t> tables_bytes_ = 0;
 };
 

@@ -64,7 +64,8 @@ RocksStore::RocksStore(Volume& volume, const StoreOptions& options)
       sizing_(kv::Sizing::plan(volume.usage(), options.cache)),
       fail_stop_(options.notice),
       // What a user deletes should come back before it is a few per cent of the volume; half of this soon.
-      keeper_(fail_stop_, std::clamp(sizing_.total / 64, 2 * MiB, GiB), sizing_.piece, [this] { reclaimed(); }),
+      keeper_(fail_stop_, std::clamp(sizing_.total / 64, 2 * MiB, GiB), sizing_.piece, [this] { space_.all_flushed(); },
+              [this] { reclaimed(); }),
       space_(volume, sizing_, fail_stop_, give_way_, [this] { keeper_.want_flush(); }) {}
 
 Result<void> RocksStore::open() {
@@ -178,6 +179,7 @@ Result<void> RocksStore::flush() {
   flush.allow_write_stall = true;  // a flush is what ends a stall
   const Status status = db().Flush(flush, {handle(Family::names), handle(Family::blocks)});
   LSMFS_TRY(fail_stop_.check());
+  if (status.ok()) space_.all_flushed();
   space_.refresh();
   return kv::to_result(status, "flush");
 }

@@ -8,6 +8,7 @@
 #include "kv/keeper.h"
 #include "kv/sizing.h"
 #include "kv/support.h"
+#include "volume/format.h"
 #include "volume/superblock.h"
 
 namespace lsmfs {
@@ -259,21 +260,26 @@ TEST(Space, TwoRangesFarApartAreErasedWhenAllIsFull) {
   m.stop();
 }
 
-// Rows of which every other eight are then erased, by so many ranges that the keeper does not wait for more of them.
+// Rows of both families of which every other eight are then erased, by so many ranges that the keeper does not wait for more of them.
 void put_rows_at_the_bottom(Store& store, std::uint64_t rows) {
   std::mt19937_64 random(13);
   for (std::uint64_t n = 0; n < rows;) {
     Batch batch;
-    for (int i = 0; i < 8; ++i) batch.put(Family::blocks, number_key(n++), kv_test::random_bytes(random, 4096));
+    for (int i = 0; i < 8; ++i, ++n) {
+      batch.put(Family::names, number_key(n), kv_test::random_bytes(random, 512));
+      batch.put(Family::blocks, number_key(n), kv_test::random_bytes(random, 4096));
+    }
     ASSERT_NO_FATAL_FAILURE(assert_ok(store.commit(batch, Wait::yes)));
   }
-  assert_ok(store.compact(Family::blocks, "", ""));
+  for (const Family family : {Family::names, Family::blocks}) assert_ok(store.compact(family, "", ""));
 }
 
 void erase_every_other_range(Store& store, std::uint64_t rows) {
   ASSERT_GE(rows / 16, kv::kRangesToFlush);
   Batch batch;
-  for (std::uint64_t n = 0; n < rows; n += 16) batch.erase_range(Family::blocks, number_key(n), number_key(n + 8));
+  for (const Family family : {Family::names, Family::blocks}) {
+    for (std::uint64_t n = 0; n < rows; n += 16) batch.erase_range(family, number_key(n), number_key(n + 8));
+  }
   assert_ok(store.commit(batch, Wait::yes));
 }
 
@@ -304,6 +310,43 @@ TEST(Space, ManySmallSyncsNeverFillTheLogRegion) {
     ASSERT_NO_FATAL_FAILURE(assert_ok(m.store->commit(batch, Wait::yes)));
     ASSERT_NO_FATAL_FAILURE(assert_ok(m.store->sync()));
   }
+}
+
+// Tables come and go, and a row keeps the whole log. (The last part of the region may all be taken before it is used.)
+TEST(Space, NorDoTheyWhileMuchIsReclaimed) {
+  auto m = Machine::fresh();
+  constexpr std::uint64_t kRows = 8192;
+  ASSERT_NO_FATAL_FAILURE(put_rows_at_the_bottom(*m.store, kRows));
+  m.stop();
+  const std::uint64_t tables = plan_layout(kDeviceMin)->table.start;
+  std::atomic<int> reads = 0, spilt = 0;
+  std::atomic<bool> slow = true;
+  m.disk->on_write = [&](ByteOffset at, Bytes data) {
+    format::FrameHeader header;
+    std::memcpy(&header, data.data(), sizeof header);
+    if (at.v >= tables && header.magic == format::kFrameMagic) ++spilt;
+  };
+  m.disk->on_read = [&] {
+    if (!kv::GiveWay::compacting()) return;
+    ++reads;
+    if (slow) std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  };
+  m.start();
+  Batch batch;
+  batch.put(Family::blocks, number_key(kRows), "row");
+  assert_ok(m.store->commit(batch, Wait::yes));
+  ASSERT_NO_FATAL_FAILURE(erase_every_other_range(*m.store, kRows));
+  while (reads == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const std::uint64_t blocks = m.volume->usage().fixed_total.v / kDeviceBlock;
+  for (std::uint64_t i = 0; i < blocks * 3; ++i) {
+    batch.clear();
+    batch.put(Family::names, number_key(i % 100), "x");
+    ASSERT_NO_FATAL_FAILURE(assert_ok(m.store->commit(batch, Wait::yes)));
+    ASSERT_NO_FATAL_FAILURE(assert_ok(m.store->sync()));
+    ASSERT_EQ(spilt, 0) << "after " << i << " syncs";
+  }
+  slow = false;
+  m.stop();
 }
 
 }  // namespace

@@ -86,8 +86,9 @@ class Disk {
   std::atomic<std::uint64_t> fail_reads_from = 0;
   std::atomic<std::uint64_t> fail_reads_to = ~std::uint64_t{0};  // and not from this one on
   std::atomic<int> fail_code = EIO;
-  // Called at each read or discard, in its thread. To be set while there are none.
+  // Called at each read, write or discard, in its thread. To be set while there are none.
   std::function<void()> on_read = [] {};
+  std::function<void(ByteOffset, Bytes)> on_write = [](ByteOffset, Bytes) {};
   std::function<void()> on_discard = [] {};
 
  private:
@@ -101,6 +102,7 @@ class Disk {
       }
       case DeviceEvent::Kind::write:
         ++writes;
+        on_write(e.offset, data);
         break;
       case DeviceEvent::Kind::flush:
         ++flushes;
