@@ -180,11 +180,10 @@ rocksdb::ColumnFamilyOptions family_options(Family family, const Sizing& sizing,
   return o;
 }
 
-rocksdb::WriteOptions write_options(Wait wait) {
+rocksdb::WriteOptions write_options() {
   rocksdb::WriteOptions o;
   o.sync = false;  // only sync() does
   o.disableWAL = false;
-  o.no_slowdown = wait == Wait::no;
   return o;
 }
 

@@ -39,7 +39,7 @@ void empty_cache(rocksdb::Cache& cache);  // of all that nobody holds on to
 rocksdb::DBOptions db_options(const Sizing& sizing, const OptionParts& parts, bool create);
 rocksdb::ColumnFamilyOptions family_options(Family family, const Sizing& sizing, const OptionParts& parts);
 
-rocksdb::WriteOptions write_options(Wait wait);
+rocksdb::WriteOptions write_options();
 rocksdb::ReadOptions read_options();
 // A cursor's; the bounds must be set by whoever keeps their bytes.
 rocksdb::ReadOptions cursor_options(const CursorOptions& options);

@@ -155,10 +155,9 @@ bool SpaceGauge::must_wait() const {
   return base_bytes_.load() > sizing_.level_base && free < merge_bytes_.load() + beside + unflushed;
 }
 
-Result<void> SpaceGauge::admit(std::uint64_t bytes, Wait wait) {
+Result<void> SpaceGauge::admit(std::uint64_t bytes) {
   try_refresh();
   if (must_wait()) {
-    if (wait == Wait::no) return make_error(EAGAIN, "commit: waits for the background work");
     // Progress is a flush or compaction that ended. Without any for this long something is wrong
     // with the arithmetic here: RocksDB's own brakes then decide.
     constexpr auto kGiveUp = std::chrono::seconds(60);

@@ -43,8 +43,8 @@ class SpaceGauge {
   ByteCount room() const;
   ByteCount total() const { return ByteCount{sizing_.total - sizing_.reserve}; }
 
-  // Before a commit of `bytes`. Wait::no: EAGAIN instead of waiting. Errors of FailStop.
-  Result<void> admit(std::uint64_t bytes, Wait wait);
+  // Before a commit of `bytes`: waits until it may come. Errors of FailStop.
+  Result<void> admit(std::uint64_t bytes);
   // After something that adds to the log without adding rows.
   void count_log_block() { since_refresh_.fetch_add(kDeviceBlock, std::memory_order_relaxed); }
 

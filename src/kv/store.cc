@@ -114,15 +114,17 @@ Result<void> RocksStore::commit(Batch& batch, Wait wait) {
   if (read_only_) return make_error(EROFS, "commit: the store is open for reading only");
   LSMFS_TRY(fail_stop_.check());
   if (batch.empty()) return {};
-  LSMFS_TRY(space_.admit(batch.bytes(), wait));
+  // It may be the one that begins a new log, or may meet a flush that does: that waits until all of the last log is durable.
+  if (wait == Wait::no) return make_error(EAGAIN, "commit");
+  LSMFS_TRY(space_.admit(batch.bytes()));
 
   if (!batch.rep_->status.ok()) return to_error(batch.rep_->status, "commit");
-  const Status status = db().Write(kv::write_options(wait), &batch.rep_->out);
+  const Status status = db().Write(kv::write_options(), &batch.rep_->out);
   // The log pretends success after an error: look before believing it (kv/file_system.h).
   LSMFS_TRY(fail_stop_.check());
   if (!status.ok()) {
     Error error = to_error(status, "commit");
-    if (error.code != EAGAIN || wait == Wait::yes) fail_stop_.set(error);
+    fail_stop_.set(error);
     return error;
   }
   committed_.fetch_add(1, std::memory_order_acq_rel);

@@ -390,13 +390,32 @@ TEST(Store, WithoutWaitingNothingIsReadFromTheDevice) {
   auto r = m.store->get(Family::names, number_key(50), Wait::no);
   ASSERT_TRUE(r.has_value()) << r.error().message();
   EXPECT_TRUE(r->has_value());
-  Batch batch;
-  batch.put(Family::names, "new", "row");
-  expect_ok(m.store->commit(batch, Wait::no));
+  put(*m.store, Family::names, "new", "row");
   r = m.store->get(Family::names, "new", Wait::no);
   ASSERT_TRUE(r.has_value()) << r.error().message();
   EXPECT_EQ(*r, "row");
   EXPECT_EQ(m.disk->reads, reads);
+}
+
+// A memtable that is full takes a new log, which begins when the last one is durable.
+TEST(Store, WithoutWaitingNoCommitWaitsForTheDevice) {
+  auto m = Machine::fresh();
+  const auto caller = std::this_thread::get_id();
+  std::atomic<int> flushes = 0;
+  m.disk->on_flush = [&] { flushes += std::this_thread::get_id() == caller; };
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 2000; ++i) {
+    Batch batch;
+    batch.put(Family::blocks, number_key(i), random_bytes(random, 4096));
+    auto done = m.store->commit(batch, Wait::no);
+    if (!done && done.error().code == EAGAIN) {
+      std::thread([&] { done = m.store->commit(batch, Wait::yes); }).join();
+    }
+    ASSERT_NO_FATAL_FAILURE(assert_ok(done));
+  }
+  EXPECT_EQ(flushes, 0) << "of some memtables";
+  Batch nothing;
+  expect_ok(m.store->commit(nothing, Wait::no));
 }
 
 TEST(Store, ALongScanReadsTheDeviceInLargeRequests) {

@@ -86,9 +86,10 @@ class Disk {
   std::atomic<std::uint64_t> fail_reads_from = 0;
   std::atomic<std::uint64_t> fail_reads_to = ~std::uint64_t{0};  // and not from this one on
   std::atomic<int> fail_code = EIO;
-  // Called at each read, write or discard, in its thread. To be set while there are none.
+  // Called at each request of a kind, in its thread. To be set while there are none.
   std::function<void()> on_read = [] {};
   std::function<void(ByteOffset, Bytes)> on_write = [](ByteOffset, Bytes) {};
+  std::function<void()> on_flush = [] {};
   std::function<void()> on_discard = [] {};
 
  private:
@@ -106,6 +107,7 @@ class Disk {
         break;
       case DeviceEvent::Kind::flush:
         ++flushes;
+        on_flush();
         break;
       case DeviceEvent::Kind::discard:
         ++discards;
