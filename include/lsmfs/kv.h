@@ -9,7 +9,8 @@
 //      and all of those before the last successful sync().
 //   3. After a failed device write or flush every commit and sync fails; gets and cursors go on, also with what
 //      keep_in_memory() is given.
-//   4. RocksDB never sees a full device as long as callers stop writing when room() says so.
+//   4. RocksDB never sees a full device as long as callers stop writing when room() says so. Should a compaction that it
+//      needs find no space all the same, room() is 0 until one does, and everything else goes on.
 //
 // Threads: everything of Store may be called from any thread. A Batch or a Cursor belongs to one
 // thread at a time.
@@ -177,7 +178,8 @@ class Store {
   // Volume::scrub(), and then, one at each call, all tables that were there when it came to their family: every block with
   // indexes, filters and footers, from the device, whatever is cached. A table that has gone meanwhile is not damaged.
   virtual Result<StoreScrubStep> scrub(ScrubPosition& position, const Stop& stop) = 0;
-  // Rewrites [from, to) of a family so that erased rows give back their space.
+  // Rewrites [from, to) of a family so that erased rows give back their space. Errors: ENOSPC: there was not enough for that;
+  // everything else goes on.
   virtual Result<void> compact(Family family, std::string_view from, std::string_view to) = 0;
   // Volume::trim(). EROFS when the store is open for reading only.
   virtual Result<ByteCount> trim(const TrimRange& range, const Stop& stop) = 0;

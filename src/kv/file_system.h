@@ -14,7 +14,8 @@
 //      when a log is used again after an error (an assertion in its WritableFileWriter), so the
 //      store asks FailStop after each write and sync instead. Tables and the manifest report.
 //   4. RocksDB is never told "no space": that would start its own recovery, which this library
-//      version does not survive. FailStop keeps the true code.
+//      version does not survive. FailStop keeps the true code. A compaction that finds no space is told of a passing error
+//      (kSpaceLimit, retryable), which stops nothing: RocksDB removes what it wrote and begins again later.
 //
 // Threads: as rocksdb::FileSystem demands; Sync and Append of one file may run at the same time.
 #pragma once

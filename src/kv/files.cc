@@ -25,7 +25,9 @@ IOStatus stop_writing(FailStop& fail_stop, const Error& error) {
 namespace {
 
 constexpr auto kSpacePause = std::chrono::milliseconds(50);
-constexpr auto kSpaceWait = std::chrono::seconds(20);
+// How long a table waits for space. A compaction gives up early, and what it has written can be had by a flush, which must not fail.
+constexpr auto kFlushPatience = std::chrono::seconds(60), kCompactionPatience = std::chrono::seconds(5);
+constexpr auto kAwaitedPatience = std::chrono::seconds(1);
 
 class WritableFile final : public rocksdb::FSWritableFile {
  public:
@@ -80,7 +82,9 @@ class WritableFile final : public rocksdb::FSWritableFile {
     if (auto error = fail_stop_.error()) {
       return options_.is_wal ? IOStatus::OK() : IOStatus::IOError(error->message());
     }
+    if (starved_) return no_space_now();
     if (Result<void> done = operation(); !done) {
+      if (starved_) return no_space_now();
       const IOStatus status = stop_writing(fail_stop_, done.error());
       return options_.is_wal ? IOStatus::OK() : status;
     }
@@ -94,17 +98,30 @@ class WritableFile final : public rocksdb::FSWritableFile {
     if (done || done.error().code != ENOSPC || !options_.is_table) return done;
     // The reserve is used up by tables that are obsolete but not gone yet. Their space returns when
     // the last cursor lets go of them and their removal is durable.
-    for (auto waited = kSpacePause; !done && done.error().code == ENOSPC && waited <= kSpaceWait; waited += kSpacePause) {
+    const auto patience = !compacted() ? kFlushPatience : give_way_.awaited() ? kAwaitedPatience : kCompactionPatience;
+    for (auto waited = kSpacePause; !done && done.error().code == ENOSPC && waited <= patience; waited += kSpacePause) {
       LSMFS_TRY(volume_.commit());
       done = writer_->append(data);
       if (!done && done.error().code == ENOSPC) std::this_thread::sleep_for(kSpacePause);
     }
+    starved_ = !done && done.error().code == ENOSPC && compacted() && !volume_.failure();
     return done;
   }
 
-  // Only compactions announce the size of a table; their output lives long.
+  // Only compactions announce the size of a table.
+  bool compacted() const { return options_.is_table && announced_.v > 0; }
+
+  // Of a compaction RocksDB takes this for something that passes: it removes what has been written, and tries again. "No space"
+  // it would make an error of everything.
+  static IOStatus no_space_now() {
+    IOStatus status = IOStatus::IOError(rocksdb::Status::SubCode::kSpaceLimit);
+    status.SetRetryable(true);
+    return status;
+  }
+
+  // What compactions write lives long.
   Result<void> reserve() {
-    if (options_.is_table) writer_->set_lifetime(announced_.v > 0 ? Lifetime::lasting : Lifetime::brief);
+    if (options_.is_table) writer_->set_lifetime(compacted() ? Lifetime::lasting : Lifetime::brief);
     const ByteCount size = announced_.v > 0 || !options_.is_table ? announced_ : options_.flush_size;
     if (size.v == 0 || writer_->size().v > 0) return {};
     Result<void> done = writer_->reserve(size);
@@ -120,6 +137,7 @@ class WritableFile final : public rocksdb::FSWritableFile {
   const WritableFileOptions options_;
   ByteCount announced_{0};
   bool started_ = false;
+  bool starved_ = false;  // a compaction's, for which there was no space
   bool closed_ = false;
 };
 

@@ -45,7 +45,9 @@ class GiveWay {
 
   // Commits wait for what compactions give, or will soon: space, or fewer tables.
   void hurry(bool on) { hurry_.store(on, std::memory_order_relaxed); }
-  // While it is there, somebody waits for the end of a compaction.
+  // Somebody waits for the end of a compaction, and would rather have it fail than wait long.
+  bool awaited() const { return waiting_ > 0; }
+  // While it is there, somebody does.
   class Hurry {
    public:
     explicit Hurry(GiveWay& way) : way_(way) { ++way_.waiting_; }

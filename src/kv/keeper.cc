@@ -14,7 +14,8 @@ namespace lsmfs::kv {
 
 namespace {
 
-constexpr auto kRest = std::chrono::seconds(10);  // what was erased waits this long for more of it
+constexpr auto kRest = std::chrono::seconds(10);   // what was erased waits this long for more of it
+constexpr auto kTired = std::chrono::seconds(60);  // what could not be compacted, this long
 
 // Ranges that overlap or are neighbours become one: for each the tables are looked at again.
 std::vector<ErasedRange> joined(std::vector<ErasedRange> ranges) {
@@ -94,7 +95,7 @@ void Keeper::run() {
     if (!resting()) {
       due = kNever;
     } else if (due == kNever) {
-      due = steady_clock::now() + kRest;
+      due = steady_clock::now() + (failed ? kTired : kRest);
     }
     if (due != kNever) {
       wake_.wait_until(lock, due, pending);
@@ -120,7 +121,10 @@ void Keeper::run() {
     busy_ = true;
     lock.unlock();
     flush();
-    if (!ranges.empty() || worth) failed = !reclaim(std::move(ranges), rows);
+    if (!ranges.empty() || worth) {
+      failed = !reclaim(std::move(ranges), rows);
+      if (failed) due = kNever;  // its time begins anew
+    }
     lock.lock();
     busy_ = false;
     idle_.notify_all();

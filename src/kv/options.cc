@@ -157,7 +157,7 @@ rocksdb::ColumnFamilyOptions family_options(Family family, const Sizing& sizing,
   o.ignore_max_compaction_bytes_for_input = false;
   o.level0_file_num_compaction_trigger = 4;
   o.level0_slowdown_writes_trigger = kLevel0Wait + 8;
-  o.level0_stop_writes_trigger = kLevel0Wait + 16;
+  o.level0_stop_writes_trigger = kLevel0Stop;
   // The brakes by estimated debt are left to the store's own, which knows the space.
   o.soft_pending_compaction_bytes_limit = 0;
   o.hard_pending_compaction_bytes_limit = 0;

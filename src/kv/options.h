@@ -21,6 +21,7 @@ inline constexpr const char* kBlocksFamily = "blocks";
 // Level-0 tables at which commits wait for compaction: before RocksDB's own brakes, which hold
 // back all writers at once and have hung in this version.
 inline constexpr int kLevel0Wait = 20;
+inline constexpr int kLevel0Stop = kLevel0Wait + 16;  // where those brakes stop them
 // Memtables of a family that wait for their flush at which commits wait too; likewise.
 inline constexpr int kMemtablesWait = 2;
 

@@ -4,6 +4,7 @@
 #include <rocksdb/version.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "kv/options.h"
 
@@ -18,6 +19,7 @@ constexpr auto kTablesFresh = std::chrono::milliseconds(20);  // walking all tab
 constexpr auto kSlice = std::chrono::milliseconds(50);        // a wait looks again after this
 constexpr auto kPurge = std::chrono::milliseconds(500);       // and after this for what can be removed
 constexpr auto kLogGone = std::chrono::seconds(1);            // after a flush its log is removed at the latest
+constexpr auto kFutile = std::chrono::seconds(20);            // between compactions that would meet the same end
 constexpr int kTries = 4;  // of measuring, while flushes end meanwhile
 
 std::int64_t now_ns() {
@@ -103,7 +105,7 @@ void SpaceGauge::measure(bool exact) {
   // The end of the list of files is kept for compactions, and for what erases.
   const bool listed = usage.list_free.v > usage.list_total.v / 8;
   const std::uint64_t kept = sizing_.reserve + tables_bytes_.load() + unwritten.bytes;
-  room_.store(listed ? std::min(minus(sizing_.total, kept), minus(usage.table_free.v, unwritten.bytes)) : 0);
+  room_.store(listed && !starved_.load() ? std::min(minus(sizing_.total, kept), minus(usage.table_free.v, unwritten.bytes)) : 0);
   give_way_.hurry(level0_tables_.load() >= kLevel0Wait / 2 || room_.load() < sizing_.total / 16 || must_wait());
   measured_ns_.store(now_ns(), std::memory_order_release);
 }
@@ -146,6 +148,7 @@ bool SpaceGauge::must_wait() const {
   if (log_waits()) return true;
   const std::uint64_t free = free_.load(), unflushed = unflushed_.load();
   if (free < unflushed + on_volume(sizing_.blocks_memtable)) return true;
+  if (starved_.load()) return false;  // no compaction makes that better, and what erases is let in while it can be flushed
   // The next compaction of level 0 must find space for all that lies there now. When the reserve
   // cannot hold it because more has gathered than was planned for, that compaction comes first.
   if (level0_bytes_.load() > sizing_.level0_tight && free < level0_bytes_.load() + sizing_.level_base + sizing_.compaction + unflushed) return true;
@@ -183,6 +186,10 @@ Result<void> SpaceGauge::admit(std::uint64_t bytes) {
         last_progress = steady_clock::now();
       } else if (steady_clock::now() - last_progress > kGiveUp) {
         lock.unlock();
+        // It would wait for ever in RocksDB.
+        if (starved_.load() && level0_tables_.load() + kMemtablesWait + 2 >= kLevel0Stop) {
+          return make_error(ENOSPC, "commit: there is no space for compactions");
+        }
         break;
       }
     }
@@ -198,6 +205,24 @@ void SpaceGauge::purge() {
 #else
   db_->EnableFileDeletions().PermitUncheckedError();
 #endif
+}
+
+void SpaceGauge::compaction_begins() {
+  constexpr auto kLook = std::chrono::milliseconds(500);
+  const auto free = [this] { return volume_.usage().table_free.v; };
+  for (auto waited = kLook; starved_.load() && free() <= starved_with_.load() && waited <= kFutile; waited += kLook) {
+    if (give_way_.awaited() || fail_stop_.failed()) break;
+    std::this_thread::sleep_for(kLook);
+    purge();
+    if (!volume_.commit()) break;  // which is met by whoever writes next
+  }
+  began_with_ = free();
+}
+
+void SpaceGauge::compaction_starved() {
+  starved_with_.store(began_with_);
+  if (starved_.exchange(true)) return;
+  notice_("a compaction finds no space: new data is refused until one does");
 }
 
 void SpaceGauge::all_flushed() {

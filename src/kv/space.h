@@ -7,7 +7,8 @@
 //   room = min(total - reserve - tables - unflushed, free - unflushed)
 // where `tables` are the live ones only, in whole granules: what a running compaction writes, and
 // what it has replaced but not yet removed, comes out of the reserve and not out of room. It is 0
-// when the volume can list only an eighth more files than it could at first.
+// when the volume can list only an eighth more files than it could at first, and while compactions starve: one of those that
+// RocksDB needs has found no space, and none has succeeded since. Nothing is lost by that, and erasing goes on.
 //
 // Threads: all functions, from any thread. Locks: mutex_ is a leaf but for RocksDB's own, which
 // are taken under it; RocksDB never calls this class with a lock held that it needs for that.
@@ -34,8 +35,10 @@ class SpaceGauge {
   // `want_flush` is called, perhaps often and with locks held, while the log takes over half of the
   // fixed region. (RocksDB counts the bytes of its records, not the blocks that each sync begins.)
   // `give_way` is told when compactions are wanted.
-  SpaceGauge(Volume& volume, const Sizing& sizing, const FailStop& fail_stop, GiveWay& give_way, std::function<void()> want_flush)
-      : volume_(volume), sizing_(sizing), fail_stop_(fail_stop), give_way_(give_way), want_flush_(std::move(want_flush)) {}
+  SpaceGauge(Volume& volume, const Sizing& sizing, const FailStop& fail_stop, GiveWay& give_way, std::function<void()> want_flush,
+             std::function<void(std::string_view)> notice)
+      : volume_(volume), sizing_(sizing), fail_stop_(fail_stop), give_way_(give_way), want_flush_(std::move(want_flush)),
+        notice_(std::move(notice)) {}
 
   // Before anything else, once the database is open. handles: names, blocks.
   void start(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* const (&handles)[2]);
@@ -43,7 +46,7 @@ class SpaceGauge {
   ByteCount room() const;
   ByteCount total() const { return ByteCount{sizing_.total - sizing_.reserve}; }
 
-  // Before a commit of `bytes`: waits until it may come. Errors of FailStop.
+  // Before a commit of `bytes`: waits until it may come. Errors of FailStop; ENOSPC: it never may, since compactions starve.
   Result<void> admit(std::uint64_t bytes);
   // After something that adds to the log without adding rows.
   void count_log_block() { since_refresh_.fetch_add(kDeviceBlock, std::memory_order_relaxed); }
@@ -52,6 +55,11 @@ class SpaceGauge {
   void tables_changed();
   // The memtables of both families were, so that nothing is in the log but what has come since.
   void all_flushed();
+  // Of compactions that nobody asked for but RocksDB, in their thread. The first waits, though not for ever, while this one
+  // would only meet the same end as the last. The third is for all.
+  void compaction_begins();
+  void compaction_starved();
+  void compaction_succeeded() { starved_.store(false); }
   void refresh();  // now
 
  private:
@@ -79,6 +87,7 @@ class SpaceGauge {
   const FailStop& fail_stop_;
   GiveWay& give_way_;
   const std::function<void()> want_flush_;
+  const std::function<void(std::string_view)> notice_;
   rocksdb::DB* db_ = nullptr;
   rocksdb::ColumnFamilyHandle* handles_[2] = {};
 
@@ -90,6 +99,9 @@ class SpaceGauge {
   std::uint64_t changes_ = 0;  // under wait_mutex_
 
   std::atomic<bool> tables_stale_ = true, all_flushed_ = false;
+  std::atomic<bool> starved_ = false;
+  std::atomic<std::uint64_t> starved_with_ = 0;  // what was free when the last compaction began that found no space
+  static inline thread_local std::uint64_t began_with_ = 0;
   std::atomic<std::int64_t> measured_ns_ = 0, all_flushed_ns_ = 0;
   std::atomic<std::uint64_t> since_refresh_ = 0;  // bytes committed
   std::atomic<std::uint64_t> room_ = 0;           // at the last measurement

@@ -37,22 +37,39 @@ class RocksStore::Listener final : public rocksdb::EventListener {
  public:
   Listener(kv::FailStop& fail_stop, kv::SpaceGauge& space) : fail_stop_(fail_stop), space_(space) {}
 
-  // Both in the thread that does it.
-  void OnCompactionBegin(rocksdb::DB*, const rocksdb::CompactionJobInfo&) override { kv::GiveWay::set_compacting(true); }
+  // A compaction's are called in the thread that does it.
+  void OnCompactionBegin(rocksdb::DB*, const rocksdb::CompactionJobInfo& info) override {
+    if (!asked_for(info)) space_.compaction_begins();
+    kv::GiveWay::set_compacting(true);
+  }
 
-  void OnBackgroundError(rocksdb::BackgroundErrorReason, Status* error) override {
+  void OnBackgroundError(rocksdb::BackgroundErrorReason reason, Status* error) override {
+    // Nothing has been lost, and it begins again.
+    if (reason == rocksdb::BackgroundErrorReason::kCompaction && found_no_space(*error)) return;
     fail_stop_.set(to_error(*error, "background work"));
   }
   void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, Status, bool* auto_recovery) override {
     *auto_recovery = false;
   }
   void OnFlushCompleted(rocksdb::DB*, const rocksdb::FlushJobInfo&) override { space_.tables_changed(); }
-  void OnCompactionCompleted(rocksdb::DB*, const rocksdb::CompactionJobInfo&) override {
+  void OnCompactionCompleted(rocksdb::DB*, const rocksdb::CompactionJobInfo& info) override {
     kv::GiveWay::set_compacting(false);
+    if (!info.status.ok()) {
+      if (found_no_space(info.status) && !asked_for(info)) space_.compaction_starved();
+      return;
+    }
+    if (info.stats.total_input_bytes > 0) space_.compaction_succeeded();  // else it has only moved tables to another level
     space_.tables_changed();
   }
 
  private:
+  // By kv/files.cc.
+  static bool found_no_space(const Status& status) { return status.IsIOError() && status.subcode() == Status::kSpaceLimit; }
+  // Whoever did hears how it ended; RocksDB would not do it again.
+  static bool asked_for(const rocksdb::CompactionJobInfo& info) {
+    return info.compaction_reason == rocksdb::CompactionReason::kManualCompaction;
+  }
+
   kv::FailStop& fail_stop_;
   kv::SpaceGauge& space_;
 };
@@ -66,7 +83,7 @@ RocksStore::RocksStore(Volume& volume, const StoreOptions& options)
       // What a user deletes should come back before it is a few per cent of the volume; half of this soon.
       keeper_(fail_stop_, std::clamp(sizing_.total / 64, 2 * MiB, GiB), sizing_.piece, [this] { space_.all_flushed(); },
               [this] { reclaimed(); }),
-      space_(volume, sizing_, fail_stop_, give_way_, [this] { keeper_.want_flush(); }) {}
+      space_(volume, sizing_, fail_stop_, give_way_, [this] { keeper_.want_flush(); }, options.notice) {}
 
 Result<void> RocksStore::open() {
   if (!options_.read_only && !volume_.writable()) return make_error(EROFS, "store: the volume is read-only");
@@ -116,7 +133,10 @@ Result<void> RocksStore::commit(Batch& batch, Wait wait) {
   if (batch.empty()) return {};
   // It may be the one that begins a new log, or may meet a flush that does: that waits until all of the last log is durable.
   if (wait == Wait::no) return make_error(EAGAIN, "commit");
-  LSMFS_TRY(space_.admit(batch.bytes()));
+  if (auto admitted = space_.admit(batch.bytes()); !admitted) {
+    fail_stop_.set(admitted.error());
+    return admitted;
+  }
 
   if (!batch.rep_->status.ok()) return to_error(batch.rep_->status, "commit");
   const Status status = db().Write(kv::write_options(), &batch.rep_->out);

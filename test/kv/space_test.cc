@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <map>
 #include <random>
 #include <thread>
 
@@ -347,6 +348,134 @@ TEST(Space, NorDoTheyWhileMuchIsReclaimed) {
   }
   slow = false;
   m.stop();
+}
+
+// A compaction whose space something else has taken.
+class Starved : public testing::Test {
+ protected:
+  static constexpr std::uint64_t kRows = 7 * MiB / 4096;
+
+  // Rows at the bottom, and too little space to write them once more; memtables can be flushed.
+  void SetUp() override {
+    StoreOptions options = kv_test::quiet_options();
+    options.notice = [this](std::string_view line) { notices_ += line.starts_with("a compaction finds no space"); };
+    m_ = Machine::fresh(kDeviceMin, options);
+    put(0, 1);
+    expect_ok(m_.store->compact(Family::blocks, "", ""));
+    auto writer = m_.volume->create("ballast.sst", FileKind::table);
+    ASSERT_TRUE(writer);
+    while (m_.volume->usage().table_free.v > 5 * MiB) {
+      ASSERT_NO_FATAL_FAILURE(assert_ok((*writer)->append(as_bytes(std::string(kTableGranule, 'b')))));
+    }
+    expect_ok((*writer)->sync());
+    expect_ok((*writer)->close());
+  }
+  void take_ballast_away() {
+    expect_ok(m_.volume->remove("ballast.sst"));
+    expect_ok(m_.volume->commit());
+  }
+
+  // Every `step`-th row from `first` on, to a table of its own.
+  void put(std::uint64_t first, std::uint64_t step) {
+    for (std::uint64_t n = first; n < kRows; n += step) {
+      rows_[n] = kv_test::random_bytes(random_, 4096);
+      Batch batch;
+      batch.put(Family::blocks, number_key(n), rows_[n]);
+      ASSERT_NO_FATAL_FAILURE(assert_ok(m_.store->commit(batch, Wait::yes)));
+    }
+    assert_ok(m_.store->flush());
+  }
+  void expect_that_all_goes_on() {
+    Batch batch;
+    batch.erase(Family::blocks, number_key(0));
+    rows_.erase(0);
+    expect_ok(m_.store->commit(batch, Wait::yes));
+    expect_ok(m_.store->sync());
+    expect_rows();
+  }
+  void expect_rows() {
+    auto cursor = m_.store->cursor(Family::blocks, {});
+    auto row = rows_.begin();
+    for (cursor->seek(""); cursor->valid() && row != rows_.end(); cursor->next(), ++row) {
+      ASSERT_EQ(cursor->key(), number_key(row->first));
+      ASSERT_TRUE(cursor->value() == row->second);
+    }
+    expect_ok(cursor->status());
+    EXPECT_TRUE(row == rows_.end() && !cursor->valid());
+  }
+  template <class Condition>
+  static bool soon(const Condition& condition) {
+    for (int i = 0; i < 1200 && !condition(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    return condition();
+  }
+  std::uint64_t level0_tables() const {
+    const auto levels = m_.store->stats().levels;
+    return levels.empty() || levels.front().level > 0 ? 0 : levels.front().files;
+  }
+  std::vector<std::string> tables() const {
+    auto names = m_.volume->list();
+    std::erase_if(names, [](const std::string& name) { return !name.ends_with(".sst"); });
+    return names;
+  }
+
+  std::mt19937_64 random_{17};
+  std::atomic<int> notices_ = 0;
+  Machine m_;
+  std::map<std::uint64_t, std::string> rows_;
+};
+
+TEST_F(Starved, ACompactionThatIsAskedForSaysSoAndAllGoesOn) {
+  put(0, 32);
+  const auto tables_before = tables();
+  const std::uint64_t free_before = m_.volume->usage().table_free.v;
+  const auto refused = m_.store->compact(Family::blocks, "", "");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ENOSPC);
+  EXPECT_TRUE(soon([&] {
+    expect_ok(m_.volume->commit());
+    return tables() == tables_before && m_.volume->usage().table_free.v == free_before;
+  }));
+  expect_that_all_goes_on();
+
+  take_ballast_away();
+  expect_ok(m_.store->compact(Family::blocks, "", ""));
+  EXPECT_GT(m_.store->room().v, 50 * MiB);
+  put(1, 2);
+  expect_rows();
+  EXPECT_EQ(notices_, 0) << "whoever asked knows";
+  m_.stop();
+}
+
+TEST_F(Starved, CompactionsGoOnByThemselvesWhenThereIsSpaceAgain) {
+  for (std::uint64_t table = 0; table < 5; ++table) put(table, 32);
+  ASSERT_TRUE(soon([&] { return notices_ > 0; }));
+  EXPECT_EQ(m_.store->room().v, 0u);
+  expect_that_all_goes_on();
+  EXPECT_GE(level0_tables(), 4u);
+  EXPECT_EQ(notices_, 1);
+
+  take_ballast_away();
+  EXPECT_TRUE(soon([&] { return level0_tables() < 4 && m_.store->room().v > 50 * MiB; }));
+  expect_rows();
+  m_.stop();
+}
+
+TEST_F(Starved, TheEndComesSoonAllTheSame) {
+  for (std::uint64_t table = 0; table < 5; ++table) put(table, 32);
+  ASSERT_TRUE(soon([&] { return notices_ > 0; }));
+  Batch batch;
+  batch.erase_range(Family::blocks, number_key(0), number_key(16));
+  rows_.erase(rows_.begin(), rows_.lower_bound(16));
+  expect_ok(m_.store->commit(batch, Wait::yes));
+  const auto begin = std::chrono::steady_clock::now();
+  m_.stop();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
+  m_.start();
+  expect_rows();
+  take_ballast_away();
+  expect_ok(m_.store->compact(Family::blocks, "", ""));
+  expect_rows();
+  m_.stop();
 }
 
 }  // namespace
