@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "kv/compact.h"
+#include "kv/options.h"
 
 namespace lsmfs::kv {
 
@@ -132,11 +133,8 @@ void Keeper::run() {
 }
 
 void Keeper::flush() {
-  rocksdb::FlushOptions options;
-  options.wait = true;               // this thread has nothing better to do
-  options.allow_write_stall = true;  // a flush is what ends a stall
   // A failure is RocksDB's background error, which the listener hears of.
-  if (db_->Flush(options, {handles_[0], handles_[1]}).ok()) flushed_();
+  if (db_->Flush(flush_options(), {handles_[0], handles_[1]}).ok()) flushed_();
   std::lock_guard lock(mutex_);
   want_flush_ = false;  // only now: what was asked for during the flush is answered by it, or will be asked for again
 }

@@ -187,6 +187,13 @@ rocksdb::WriteOptions write_options() {
   return o;
 }
 
+rocksdb::FlushOptions flush_options() {
+  rocksdb::FlushOptions o;
+  o.wait = true;               // whoever asks has nothing better to do
+  o.allow_write_stall = true;  // a flush is what ends a stall
+  return o;
+}
+
 rocksdb::ReadOptions read_options() {
   rocksdb::ReadOptions o;
   o.read_tier = rocksdb::kReadAllTier;  // what must not wait says so by MemoryOnly

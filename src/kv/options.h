@@ -41,6 +41,7 @@ rocksdb::DBOptions db_options(const Sizing& sizing, const OptionParts& parts, bo
 rocksdb::ColumnFamilyOptions family_options(Family family, const Sizing& sizing, const OptionParts& parts);
 
 rocksdb::WriteOptions write_options();
+rocksdb::FlushOptions flush_options();
 rocksdb::ReadOptions read_options();
 // A cursor's; the bounds must be set by whoever keeps their bytes.
 rocksdb::ReadOptions cursor_options(const CursorOptions& options);

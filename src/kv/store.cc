@@ -196,10 +196,7 @@ Result<void> RocksStore::flush() {
   if (read_only_) return {};
   LSMFS_TRY(fail_stop_.check());
   const Waiting waiting("a flush of what is in memory");
-  rocksdb::FlushOptions flush;
-  flush.wait = true;
-  flush.allow_write_stall = true;  // a flush is what ends a stall
-  const Status status = db().Flush(flush, {handle(Family::names), handle(Family::blocks)});
+  const Status status = db().Flush(kv::flush_options(), {handle(Family::names), handle(Family::blocks)});
   LSMFS_TRY(fail_stop_.check());
   if (status.ok()) space_.all_flushed();
   space_.refresh();

@@ -369,6 +369,13 @@ class LoopDevice {
   }
   bool works() const { return loop_ >= 0; }
   const std::string& path() const { return path_; }
+  // To mount it.
+  MountOptions options() const {
+    MountOptions options;
+    options.source = path_;
+    options.block_device = true;
+    return options;
+  }
 
  private:
   int file_ = -1, loop_ = -1;
@@ -379,11 +386,8 @@ TEST_F(Lifecycle, OfABlockDeviceUnmountingWaitsForTheServersLastWords) {
   LoopDevice device;
   if (!device.works()) GTEST_SKIP() << "no loop devices here";
   MemoryTree tree;
-  MountOptions options;
-  options.source = device.path();
-  options.block_device = true;
   std::atomic<bool> destroyed{false};
-  Mounted mounted(tree, options, {}, [&] {
+  Mounted mounted(tree, device.options(), {}, [&] {
     ::usleep(200'000);  // what a store takes to close
     destroyed = true;
   });
@@ -407,11 +411,8 @@ TEST_F(Lifecycle, OfABlockDeviceNothingIsForgottenWhileTheServerSaysItsLastWords
   LoopDevice device;
   if (!device.works()) GTEST_SKIP() << "no loop devices here";
   SlowToForget tree;
-  MountOptions options;
-  options.source = device.path();
-  options.block_device = true;
   std::uint64_t before = 0, after = 0;
-  Mounted mounted(tree, options, {}, [&] {
+  Mounted mounted(tree, device.options(), {}, [&] {
     before = tree.calls("forget");
     ::usleep(100'000);
     after = tree.calls("forget");
@@ -427,10 +428,7 @@ TEST_F(Lifecycle, OfABlockDeviceSyncOfTheFileSystemReachesTheTree) {
   LoopDevice device;
   if (!device.works()) GTEST_SKIP() << "no loop devices here";
   MemoryTree tree;
-  MountOptions options;
-  options.source = device.path();
-  options.block_device = true;
-  Mounted mounted(tree, options);
+  Mounted mounted(tree, device.options());
   ASSERT_EQ(write_file(mounted.path("f"), "x"), 0);
   const int fd = ::open(mounted.path("f").c_str(), O_RDONLY);
   EXPECT_EQ(::syncfs(fd), 0);

@@ -19,9 +19,9 @@ def enter():
     if ENTERED not in os.environ:
         os.environ[ENTERED] = "1"
         os.execvp("unshare", ["unshare", "--mount", "--propagation", "private", sys.executable, "-B", *sys.argv])
-    folder = os.environ.get("LSMFS_TMPDIR") or "/var/tmp"
-    needed = [harness.ROOT, os.path.realpath(folder)]
+    folder = os.path.realpath(os.environ.get("LSMFS_TMPDIR") or "/var/tmp")
+    needed = [harness.ROOT, folder]
     foreign = [point for point in workspace.mounts_of("fuse.lsmfs", "fuseblk.lsmfs")
                if not any((path + "/").startswith(point + "/") for path in needed)]
-    for point in foreign + workspace.mounts_below(os.path.dirname(folder + "/")):
+    for point in foreign + workspace.mounts_below(folder):
         subprocess.run(["umount", "-l", point], stdin=subprocess.DEVNULL, capture_output=True, check=False)

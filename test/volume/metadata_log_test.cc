@@ -55,6 +55,12 @@ class MetadataLogTest : public ::testing::Test {
     return last;
   }
 
+  // A new log, which holds 0.
+  void make(Device& device, std::optional<MetadataLog>& log, std::size_t filler = 0) {
+    ASSERT_TRUE(ok(MetadataLog::format(device, superblock_, delta(0, filler))));
+    ASSERT_TRUE(ok(load(device, &log)));
+  }
+
   void append(MetadataLog& log, std::uint64_t n, std::size_t filler) {
     ASSERT_TRUE(ok(log.append(delta(n, filler), [&] { return delta(n, 100); })));
   }
@@ -166,9 +172,8 @@ TEST_F(MetadataLogTest, LosesOnlyTheRecordThatWasNotFlushedWhereverThePowerIsCut
 
 TEST_F(MetadataLogTest, TakesASnapshotOfWhichOnlyTheSecondCopyCameToLieBehindAnOlderOne) {
   SparseDevice device{SparseImage(kSize)};
-  ASSERT_TRUE(ok(MetadataLog::format(device, superblock_, delta(0, 0))));
   std::optional<MetadataLog> log;
-  ASSERT_TRUE(ok(load(device, &log)));
+  ASSERT_NO_FATAL_FAILURE(make(device, log));
   std::uint64_t n = 0;
   SparseImage before = device.image();
   while (log->generation() < 3) {  // it is in the area of the first
@@ -187,9 +192,8 @@ TEST_F(MetadataLogTest, TakesASnapshotOfWhichOnlyTheSecondCopyCameToLieBehindAnO
 
 TEST_F(MetadataLogTest, EndsAtARecordOfWhichBothCopiesAreTorn) {
   SparseDevice device{SparseImage(kSize)};
-  ASSERT_TRUE(ok(MetadataLog::format(device, superblock_, delta(0, 0))));
   std::optional<MetadataLog> log;
-  ASSERT_TRUE(ok(load(device, &log)));
+  ASSERT_NO_FATAL_FAILURE(make(device, log));
   append(*log, 1, 100);
   append(*log, 2, 50000);  // 13 blocks, twice
   const std::uint64_t start = block_of_area(0, 4);
@@ -212,9 +216,8 @@ TEST_F(MetadataLogTest, EndsAtARecordOfWhichBothCopiesAreTorn) {
 // A crash may have torn it, or it was durable: who could read it would know.
 TEST_F(MetadataLogTest, DoesNotEndBeforeARecordThatCannotBeRead) {
   SparseDevice device{SparseImage(kSize)};
-  ASSERT_TRUE(ok(MetadataLog::format(device, superblock_, delta(0, 0))));
   std::optional<MetadataLog> log;
-  ASSERT_TRUE(ok(load(device, &log)));
+  ASSERT_NO_FATAL_FAILURE(make(device, log));
   append(*log, 1, 10);
   append(*log, 2, 6000);  // 2 blocks, twice
   constexpr std::uint64_t kFirst = 4, kBehind = kFirst + 4;
@@ -232,9 +235,8 @@ TEST_F(MetadataLogTest, DoesNotEndBeforeARecordThatCannotBeRead) {
 
 TEST_F(MetadataLogTest, DoesNotFallBackBeforeASnapshotThatCannotBeRead) {
   SparseDevice device{SparseImage(kSize)};
-  ASSERT_TRUE(ok(MetadataLog::format(device, superblock_, delta(0, 20'000))));  // 5 blocks, twice
   std::optional<MetadataLog> log;
-  ASSERT_TRUE(ok(load(device, &log)));
+  ASSERT_NO_FATAL_FAILURE(make(device, log, 20'000));  // 5 blocks, twice
   std::uint64_t n = 0;
   while (log->generation() < 3) {  // it is in the area of the first, of which the second copy is still there
     ++n;
@@ -251,9 +253,8 @@ TEST_F(MetadataLogTest, DoesNotFallBackBeforeASnapshotThatCannotBeRead) {
 
 TEST_F(MetadataLogTest, OneDamagedCopyOfAnyRecordLosesNothingAndIsMendedByTheNext) {
   SparseDevice device{SparseImage(kSize)};
-  ASSERT_TRUE(ok(MetadataLog::format(device, superblock_, delta(0, 0))));
   std::optional<MetadataLog> log;
-  ASSERT_TRUE(ok(load(device, &log)));
+  ASSERT_NO_FATAL_FAILURE(make(device, log));
   for (std::uint64_t n = 1; n < 10; ++n) append(*log, n, n * 1000);
   const SparseImage whole = device.image();
   const std::uint64_t blocks = 2 * (1 + 4 * 1 + 4 * 2 + 3);  // the last record takes 3, twice
@@ -276,9 +277,8 @@ TEST_F(MetadataLogTest, OneDamagedCopyOfAnyRecordLosesNothingAndIsMendedByTheNex
 
 TEST_F(MetadataLogTest, ReportsADamagedRecordThatLaterOnesProve) {
   SparseDevice device{SparseImage(kSize)};
-  ASSERT_TRUE(ok(MetadataLog::format(device, superblock_, delta(0, 0))));
   std::optional<MetadataLog> log;
-  ASSERT_TRUE(ok(load(device, &log)));
+  ASSERT_NO_FATAL_FAILURE(make(device, log));
   for (std::uint64_t n = 1; n < 10; ++n) append(*log, n, 10);
   damage(device, block_of_area(0, 8));
   damage(device, block_of_area(0, 9));
@@ -295,9 +295,8 @@ TEST_F(MetadataLogTest, ReportsADamagedRecordThatLaterOnesProve) {
 // Another time it may be read: nothing may be given up for it.
 TEST_F(MetadataLogTest, ADeviceThatCannotBeReachedIsNoDamage) {
   SparseDevice device{SparseImage(kSize)};
-  ASSERT_TRUE(ok(MetadataLog::format(device, superblock_, delta(0, 0))));
   std::optional<MetadataLog> log;
-  ASSERT_TRUE(ok(load(device, &log)));
+  ASSERT_NO_FATAL_FAILURE(make(device, log));
   for (std::uint64_t n = 1; n < 10; ++n) append(*log, n, 10);
   int code = 0;
   const auto failing = hooked_device(device, [&](const DeviceEvent& event, Bytes) -> Result<void> {
@@ -319,9 +318,8 @@ TEST_F(MetadataLogTest, ADeviceThatCannotBeReachedIsNoDamage) {
 
 TEST_F(MetadataLogTest, ReportsADamagedSnapshotInsteadOfFallingBackToAnOldOne) {
   SparseDevice device{SparseImage(kSize)};
-  ASSERT_TRUE(ok(MetadataLog::format(device, superblock_, delta(0, 0))));
   std::optional<MetadataLog> log;
-  ASSERT_TRUE(ok(load(device, &log)));
+  ASSERT_NO_FATAL_FAILURE(make(device, log));
   std::uint64_t n = 1;
   while (log->generation() == 1) append(*log, n++, 30000);
   append(*log, n++, 10);
@@ -465,9 +463,8 @@ TEST_F(MetadataLogTest, IgnoresRecordsOfAnotherVolume) {
 
 TEST_F(MetadataLogTest, RefusesASnapshotThatDoesNotFitAndKeepsWhatThereIs) {
   SparseDevice device{SparseImage(kSize)};
-  ASSERT_TRUE(ok(MetadataLog::format(device, superblock_, delta(0, 0))));
   std::optional<MetadataLog> log;
-  ASSERT_TRUE(ok(load(device, &log)));
+  ASSERT_NO_FATAL_FAILURE(make(device, log));
   append(*log, 1, 10);
   const std::string huge = delta(2, 2 * MiB);
   EXPECT_EQ(log->append(huge, [&] { return huge; }).error().code, ENOSPC);

@@ -115,10 +115,7 @@ def main(words=None):
             report.write(given.results, given.output)
             return 0
         return engine.run(given, Stop())
-    except (Problem, loop.LoopError) as error:
-        print(f"lsmfs-aging: {error}", file=sys.stderr)
-        return 1
-    except (RuntimeError, subprocess.CalledProcessError) as error:  # of what the made-up repository is made with
+    except (Problem, loop.LoopError, RuntimeError, subprocess.CalledProcessError) as error:  # the last two of making repositories
         print(f"lsmfs-aging: {error}", file=sys.stderr)
         return 1
     except OSError as error:

@@ -66,7 +66,7 @@ def _run_cell(context, workload, name, system, kind):
     if cell.cell.state.over:
         context.skip(workload.steps())
         return
-    with cell.taken_down_on_errors():
+    with workload.around(), cell.taken_down_on_errors():
         workload.run(cell)
 
 

@@ -115,11 +115,7 @@ class Results:
 
     def _has_come_anywhere(self):
         """Some cell has been left so that it can go on."""
-        for path in glob.glob(os.path.join(glob.escape(self.folder), "state", "*", "*", "cell.json")):
-            with open(path, encoding="utf-8") as file:
-                if CellState(**json.load(file)).done:
-                    return True
-        return False
+        return any(CellState.load(path).done for path in glob.glob(os.path.join(glob.escape(self.folder), "state", "*", "*", "cell.json")))
 
     def state(self, *names):
         """A folder for what is needed to go on."""
@@ -159,6 +155,11 @@ class CellState:
     clean: bool = True     # nothing is mounted, so the devices' files can be used
     over: bool = False
 
+    @classmethod
+    def load(cls, path):
+        with open(path, encoding="utf-8") as file:
+            return cls(**json.load(file))
+
 
 class Cell:
     """What is known of one file system on one device: how far it has come, and whether its devices' files can be used."""
@@ -168,8 +169,7 @@ class Cell:
         self._path = os.path.join(self.folder, "cell.json")
         self.state = CellState()
         if os.path.exists(self._path):
-            with open(self._path, encoding="utf-8") as file:
-                self.state = CellState(**json.load(file))
+            self.state = CellState.load(self._path)
         if not self.state.clean:  # it was ended in the middle: nothing is known of its devices
             shutil.rmtree(self.folder)
             os.makedirs(self.folder)

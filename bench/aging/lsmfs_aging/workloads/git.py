@@ -154,9 +154,8 @@ class GitWarm(Git):
     def asked(self):
         return {**super().asked(), "memory": self._memory}
 
-    def run(self, stage):
-        with memory.limited(self._memory), stage.taken_down_on_errors():  # while something of it runs, the group cannot go
-            super().run(stage)
+    def around(self):
+        return memory.limited(self._memory)
 
     def measure(self, stage, number, last, head):
         stage.measure_warm(number, last=last, head=head)

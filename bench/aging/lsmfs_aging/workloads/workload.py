@@ -1,5 +1,7 @@
 """What every workload is: a class that the command line makes an object of."""
 
+import contextlib
+
 
 class Workload:
     name = ""
@@ -20,6 +22,10 @@ class Workload:
     def steps(self):
         """How many times a cell calls checkpoint()."""
         raise NotImplementedError
+
+    def around(self):
+        """Entered before anything of a cell runs, and left when all of it has ended, whatever its end was."""
+        return contextlib.nullcontext()
 
     def run(self, stage):
         """Ages the tree of one cell and measures it."""
