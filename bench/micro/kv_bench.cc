@@ -36,7 +36,7 @@ void commits(benchmark::State& state, const Put& put, bool sync = false) {
   for (auto _ : state) {
     batch.clear();
     n += put(batch, n);
-    must(f.store->commit(batch, Wait::yes));
+    must(f.store->commit(batch));
     if (sync) must(f.store->sync());
   }
   state.SetItemsProcessed(static_cast<std::int64_t>(n));
@@ -90,7 +90,7 @@ void CommitsWithSyncOnADisk(benchmark::State& state) {
   for (auto _ : state) {
     batch.clear();
     batch.put(Family::names, key(n++), row);
-    must(slow_to_flush->store->commit(batch, Wait::yes));
+    must(slow_to_flush->store->commit(batch));
     must(slow_to_flush->store->sync());
   }
   state.SetItemsProcessed(state.iterations());
@@ -111,7 +111,7 @@ void put_blocks(Store& store, std::uint64_t blocks, const std::vector<std::strin
   for (std::uint64_t n = 0; n < blocks; ++n) {
     batch.put(Family::blocks, key(n), data[random() % data.size()]);
     if (n % 32 == 31) {
-      must(store.commit(batch, Wait::yes));
+      must(store.commit(batch));
       batch.clear();
     }
   }
@@ -165,7 +165,7 @@ struct Rows : NewStore {
     for (std::uint64_t n = 0; n < kRows; ++n) {
       batch.put(Family::names, key(2 * n), row);
       if (n % 100 == 99) {
-        must(store->commit(batch, Wait::yes));
+        must(store->commit(batch));
         batch.clear();
       }
     }

@@ -155,10 +155,10 @@ class Store {
 
   virtual Result<std::optional<std::string>> get(Family family, std::string_view key, Wait wait) = 0;
   virtual std::unique_ptr<Cursor> cursor(Family family, const CursorOptions& options) = 0;
-  // With Wait::no EAGAIN for all but an empty batch: any commit may have to wait for the device. The batch may be cleared and used
-  // again.
-  virtual Result<void> commit(Batch& batch, Wait wait) = 0;
-  // Must hold: a commit has failed, and not with EAGAIN. Nothing is written any more, but reads give the batch's rows, too,
+  // May have to wait for the device: also one that finds its memtable full begins a new log, when all of the last one is durable.
+  // The batch may be cleared and used again.
+  virtual Result<void> commit(Batch& batch) = 0;
+  // Must hold: a commit has failed. Nothing is written any more, but reads give the batch's rows, too,
   // as long as the store is open: the caller had promised them. In the order of calls.
   virtual void keep_in_memory(const Batch& batch) = 0;
   // All commits that returned before the call are durable when this returns. Callers at the same

@@ -127,12 +127,10 @@ std::unique_ptr<Cursor> RocksStore::cursor(Family family, const CursorOptions& o
   return overlay_.over(family, kv::make_cursor(db(), handle(family), options, fail_stop_), options);
 }
 
-Result<void> RocksStore::commit(Batch& batch, Wait wait) {
+Result<void> RocksStore::commit(Batch& batch) {
   if (read_only_) return make_error(EROFS, "commit: the store is open for reading only");
   LSMFS_TRY(fail_stop_.check());
   if (batch.empty()) return {};
-  // It may be the one that begins a new log, or may meet a flush that does: that waits until all of the last log is durable.
-  if (wait == Wait::no) return make_error(EAGAIN, "commit");
   if (auto admitted = space_.admit(batch.bytes()); !admitted) {
     fail_stop_.set(admitted.error());
     return admitted;

@@ -32,7 +32,7 @@ class RocksStore final : public Store {
 
   Result<std::optional<std::string>> get(Family family, std::string_view key, Wait wait) override;
   std::unique_ptr<Cursor> cursor(Family family, const CursorOptions& options) override;
-  Result<void> commit(Batch& batch, Wait wait) override;
+  Result<void> commit(Batch& batch) override;
   void keep_in_memory(const Batch& batch) override;
   Result<void> sync() override;
   Result<void> note_synced() override;

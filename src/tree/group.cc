@@ -44,7 +44,7 @@ void Committer::run() {
     changed_.wait(lock, [this] { return stop_ || batch_; });
     if (!batch_) return;
     lock.unlock();
-    auto outcome = store_.commit(*batch_, Wait::yes);
+    auto outcome = store_.commit(*batch_);
     lock.lock();
     batch_ = nullptr;
     outcome_ = std::move(outcome);

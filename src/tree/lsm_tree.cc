@@ -37,7 +37,7 @@ Result<void> Tree::format(Store& store) {
   Batch batch;
   batch.put(Family::names, keys::kRoot, encode(root));
   batch.put(Family::names, keys::kState, encode(state));
-  LSMFS_TRY(store.commit(batch, Wait::yes));
+  LSMFS_TRY(store.commit(batch));
   return store.sync();
 }
 
@@ -182,10 +182,10 @@ Result<void> LsmTree::commit_all(const Lock& lock, Wait wait) {
   }
   if (failure_) return make_error(EIO, failure_->context);
   if (open_->empty()) return {};
-  if (wait == Wait::no) return make_error(EAGAIN, "");  // as any commit would
+  if (wait == Wait::no) return make_error(EAGAIN, "");  // a commit may wait for the device
   seal();
   const NobodyParks scope(*this);
-  const auto outcome = store_.commit(open_->batch, Wait::yes);
+  const auto outcome = store_.commit(open_->batch);
   return finish(next_group(), outcome);
 }
 

@@ -57,7 +57,7 @@ Result<void> Mender::scan(Family family, Take take) {
 
 Result<void> Mender::commit_some(std::size_t least) {
   if (batch_.empty() || batch_.bytes() < least) return {};
-  LSMFS_TRY(store_.commit(batch_, Wait::yes));
+  LSMFS_TRY(store_.commit(batch_));
   batch_.clear();
   return {};
 }

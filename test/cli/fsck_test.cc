@@ -24,7 +24,7 @@ class Fsck : public Folder {
     ASSERT_TRUE(store);
     Batch batch;
     how(batch);
-    ASSERT_TRUE((*store)->commit(batch, Wait::yes));
+    ASSERT_TRUE((*store)->commit(batch));
     ASSERT_TRUE((*store)->close());
   }
   // It must find problems, say so on stdout only, and change nothing.

@@ -252,17 +252,17 @@ TEST(CrashEngine, FindsASkippedFlush) {
 class SwapsBatches : public StoreDecorator {
  public:
   using StoreDecorator::StoreDecorator;
-  Result<void> commit(Batch& batch, Wait) override {
+  Result<void> commit(Batch& batch) override {
     if (!first_) {
       first_.emplace(std::move(batch));
       batch = Batch();
       return {};
     }
-    LSMFS_TRY(inner().commit(batch, Wait::yes));
+    LSMFS_TRY(inner().commit(batch));
     LSMFS_TRY(inner().sync());
     Batch first = std::move(*first_);
     first_.reset();
-    return inner().commit(first, Wait::yes);
+    return inner().commit(first);
   }
 
  private:

@@ -208,7 +208,7 @@ TEST_F(Damage, WrongDataWithRightChecksumsWouldBeNoticed) {
     value[value.size() / 2] ^= 1;
     Batch batch;
     batch.put(Family::blocks, cursor->key(), value);
-    ASSERT_TRUE((*store)->commit(batch, Wait::yes));
+    ASSERT_TRUE((*store)->commit(batch));
     ASSERT_TRUE((*store)->sync());
   }
   const Verdict verdict = read(device, start.model);

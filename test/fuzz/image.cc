@@ -184,7 +184,7 @@ SparseImage change_rows(const Prepared& from, Reader& in, bool flushed) {
     check(store.has_value(), "the example has no store");
     Batch batch;
     for (std::size_t i = 0; i < kChangesMax && !in.at_end(); ++i) change_row(batch, from.rows, in);
-    check((*store)->commit(batch, Wait::yes) && (flushed ? (*store)->flush() : (*store)->sync()) && (*store)->close(), "rows cannot be written");
+    check((*store)->commit(batch) && (flushed ? (*store)->flush() : (*store)->sync()) && (*store)->close(), "rows cannot be written");
   }
   return device.image();
 }

@@ -37,7 +37,7 @@ void live_and_crash(std::uint64_t seed, const Decorate& decorate = [](auto store
     for (std::uint64_t i = 0; i < commits; ++i) {
       batch.clear();
       history.commit(++done, &batch, nullptr);
-      ASSERT_NO_FATAL_FAILURE(assert_ok(m.store->commit(batch, Wait::yes)));
+      ASSERT_NO_FATAL_FAILURE(assert_ok(m.store->commit(batch)));
       if (random() % 50 == 0) {
         expect_ok(m.store->sync());
         synced = done;
@@ -71,7 +71,7 @@ TEST(CrashPlanted, ASyncThatDoesNothingIsFound) {
 class LosesABatch : public test::StoreDecorator {
  public:
   using StoreDecorator::StoreDecorator;
-  Result<void> commit(Batch& batch, Wait wait) override { return ++commits_ == 20 ? Result<void>() : inner().commit(batch, wait); }
+  Result<void> commit(Batch& batch) override { return ++commits_ == 20 ? Result<void>() : inner().commit(batch); }
 
  private:
   int commits_ = 0;  // of this life
@@ -108,7 +108,7 @@ TEST(Crash, APowerCutDuringTheFirstOpenLeavesAVolumeThatOpens) {
     ASSERT_TRUE(m.store) << "stopped at request " << stop;
     Batch batch;
     batch.put(Family::blocks, "a", "b");
-    expect_ok(m.store->commit(batch, Wait::yes));
+    expect_ok(m.store->commit(batch));
     m.stop();
   }
 }
@@ -117,7 +117,7 @@ TEST(Crash, DestroyingTheStoreWritesNoTables) {
   auto m = Machine::fresh();
   Batch batch;
   batch.put(Family::blocks, "a", std::string(1000, 'x'));
-  assert_ok(m.store->commit(batch, Wait::yes));
+  assert_ok(m.store->commit(batch));
   m.store.reset();
   for (const std::string& name : m.volume->list()) EXPECT_FALSE(name.ends_with(".sst")) << name;
 }

@@ -25,7 +25,7 @@ Outcome work(Store& store, const History& history) {
   for (std::uint64_t n = 1; n <= 60 && !outcome.failed; ++n) {
     batch.clear();
     history.commit(n, &batch, nullptr);
-    if (!store.commit(batch, Wait::yes)) {
+    if (!store.commit(batch)) {
       outcome.failed = true;
       break;
     }
@@ -68,11 +68,9 @@ void fail_at_requests(int code, std::uint64_t stride) {
         if (outcome.failed) {
           Batch batch;
           batch.put(Family::names, "after", "the failure");
-          for (Wait wait : {Wait::yes, Wait::no}) {
-            const auto again = m.store->commit(batch, wait);
-            ASSERT_FALSE(again.has_value());
-            EXPECT_EQ(again.error().code, code) << again.error().message();
-          }
+          const auto again = m.store->commit(batch);
+          ASSERT_FALSE(again.has_value());
+          EXPECT_EQ(again.error().code, code) << again.error().message();
           EXPECT_FALSE(m.store->sync().has_value());
           EXPECT_FALSE(m.store->flush().has_value());
           const auto read = m.store->get(Family::names, "last", Wait::yes);
@@ -105,7 +103,7 @@ TEST(Fault, AReadErrorIsReportedAndStopsWriting) {
   for (int i = 0; i < 1000; ++i) {
     Batch batch;
     batch.put(Family::blocks, kv_test::number_key(i), kv_test::random_bytes(random, 4096));
-    kv_test::assert_ok(m.store->commit(batch, Wait::yes));
+    kv_test::assert_ok(m.store->commit(batch));
   }
   kv_test::expect_ok(m.store->compact(Family::blocks, "", ""));
   m.stop();
@@ -121,7 +119,7 @@ TEST(Fault, AReadErrorIsReportedAndStopsWriting) {
   EXPECT_FALSE(cursor->status().has_value());
   Batch batch;
   batch.put(Family::names, "a", "b");
-  EXPECT_FALSE(m.store->commit(batch, Wait::yes).has_value());
+  EXPECT_FALSE(m.store->commit(batch).has_value());
   m.disk->fail_reads_from = 0;
   const auto later = m.store->get(Family::blocks, kv_test::number_key(500), Wait::yes);
   EXPECT_TRUE(later.has_value() && later->has_value());
@@ -131,7 +129,7 @@ TEST(Fault, APassingReadErrorIsNotSeen) {
   auto m = Machine::fresh();
   Batch batch;
   batch.put(Family::blocks, "a", std::string(100, 'x'));
-  kv_test::assert_ok(m.store->commit(batch, Wait::yes));
+  kv_test::assert_ok(m.store->commit(batch));
   m.stop();
   m.start();
   m.disk->fail_reads_from = m.disk->reads + 1;

@@ -59,7 +59,7 @@ TEST(GiveWay, KnowsTheReadsOfCompactions) {
   for (int round = 0; round < 3; ++round) {
     Batch batch;
     for (int i = 0; i < 100; ++i) batch.put(Family::blocks, kv_test::number_key(i), kv_test::random_bytes(random, 4000));
-    kv_test::assert_ok(m.store->commit(batch, Wait::yes));
+    kv_test::assert_ok(m.store->commit(batch));
     kv_test::expect_ok(m.store->flush());
   }
   m.stop();

@@ -42,7 +42,7 @@ void change(Store& store, Rows& rows, std::mt19937_64& random) {
         rows[key] = noise(random, random() % 4096);
         batch.put(Family::blocks, key, rows[key]);
     }
-    ASSERT_TRUE(store.commit(batch, Wait::yes));
+    ASSERT_TRUE(store.commit(batch));
   }
 }
 

@@ -59,8 +59,8 @@ TEST(Overlay, GivesWhatTheBatchesWouldHaveMade) {
       Batch batch;
       words.fill(batch);
       if (batch.empty()) continue;
-      assert_ok(kept.store->commit(batch, Wait::yes));
-      assert_ok(written.store->commit(batch, Wait::yes));
+      assert_ok(kept.store->commit(batch));
+      assert_ok(written.store->commit(batch));
     }
     auto before = kept.store->cursor(Family::names, {});
     const std::string then = rows(*kept.store, Family::names, {}, "");
@@ -70,7 +70,7 @@ TEST(Overlay, GivesWhatTheBatchesWouldHaveMade) {
       if (batch.empty()) continue;
       kept.store->keep_in_memory(batch);
       if (i == 1) kept.store->keep_in_memory(batch);  // a batch that had gone halfway before
-      assert_ok(written.store->commit(batch, Wait::yes));
+      assert_ok(written.store->commit(batch));
     }
     for (const Family family : {Family::names, Family::blocks}) {
       EXPECT_EQ(rows(*kept.store, family, {}, ""), rows(*written.store, family, {}, ""));

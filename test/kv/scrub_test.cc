@@ -46,7 +46,7 @@ class ScrubStore : public testing::Test {
     Batch batch;
     for (std::uint64_t i = 0; i < kNames; ++i) batch.put(Family::names, number_key(from + i), random_bytes(random, 96));
     for (std::uint64_t i = 0; i < kBlocks; ++i) batch.put(Family::blocks, number_key(from + i), random_bytes(random, 4096));
-    expect_ok(machine_.store->commit(batch, Wait::yes));
+    expect_ok(machine_.store->commit(batch));
   }
 
   void flip(std::uint64_t at) { machine_.disk->flip(at); }

@@ -67,7 +67,7 @@ std::uint64_t fill(Store& store, std::mt19937_64& random, std::uint64_t first) {
       batch.put(Family::names, number_key(first + n), kv_test::random_bytes(random, 120));
       ++n;
     }
-    const auto done = store.commit(batch, Wait::yes);
+    const auto done = store.commit(batch);
     EXPECT_TRUE(done.has_value()) << done.error().message();
     if (!done) break;
   }
@@ -82,7 +82,7 @@ TEST(Space, FlushesForEverLeaveTheLogItsRoom) {
   for (std::uint64_t n = 0; n < flushes; ++n) {
     Batch batch;
     batch.put(Family::names, number_key(n % 10), "row");
-    ASSERT_NO_FATAL_FAILURE(assert_ok(m.store->commit(batch, Wait::yes)));
+    ASSERT_NO_FATAL_FAILURE(assert_ok(m.store->commit(batch)));
     ASSERT_NO_FATAL_FAILURE(assert_ok(m.store->flush()));
     const VolumeUsage usage = m.volume->usage();
     ASSERT_GT(usage.fixed_free.v, usage.fixed_total.v / 4) << "after " << n << " flushes";
@@ -113,7 +113,7 @@ TEST(Space, AFullStoreErasesAndFillsAgainTimeAfterTime) {
         batch.erase(Family::blocks, number_key(i));
         batch.erase(Family::names, number_key(i));
         if (i % 64 == 0) {
-          expect_ok(m.store->commit(batch, Wait::yes));
+          expect_ok(m.store->commit(batch));
           batch.clear();
         }
       }
@@ -121,7 +121,7 @@ TEST(Space, AFullStoreErasesAndFillsAgainTimeAfterTime) {
       batch.erase_range(Family::blocks, number_key(0), number_key(rows));
       batch.erase_range(Family::names, number_key(0), number_key(rows));
     }
-    expect_ok(m.store->commit(batch, Wait::yes));
+    expect_ok(m.store->commit(batch));
     for (Family family : {Family::names, Family::blocks}) expect_ok(m.store->compact(family, "", ""));
     EXPECT_GT(m.store->room().v, empty_room * 9 / 10);
     EXPECT_FALSE(m.volume->failure().has_value());
@@ -142,7 +142,7 @@ TEST(Space, WhileRowsAreAddedRoomDoesNotGrowByAMemtable) {
   for (std::uint64_t n = 0; room > 8 * MiB;) {
     Batch batch;
     for (int i = 0; i < 8; ++i) batch.put(Family::blocks, number_key(n++), kv_test::random_bytes(random, 4096));
-    ASSERT_NO_FATAL_FAILURE(assert_ok(m.store->commit(batch, Wait::yes)));
+    ASSERT_NO_FATAL_FAILURE(assert_ok(m.store->commit(batch)));
     const std::uint64_t now = m.store->room().v;
     most = std::max(most, now - std::min(now, room));
     room = now;
@@ -161,7 +161,7 @@ TEST(Space, AVolumeThatCanHardlyListMoreFilesHasNoRoomButErases) {
   };
   Batch batch;
   batch.put(Family::names, "row", "value");
-  assert_ok(m.store->commit(batch, Wait::yes));
+  assert_ok(m.store->commit(batch));
   ASSERT_GT(room(), 50 * MiB);
   std::vector<std::string> others;
   while (m.volume->usage().list_free.v > m.volume->usage().list_total.v / 8) {
@@ -173,7 +173,7 @@ TEST(Space, AVolumeThatCanHardlyListMoreFilesHasNoRoomButErases) {
   for (int i = 0; i < 100; ++i) {
     batch.clear();
     batch.erase(Family::names, number_key(i));
-    ASSERT_NO_FATAL_FAILURE(assert_ok(m.store->commit(batch, Wait::yes)));
+    ASSERT_NO_FATAL_FAILURE(assert_ok(m.store->commit(batch)));
     ASSERT_NO_FATAL_FAILURE(assert_ok(m.store->flush()));
   }
   for (const std::string& name : others) expect_ok(m.volume->remove(name));
@@ -191,13 +191,13 @@ TEST(Space, WhatIsErasedComesBackAlsoWhenItIsLittle) {
   for (std::uint64_t n = 0; n < rows;) {
     Batch batch;
     for (int i = 0; i < 8; ++i) batch.put(Family::blocks, number_key(n++), kv_test::random_bytes(random, 4096));
-    ASSERT_NO_FATAL_FAILURE(assert_ok(m.store->commit(batch, Wait::yes)));
+    ASSERT_NO_FATAL_FAILURE(assert_ok(m.store->commit(batch)));
   }
   assert_ok(m.store->compact(Family::blocks, "", ""));
   const std::uint64_t before = m.store->room().v, little = total / 100;
   Batch batch;
   for (std::uint64_t i = 0; i < little / 4096; ++i) batch.erase(Family::blocks, number_key(rows / 2 + i));
-  ASSERT_NO_FATAL_FAILURE(assert_ok(m.store->commit(batch, Wait::yes)));
+  ASSERT_NO_FATAL_FAILURE(assert_ok(m.store->commit(batch)));
   const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (m.store->room().v < before + little / 2 && std::chrono::steady_clock::now() < patience) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
@@ -215,7 +215,7 @@ TEST(Space, OverwritingForEverNeverFills) {
       for (std::uint64_t k = i; k < i + 8; ++k) {
         batch.put(Family::blocks, number_key(random() % 4096), kv_test::random_bytes(random, 4096));
       }
-      ASSERT_NO_FATAL_FAILURE(assert_ok(m.store->commit(batch, Wait::yes)));
+      ASSERT_NO_FATAL_FAILURE(assert_ok(m.store->commit(batch)));
     }
   }
   EXPECT_GT(m.store->room().v, 0u);
@@ -236,7 +236,7 @@ TEST(Space, AMergeIntoALevelThatHasOutgrownItsShareFindsRoom) {
     Batch batch;
     for (int i = 0; i < 16; ++i) batch.put(Family::blocks, number_key(random() % rows), kv_test::random_bytes(random, 4096));
     for (int waits = 0; m.store->room().v < MiB && waits < 200; ++waits) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    expect_ok(m.store->commit(batch, Wait::yes));
+    expect_ok(m.store->commit(batch));
   }
   stop = true;
   reader.join();
@@ -254,7 +254,7 @@ TEST(Space, TwoRangesFarApartAreErasedWhenAllIsFull) {
   Batch batch;
   batch.erase_range(Family::blocks, number_key(0), number_key(erased));
   batch.erase_range(Family::blocks, number_key(rows - erased), number_key(rows));
-  assert_ok(m.store->commit(batch, Wait::yes));
+  assert_ok(m.store->commit(batch));
   m.stop();  // waits until their space is back
   m.start();
   EXPECT_GE(m.store->room().v, room + MiB);
@@ -270,7 +270,7 @@ void put_rows_at_the_bottom(Store& store, std::uint64_t rows) {
       batch.put(Family::names, number_key(n), kv_test::random_bytes(random, 512));
       batch.put(Family::blocks, number_key(n), kv_test::random_bytes(random, 4096));
     }
-    ASSERT_NO_FATAL_FAILURE(assert_ok(store.commit(batch, Wait::yes)));
+    ASSERT_NO_FATAL_FAILURE(assert_ok(store.commit(batch)));
   }
   for (const Family family : {Family::names, Family::blocks}) assert_ok(store.compact(family, "", ""));
 }
@@ -281,7 +281,7 @@ void erase_every_other_range(Store& store, std::uint64_t rows) {
   for (const Family family : {Family::names, Family::blocks}) {
     for (std::uint64_t n = 0; n < rows; n += 16) batch.erase_range(family, number_key(n), number_key(n + 8));
   }
-  assert_ok(store.commit(batch, Wait::yes));
+  assert_ok(store.commit(batch));
 }
 
 // Nobody knows of them after the end, and tables with ranges do not look as if there were much to gain.
@@ -308,7 +308,7 @@ TEST(Space, ManySmallSyncsNeverFillTheLogRegion) {
   for (std::uint64_t i = 0; i < blocks * 3; ++i) {
     Batch batch;
     batch.put(Family::names, number_key(i % 100), "x");
-    ASSERT_NO_FATAL_FAILURE(assert_ok(m.store->commit(batch, Wait::yes)));
+    ASSERT_NO_FATAL_FAILURE(assert_ok(m.store->commit(batch)));
     ASSERT_NO_FATAL_FAILURE(assert_ok(m.store->sync()));
   }
 }
@@ -335,14 +335,14 @@ TEST(Space, NorDoTheyWhileMuchIsReclaimed) {
   m.start();
   Batch batch;
   batch.put(Family::blocks, number_key(kRows), "row");
-  assert_ok(m.store->commit(batch, Wait::yes));
+  assert_ok(m.store->commit(batch));
   ASSERT_NO_FATAL_FAILURE(erase_every_other_range(*m.store, kRows));
   while (reads == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   const std::uint64_t blocks = m.volume->usage().fixed_total.v / kDeviceBlock;
   for (std::uint64_t i = 0; i < blocks * 3; ++i) {
     batch.clear();
     batch.put(Family::names, number_key(i % 100), "x");
-    ASSERT_NO_FATAL_FAILURE(assert_ok(m.store->commit(batch, Wait::yes)));
+    ASSERT_NO_FATAL_FAILURE(assert_ok(m.store->commit(batch)));
     ASSERT_NO_FATAL_FAILURE(assert_ok(m.store->sync()));
     ASSERT_EQ(spilt, 0) << "after " << i << " syncs";
   }
@@ -381,7 +381,7 @@ class Starved : public testing::Test {
       rows_[n] = kv_test::random_bytes(random_, 4096);
       Batch batch;
       batch.put(Family::blocks, number_key(n), rows_[n]);
-      ASSERT_NO_FATAL_FAILURE(assert_ok(m_.store->commit(batch, Wait::yes)));
+      ASSERT_NO_FATAL_FAILURE(assert_ok(m_.store->commit(batch)));
     }
     assert_ok(m_.store->flush());
   }
@@ -389,7 +389,7 @@ class Starved : public testing::Test {
     Batch batch;
     batch.erase(Family::blocks, number_key(0));
     rows_.erase(0);
-    expect_ok(m_.store->commit(batch, Wait::yes));
+    expect_ok(m_.store->commit(batch));
     expect_ok(m_.store->sync());
     expect_rows();
   }
@@ -466,7 +466,7 @@ TEST_F(Starved, TheEndComesSoonAllTheSame) {
   Batch batch;
   batch.erase_range(Family::blocks, number_key(0), number_key(16));
   rows_.erase(rows_.begin(), rows_.lower_bound(16));
-  expect_ok(m_.store->commit(batch, Wait::yes));
+  expect_ok(m_.store->commit(batch));
   const auto begin = std::chrono::steady_clock::now();
   m_.stop();
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));

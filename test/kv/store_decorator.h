@@ -14,7 +14,7 @@ class StoreDecorator : public Store {
 
   Result<std::optional<std::string>> get(Family family, std::string_view key, Wait wait) override { return inner_->get(family, key, wait); }
   std::unique_ptr<Cursor> cursor(Family family, const CursorOptions& options) override { return inner_->cursor(family, options); }
-  Result<void> commit(Batch& batch, Wait wait) override { return inner_->commit(batch, wait); }
+  Result<void> commit(Batch& batch) override { return inner_->commit(batch); }
   void keep_in_memory(const Batch& batch) override { inner_->keep_in_memory(batch); }
   Result<void> sync() override { return inner_->sync(); }
   Result<void> note_synced() override { return inner_->note_synced(); }

@@ -25,7 +25,7 @@ std::optional<std::string> get(Store& store, Family family, std::string_view key
 void put(Store& store, Family family, std::string_view key, std::string_view value) {
   Batch batch;
   batch.put(family, key, value);
-  assert_ok(store.commit(batch, Wait::yes));
+  assert_ok(store.commit(batch));
 }
 
 std::map<std::string, std::string> all(Store& store, Family family, const CursorOptions& options = {}) {
@@ -48,7 +48,7 @@ TEST(Store, GivesBackWhatWasCommittedAndNothingElse) {
   Batch batch;
   batch.erase(Family::names, "a");
   batch.put(Family::names, "b", "3");
-  assert_ok(m.store->commit(batch, Wait::yes));
+  assert_ok(m.store->commit(batch));
   EXPECT_EQ(get(*m.store, Family::names, "a"), std::nullopt);
   EXPECT_EQ(get(*m.store, Family::names, "b"), "3");
   m.stop();
@@ -78,14 +78,14 @@ TEST(Store, ABatchAppliesInOrderAndCanBeUsedAgain) {
   batch.cut(Family::names, "new", 3);
   EXPECT_FALSE(batch.empty());
   EXPECT_GT(batch.bytes(), 5u);
-  assert_ok(m.store->commit(batch, Wait::yes));
+  assert_ok(m.store->commit(batch));
   EXPECT_EQ(get(*m.store, Family::names, "a"), "23");
   EXPECT_EQ(get(*m.store, Family::names, "new"), "");
   batch.clear();
   EXPECT_TRUE(batch.empty());
-  assert_ok(m.store->commit(batch, Wait::yes));
+  assert_ok(m.store->commit(batch));
   batch.put(Family::names, "c", "4");
-  assert_ok(m.store->commit(batch, Wait::yes));
+  assert_ok(m.store->commit(batch));
   EXPECT_EQ(get(*m.store, Family::names, "a"), "23");
   EXPECT_EQ(get(*m.store, Family::names, "c"), "4");
 }
@@ -120,7 +120,7 @@ TEST(Store, RangesAreErasedWithoutTheirEnd) {
   batch.erase_range(Family::blocks, number_key(10), number_key(90));
   batch.erase_range(Family::blocks, number_key(5), number_key(5));
   batch.put(Family::blocks, number_key(50), "again");
-  assert_ok(m.store->commit(batch, Wait::yes));
+  assert_ok(m.store->commit(batch));
   EXPECT_EQ(all(*m.store, Family::blocks).size(), 21u);
   expect_ok(m.store->flush());
   expect_ok(m.store->compact(Family::blocks, "", ""));
@@ -137,7 +137,7 @@ TEST(Store, ManyRangesAreFlushedAndStayErased) {
   for (int i = 0; i < 1300; ++i) {
     Batch batch;
     batch.erase_range(Family::blocks, number_key(i * 3), number_key(i * 3 + 2));
-    assert_ok(m.store->commit(batch, Wait::yes));
+    assert_ok(m.store->commit(batch));
   }
   EXPECT_EQ(all(*m.store, Family::blocks).size(), 1400u);
   m.stop();
@@ -170,7 +170,7 @@ TEST(Store, ReadOnlySeesEverythingAndWritesNothing) {
   EXPECT_EQ(get(*reader.store, Family::names, "in the log"), "2");
   Batch batch;
   batch.put(Family::names, "x", "y");
-  const auto refused = reader.store->commit(batch, Wait::yes);
+  const auto refused = reader.store->commit(batch);
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, EROFS);
   EXPECT_EQ(reader.store->trim({}, [] { return false; }).error().code, EROFS);
@@ -196,7 +196,7 @@ TEST(Store, TrimGivesBackWhatWasErasedAndKeepsTheRest) {
   const std::uint64_t before = kv_test::trim(*m.store);
   Batch batch;
   batch.erase_range(Family::blocks, number_key(2000), number_key(8000));
-  assert_ok(m.store->commit(batch, Wait::yes));
+  assert_ok(m.store->commit(batch));
   expect_ok(m.store->flush());
   expect_ok(m.store->compact(Family::blocks, "", ""));
   EXPECT_GE(kv_test::trim(*m.store), before + 20 * MiB);
@@ -214,7 +214,7 @@ TEST(Store, MadeReadOnlyItLeavesTheDeviceAloneAndGoesOnLater) {
     for (int i = 0; i < 3000; ++i) {
       batch.put(Family::blocks, number_key(static_cast<std::uint64_t>(i)), std::string(2000, static_cast<char>('a' + (i + round) % 26)));
     }
-    expect_ok(m.store->commit(batch, Wait::yes));
+    expect_ok(m.store->commit(batch));
   };
   // Something to compact, and a range that would be in ten seconds.
   for (int round = 0; round < 3; ++round) {
@@ -224,7 +224,7 @@ TEST(Store, MadeReadOnlyItLeavesTheDeviceAloneAndGoesOnLater) {
   fill(3);
   Batch batch;
   batch.erase_range(Family::blocks, number_key(100), number_key(2000));
-  expect_ok(m.store->commit(batch, Wait::yes));
+  expect_ok(m.store->commit(batch));
 
   // A trim that would go on for longer.
   std::atomic<bool> made_read_only = false;
@@ -243,7 +243,7 @@ TEST(Store, MadeReadOnlyItLeavesTheDeviceAloneAndGoesOnLater) {
   const std::uint64_t before = touched();
   made_read_only = true;
   EXPECT_EQ(m.store->stats().memtable_bytes < 64 * KiB, true) << "all is in tables";
-  EXPECT_EQ(m.store->commit(batch, Wait::yes).error().code, EROFS);
+  EXPECT_EQ(m.store->commit(batch).error().code, EROFS);
   EXPECT_EQ(m.store->compact(Family::blocks, "", "").error().code, EROFS);
   expect_ok(m.store->sync());
   expect_ok(m.store->flush());
@@ -327,7 +327,7 @@ TEST(Store, PatchesAgreeWithAPlainModelThroughFlushesAndCompactions) {
         v.replace(at, bytes.size(), bytes);
       }
     }
-    ASSERT_NO_FATAL_FAILURE(assert_ok(m.store->commit(batch, Wait::yes)));
+    ASSERT_NO_FATAL_FAILURE(assert_ok(m.store->commit(batch)));
     if (random() % 200 == 0) expect_ok(m.store->flush());
     if (random() % 1000 == 0) expect_ok(m.store->compact(Family::blocks, "", ""));
     if (random() % 1500 == 0) {
@@ -395,27 +395,6 @@ TEST(Store, WithoutWaitingNothingIsReadFromTheDevice) {
   ASSERT_TRUE(r.has_value()) << r.error().message();
   EXPECT_EQ(*r, "row");
   EXPECT_EQ(m.disk->reads, reads);
-}
-
-// A memtable that is full takes a new log, which begins when the last one is durable.
-TEST(Store, WithoutWaitingNoCommitWaitsForTheDevice) {
-  auto m = Machine::fresh();
-  const auto caller = std::this_thread::get_id();
-  std::atomic<int> flushes = 0;
-  m.disk->on_flush = [&] { flushes += std::this_thread::get_id() == caller; };
-  std::mt19937_64 random(1);
-  for (int i = 0; i < 2000; ++i) {
-    Batch batch;
-    batch.put(Family::blocks, number_key(i), random_bytes(random, 4096));
-    auto done = m.store->commit(batch, Wait::no);
-    if (!done && done.error().code == EAGAIN) {
-      std::thread([&] { done = m.store->commit(batch, Wait::yes); }).join();
-    }
-    ASSERT_NO_FATAL_FAILURE(assert_ok(done));
-  }
-  EXPECT_EQ(flushes, 0) << "of some memtables";
-  Batch nothing;
-  expect_ok(m.store->commit(nothing, Wait::no));
 }
 
 TEST(Store, ALongScanReadsTheDeviceInLargeRequests) {

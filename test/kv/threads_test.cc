@@ -27,10 +27,7 @@ TEST(Threads, CommitsSyncsReadsAndFlushesTogether) {
         batch.put(Family::names, number_key(w), std::to_string(i));
         batch.put(Family::blocks, number_key(w), std::to_string(i));
         batch.put(Family::blocks, number_key(100 + random() % 5000), kv_test::random_bytes(random, 4096));
-        const Wait wait = i % 3 == 0 ? Wait::no : Wait::yes;
-        auto done = m.store->commit(batch, wait);
-        if (!done && done.error().code == EAGAIN && wait == Wait::no) done = m.store->commit(batch, Wait::yes);
-        expect_ok(done);
+        expect_ok(m.store->commit(batch));
         if (i % 10 == 0) expect_ok(m.store->sync());
       }
       --running;
@@ -87,7 +84,7 @@ TEST(Threads, SyncsAtTheSameTimeShareADeviceFlush) {
       for (int i = 0; i < kRounds; ++i) {
         Batch batch;
         batch.put(Family::names, number_key(t), std::to_string(i));
-        expect_ok(m.store->commit(batch, Wait::yes));
+        expect_ok(m.store->commit(batch));
         expect_ok(m.store->sync());
       }
     });
@@ -108,7 +105,7 @@ TEST(Threads, AFailureInTheMiddleOfManyCommitsIsSeenByAllAndAbortsNothing) {
         for (int i = 0; i < 100000; ++i) {
           Batch batch;
           batch.put(Family::blocks, number_key(random()), kv_test::random_bytes(random, 4096));
-          auto done = m.store->commit(batch, Wait::yes);
+          auto done = m.store->commit(batch);
           if (done && i % 5 == t) done = m.store->sync();
           if (!done) {
             ++failed;

@@ -25,7 +25,7 @@ class Verify : public testing::Test {
     Batch batch;
     for (std::uint64_t i = 0; i < 1500; ++i) batch.put(Family::names, number_key(i), random_bytes(random, 96));
     for (std::uint64_t i = 0; i < 150; ++i) batch.put(Family::blocks, number_key(i), random_bytes(random, 4096));
-    expect_ok(machine_.store->commit(batch, Wait::yes));
+    expect_ok(machine_.store->commit(batch));
     machine_.stop();
     auto volume = Volume::open(machine_.disk->device());
     EXPECT_TRUE(volume);

@@ -22,7 +22,7 @@ class DamagedRows : public testing::Test {
   void put(const std::string& key, const std::string& row) {
     Batch batch;
     batch.put(Family::names, key, row);
-    ASSERT_TRUE(h_.store().commit(batch, Wait::yes));
+    ASSERT_TRUE(h_.store().commit(batch));
   }
   std::string value(const std::string& key) { return **h_.store().get(Family::names, key, Wait::yes); }
   int lookup(Ino dir, std::string_view name) { return code(h_.tree().lookup(dir, name, Wait::yes)); }
@@ -44,7 +44,7 @@ TEST_F(DamagedRows, NamesThatCannotBeAreNotListed) {
     EXPECT_NE(h_.check(), "") << name;
     Batch batch;
     batch.erase(Family::names, key);
-    ASSERT_TRUE(h_.store().commit(batch, Wait::yes));
+    ASSERT_TRUE(h_.store().commit(batch));
   }
   EXPECT_EQ(list(b_, true), 0);
 }
@@ -89,7 +89,7 @@ TEST_F(DamagedRows, ABlockThatIsTooLargeIsNotTakenAlong) {
   const Ino file = h_.walk("a/b/file");
   Batch batch;
   batch.put(Family::blocks, keys::block(keys::child_home(home_b(), "file", file), BlockIndex{0}), std::string(kBlockSize + 1, 'x'));
-  ASSERT_TRUE(h_.store().commit(batch, Wait::yes));
+  ASSERT_TRUE(h_.store().commit(batch));
   EXPECT_EQ(code(h_.tree().rename(b_, "file", a_, "file", 0, Wait::yes)), EUCLEAN);
   std::string to(100, '?');
   EXPECT_EQ(code(h_.tree().read(file, ByteOffset{0}, {reinterpret_cast<std::byte*>(to.data()), to.size()}, Wait::yes)), EUCLEAN);

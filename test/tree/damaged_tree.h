@@ -55,12 +55,12 @@ class DamagedTree : public testing::Test {
   void put(const std::string& key, const std::string& row, Family family = Family::names) {
     Batch batch;
     batch.put(family, key, row);
-    must(h_.store().commit(batch, Wait::yes));
+    must(h_.store().commit(batch));
   }
   void erase(const std::string& key, Family family = Family::names) {
     Batch batch;
     batch.erase(family, key);
-    must(h_.store().commit(batch, Wait::yes));
+    must(h_.store().commit(batch));
   }
   void change(const std::string& key, const std::function<void(Record&)>& how) {
     auto record = decode_record(value(key));

@@ -35,15 +35,14 @@ class HeldStore final : public Store {
     changed_.wait(lock, [this] { return waiting_ > 0; });
   }
 
-  Result<void> commit(Batch& batch, Wait wait) override {
+  Result<void> commit(Batch& batch) override {
     std::unique_lock lock(mutex_);
-    if (held_ && wait == Wait::no) return make_error(EAGAIN, "held");
     ++waiting_;
     changed_.notify_all();
     changed_.wait(lock, [this] { return !held_; });
     --waiting_;
     if (error_ != 0) return make_error(error_, "the device");
-    return store_.commit(batch, wait);
+    return store_.commit(batch);
   }
   Result<std::optional<std::string>> get(Family family, std::string_view key, Wait wait) override {
     return store_.get(family, key, wait);

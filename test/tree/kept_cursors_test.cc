@@ -63,10 +63,10 @@ class WatchedStore final : public StoreDecorator {
     if (family != Family::blocks || options.wait != Wait::no) return made;
     return std::make_unique<Watched>(std::move(made), cursors.token(), seeks);
   }
-  Result<void> commit(Batch& batch, Wait wait) override {
+  Result<void> commit(Batch& batch) override {
     at_commit = cursors.there();
     commits.pass();
-    return inner().commit(batch, wait);
+    return inner().commit(batch);
   }
 
   std::atomic<std::size_t> at_commit = 0;  // cursors that were there when the last commit began

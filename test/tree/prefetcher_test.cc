@@ -56,7 +56,7 @@ class CountingStore final : public Store {
     return std::make_unique<RowCursor>(*this, options.readahead.v > 0 ? walks.token() : nullptr);
   }
   Result<std::optional<std::string>> get(Family, std::string_view, Wait) override { return std::optional<std::string>(); }
-  Result<void> commit(Batch&, Wait) override { return {}; }
+  Result<void> commit(Batch&) override { return {}; }
   void keep_in_memory(const Batch&) override {}
   void share_cache(ByteCount) override {}
   Result<void> sync() override { return {}; }

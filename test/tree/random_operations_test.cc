@@ -390,7 +390,7 @@ TEST(RandomOperations, AgreeWithAPlainModelThroughRemountsAndCrashes) {
 class LosesABatch : public StoreDecorator {
  public:
   using StoreDecorator::StoreDecorator;
-  Result<void> commit(Batch& batch, Wait wait) override { return ++commits_ == 5 ? Result<void>() : inner().commit(batch, wait); }
+  Result<void> commit(Batch& batch) override { return ++commits_ == 5 ? Result<void>() : inner().commit(batch); }
 
  private:
   int commits_ = 0;  // of this mount
