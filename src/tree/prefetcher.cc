@@ -42,7 +42,10 @@ void Prefetcher::note(std::string_view begin, std::string_view end) {
     }
     if (moved) {
       if (window_ < options_.last_window) window_ *= 2;
-      work_.notify_one();
+      if (resting_ && half_used()) {
+        resting_ = false;
+        work_.notify_one();
+      }
     }
   } else if (mode_ != Mode::probing && !last_end_.empty() && begin >= last_end_) {
     // Perhaps the next step of a walk. Whether rows lie between is for the thread to find out: the
@@ -70,7 +73,7 @@ void Prefetcher::wait_for(std::string_view end) {
   std::unique_lock lock(mutex_);
   const std::uint64_t generation = generation_;
   progress_.wait_for(lock, kWaitMax, [&] {
-    const bool coming = mode_ == Mode::walking && generation_ == generation && reached_ < end && !ahead_enough();
+    const bool coming = mode_ == Mode::walking && generation_ == generation && reached_ < end && !resting_;
     return stop_ || !coming;
   });
 }
@@ -130,8 +133,12 @@ void Prefetcher::walk(std::unique_lock<std::mutex>& lock) {
   lock.lock();
   while (current() && cursor->valid()) {
     if (ahead_enough()) {
-      const bool more = work_.wait_for(lock, kIdle, [&] { return !current() || !ahead_enough(); });
-      if (!more) break;  // the reader has stopped
+      const std::uint64_t consumed = consumed_;
+      resting_ = true;
+      progress_.notify_all();
+      work_.wait_for(lock, kIdle, [&] { return !current() || !resting_; });
+      resting_ = false;
+      if (consumed_ == consumed) break;  // the reader has stopped
       continue;
     }
     lock.unlock();

@@ -52,6 +52,7 @@ class Prefetcher {
   void probe(std::unique_lock<std::mutex>& lock);
   void walk(std::unique_lock<std::mutex>& lock);
   bool ahead_enough() const { return walked_ - consumed_ >= window_; }
+  bool half_used() const { return walked_ - consumed_ < window_ / 2; }
 
   Store& store_;
   const PrefetcherOptions options_;
@@ -65,6 +66,7 @@ class Prefetcher {
   std::deque<Mark> marks_;
   std::uint64_t walked_ = 0, consumed_ = 0;  // bytes of rows since the walk's start
   std::size_t window_ = 0;
+  bool resting_ = false;               // the walk is ahead enough: until half of that is used, lest it be woken for each step
   unsigned beyond_ = 0;                // accesses in a row that lay outside of the walk
   std::uint64_t generation_ = 0;       // counts walks, so that a step knows that it is of an old one
   std::thread thread_;

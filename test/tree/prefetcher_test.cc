@@ -99,6 +99,32 @@ TEST(Prefetcher, RunsAheadOfAWalkByABoundedAmount) {
   EXPECT_LT(store.furthest, 2000u + 1 * MiB / 4096 + 100);
 }
 
+// To be woken for each step costs a switch to its thread and back, in the request that reports the step.
+TEST(Prefetcher, RestsUntilHalfOfWhatIsAheadIsUsed) {
+  CountingStore store;
+  Prefetcher ahead(store, {.first_window = 4 * MiB, .last_window = 4 * MiB});  // 1008 rows
+  std::uint64_t row = 0;
+  const auto read = [&](std::uint64_t rows) {
+    for (const std::uint64_t end = row + rows; row < end; ++row) ahead.note(store.key(row), store.key(row + 1));
+  };
+  const auto stands_still = [&] {
+    const std::uint64_t seen = store.furthest;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    return store.furthest == seen;
+  };
+  read(2);
+  EXPECT_TRUE(soon([&] { return store.furthest >= 1000 && stands_still(); })) << store.furthest;
+  // When the machine is so slow that a rest has ended for want of steps, what was used has been made up for: then once more.
+  EXPECT_TRUE(soon([&] {
+    const std::uint64_t before = store.furthest;
+    read(100);
+    return stands_still() && store.furthest == before;
+  }));
+  const std::uint64_t before = store.furthest;
+  read(600);
+  EXPECT_TRUE(soon([&] { return store.furthest >= before + 500; })) << store.furthest;
+}
+
 TEST(Prefetcher, LeavesRandomReadersAlone) {
   CountingStore store;
   Prefetcher ahead(store, {});
