@@ -34,7 +34,7 @@ Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const Di
     give_filler();
     return {};
   }
-  LSMFS_ASSIGN(const Lock lock, acquire(wait));
+  LSMFS_ASSIGN(const Lock lock, acquire_for_access(wait));
   LSMFS_ASSIGN(Inode * dir, find(ino));
   if (!dir->record.is_directory()) return make_error(ENOTDIR, "");
   if (dir->removed()) return {};  // nothing is left in it, not even the dots

@@ -156,7 +156,7 @@ Result<std::size_t> LsmTree::read(Ino ino, ByteOffset offset, MutableBytes to, W
     std::string home;
     std::uint64_t size = 0, blocks = 0, epoch = 0;
     {
-      LSMFS_ASSIGN(const Lock lock, acquire(wait));
+      LSMFS_ASSIGN(const Lock lock, acquire_for_access(wait));
       LSMFS_ASSIGN(Inode * inode, find(ino));
       if (inode->record.is_directory()) return make_error(EISDIR, "");
       if (!inode->record.is_regular()) return make_error(EINVAL, "");

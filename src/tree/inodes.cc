@@ -199,7 +199,7 @@ Result<Attr> LsmTree::setattr(Ino ino, const AttrChange& change, Wait wait) {
 }
 
 Result<std::string> LsmTree::readlink(Ino ino, Wait wait) {
-  LSMFS_ASSIGN(const Lock lock, acquire(wait));
+  LSMFS_ASSIGN(const Lock lock, acquire_for_access(wait));
   LSMFS_ASSIGN(Inode * inode, find(ino));
   if (!S_ISLNK(inode->record.mode)) return make_error(EINVAL, "");
   note_access_time(*inode);

@@ -150,6 +150,12 @@ Result<LsmTree::Lock> LsmTree::acquire_for_change(Wait wait, Ino appended) {
   return lock;
 }
 
+Result<LsmTree::Lock> LsmTree::acquire_for_access(Wait wait) {
+  LSMFS_ASSIGN(Lock lock, acquire(wait));
+  (void)pass_on(lock, Wait::no, open_->tail ? open_->tail->ino : Ino{});  // a failure is kept there
+  return lock;
+}
+
 void LsmTree::begin_group() {
   if (dirty_since_) return;
   dirty_since_ = steady_clock::now();
@@ -213,7 +219,8 @@ void LsmTree::seal() {
 
 Result<void> LsmTree::finish_sealed(const Lock&) {
   Group& group = *std::exchange(sealed_, nullptr);
-  const NobodyParks scope(*this);
+  std::optional<NobodyParks> scope;
+  if (!committer_.ended()) scope.emplace(*this);
   return finish(group, committer_.finish());
 }
 

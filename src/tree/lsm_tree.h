@@ -107,6 +107,9 @@ class LsmTree final : public Tree {
   // has become large: here, where EAGAIN still leaves everything as it was.
   // `appended`: the inode that may go on with the group's tail, which is better not cut off from it.
   Result<Lock> acquire_for_change(Wait wait, Ino appended = {});
+  // The same for an operation that changes an access time at most, and goes on when it is not passed on now: a walk over many
+  // files would otherwise end in one group of all of them, for whose commit everybody waits.
+  Result<Lock> acquire_for_access(Wait wait);
   bool larger_than(std::size_t times) const;    // the open group, by kGroupBytes and kGroupRecords
   bool can_change() const { return !options_.read_only && !failure_; }
   Result<void> pass_on(const Lock& lock, Wait wait, Ino appended = {});  // to the committer, if large

@@ -35,8 +35,11 @@ class HeldStore final : public Store {
     changed_.wait(lock, [this] { return waiting_ > 0; });
   }
 
+  int commits() const { return commits_; }  // begun
+
   Result<void> commit(Batch& batch) override {
     std::unique_lock lock(mutex_);
+    ++commits_;
     ++waiting_;
     changed_.notify_all();
     changed_.wait(lock, [this] { return !held_; });
@@ -85,7 +88,7 @@ class HeldStore final : public Store {
   bool held_ = false;
   int error_ = 0;
   int waiting_ = 0;
-  std::atomic<int> notes_ = 0, sync_error_ = 0;
+  std::atomic<int> commits_ = 0, notes_ = 0, sync_error_ = 0;
 };
 
 // Calls f(Wait::no), again for a while when it says EAGAIN: the tree's own thread may have the mutex for a moment, and a
@@ -216,6 +219,22 @@ TEST_F(Groups, OperationsGoOnWhileAGroupIsCommittedUntilTheNextIsLarge) {
     EXPECT_EQ(data, std::string(8192, static_cast<char>('a' + i % 26))) << name(i);
   }
   stop();
+}
+
+// Or the next sync commits the records of all files that a walk has read, and everybody waits for that.
+TEST_F(Groups, AccessTimesOfAWalkAreNotGatheredInOneGroup) {
+  constexpr int kFiles = 2600;  // more than groups of which one waits for the other may hold
+  std::vector<Ino> files;
+  for (int i = 0; i < kFiles; ++i) {
+    const auto made = tree_->make(kRootIno, name(i), {.mode = S_IFREG | 0600}, Wait::yes);
+    ASSERT_TRUE(made.has_value());
+    files.push_back(made->ino);
+  }
+  ASSERT_TRUE(tree_->sync().has_value());
+  const int before = held_->commits();
+  for (const Ino file : files) ASSERT_TRUE(tree_->read(file, ByteOffset{0}, {}, Wait::yes).has_value());
+  for (int i = 0; i < 3000 && held_->commits() == before; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_GT(held_->commits(), before);
 }
 
 TEST_F(Groups, WhatIsChangedWhileItsRecordIsBeingCommittedIsNotLost) {
