@@ -14,7 +14,7 @@ from work.piece import shown
 class Session:
     """What a piece of work is given. It is mounted when the work begins; the work may leave it mounted or not."""
 
-    def __init__(self, fs, device, point, inputs, settings, rng, wanted, say):
+    def __init__(self, fs, device, point, inputs, settings, rng, say):
         self.device = device
         self.point = point
         self.inputs = inputs
@@ -22,14 +22,10 @@ class Session:
         self.rng = rng          # gives every file system of a round the same numbers
         self.figures = {}
         self._fs = fs
-        self._wanted = wanted
         self._say = say
 
     def path(self, *names):
         return os.path.join(self.point, *names)
-
-    def wants(self, *names):
-        return any(name in self._wanted for name in names)
 
     def note(self, name, value):
         self.figures[name] = value
@@ -65,9 +61,8 @@ class Session:
         return self.time(*command, **more)
 
     def note_cold(self, name, *command, **more):
-        """Notes what a command takes after a cold mount, if that is wanted."""
-        if self.wants(name):
-            self.note(name, self.time_cold(*command, **more))
+        """Notes what a command takes after a cold mount."""
+        self.note(name, self.time_cold(*command, **more))
 
     def note_until_unmounted(self, name, work_of, *arguments):
         """Notes `name`, the seconds that work_of(*arguments) returns, and `name`+umount, those until umount had returned too."""

@@ -1,5 +1,5 @@
-"""The pieces of work. Each begins with a file system made anew on a device of its own, whose file is empty; so a figure is
-the same kind of figure whatever else is measured in a run.
+"""The pieces of work. Each begins with a file system made anew on a device of its own, whose file is empty, and is always done
+whole; so a figure is the same kind of figure whatever else is measured in a run.
 
 "cold" is: sync, umount, drop the kernel's caches, mount. Inputs (the tar file, the repository to clone) are read into the
 page cache before, so that only the file system under test is measured.
@@ -21,15 +21,13 @@ FIGURES = {figure.name: figure for figure in (*(figure for piece in PIECES for f
 SETTINGS = {setting.name: setting for piece in PIECES for setting in piece.settings}
 
 
-def names_of(word):
-    """The figures that a word of --work means: one by its name, all of a piece by the piece's; none if it is neither."""
-    return ([word] if word in FIGURES else []) + [figure.name for piece in PIECES if piece.name == word for figure in piece.figures]
+# What a word of --work means: a figure, or all of a piece.
+ROWS = {**{name: [name] for name in FIGURES}, **{piece.name: [figure.name for figure in piece.figures] for piece in PIECES}}
 
 
-def wanted_for(names):
-    """(pieces to run, figures to take) for these figures. The daemon's memory alone is that of all the work."""
-    wanted = set(names) - {figure.name for figure in MEMORY} or set(FIGURES)
-    return [piece for piece in PIECES if any(figure.name in wanted for figure in piece.figures)], wanted
+def pieces_with(names):
+    """Those that give any of these figures. The daemon's memory alone is that of all the work."""
+    return [piece for piece in PIECES if any(figure.name in names for figure in piece.figures)] or list(PIECES)
 
 
 def describe():

@@ -45,9 +45,7 @@ def _create(session):
 def _rename(session):
     names = [session.path(name) for name in ("small", "renamed", "again")]
     make_small_files(names[0], session.settings["renamed"], Noise(session.rng))
-    scans = session.wants("grep before rename", "grep after rename", "grep after/before")
-    if scans:
-        session.note("grep before rename", session.time_cold(*grep_command(names[0], session.rng), ok=(0, 1)))
+    session.note_cold("grep before rename", *grep_command(names[0], session.rng), ok=(0, 1))
     session.cold()
     os.stat(names[0])
     with session.measured():
@@ -55,9 +53,8 @@ def _rename(session):
         warm = timed(os.rename, names[1], names[2])
     session.note("rename cold", cold)
     session.note("rename warm", warm)
-    if scans:
-        session.note("grep after rename", session.time_cold(*grep_command(names[2], session.rng), ok=(0, 1)))
-        session.note("grep after/before", session.figures["grep after rename"] / session.figures["grep before rename"])
+    session.note_cold("grep after rename", *grep_command(names[2], session.rng), ok=(0, 1))
+    session.note("grep after/before", session.figures["grep after rename"] / session.figures["grep before rename"])
 
 
 PIECES = (

@@ -23,18 +23,16 @@ def _git(session):
     session.note_until_unmounted("clone", run, *GIT, "-c", "protocol.file.allow=always", "clone", "-q", "file://" + source, clone)
     session.mount()
     git = [*GIT, "-C", clone]
-    if session.wants("status cold", "status warm"):
-        # An index of the same second as files does not vouch for them, and git would read these: the more, the faster the
-        # clone was. This writes another.
-        time.sleep(1.1)
-        run(*git, "status", "--short")
-        session.cold()
-        for name in ("status cold", "status warm"):
-            session.note(name, session.time(*git, "status", "--short"))
-    if session.wants("checkout", "checkout back"):
-        session.cold()
-        for name, commit in (("checkout", old), ("checkout back", newest)):
-            session.note(name, session.time(*git, "checkout", "-q", "--detach", commit))
+    # An index of the same second as files does not vouch for them, and git would read these: the more, the faster the
+    # clone was. This writes another.
+    time.sleep(1.1)
+    run(*git, "status", "--short")
+    session.cold()
+    for name in ("status cold", "status warm"):
+        session.note(name, session.time(*git, "status", "--short"))
+    session.cold()
+    for name, commit in (("checkout", old), ("checkout back", newest)):
+        session.note(name, session.time(*git, "checkout", "-q", "--detach", commit))
 
 
 _AS_EXT4 = Budget(1.0, "ext4")

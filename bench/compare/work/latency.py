@@ -84,10 +84,10 @@ def _load(session):
 def _huge(session):
     size = session.settings["huge"]
     noise = Noise(session.rng)
-    calls = [(name, call) for name, call in (("unlink", os.unlink), ("truncate", lambda path: os.truncate(path, 1))) if session.wants(name)]
-    for name, _ in calls:
+    calls = {"unlink": os.unlink, "truncate": lambda path: os.truncate(path, 1)}
+    for name in calls:
         write_file(session.path(name), size, noise)
-    for name, call in calls:
+    for name, call in calls.items():
         session.cold()
         os.stat(session.path(name))
         with session.measured():

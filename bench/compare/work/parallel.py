@@ -1,20 +1,16 @@
 """Several processes at once, each with its share of one tree: more of them than processors must not cost more in all."""
 
-import contextlib
-import multiprocessing
 import os
-import signal
 import stat
-import time
 
 from shared.cold import grep_command
-from shared.commands import Problem, run_at_once
+from shared.commands import run, run_at_once
 
 from .piece import Figure, KiB, Piece
 from .tree import unpack
 
 COUNTS = (1, 2, 4, 8)
-ROUNDS = 5           # stats of each file: one alone is over too soon
+ROUNDS = 5           # walks of each share: one alone is over too soon
 FILE_COST = 8 * KiB  # what a file costs besides its bytes, in bytes
 MOST_ENTRIES = 1000  # a larger directory is one share's: a command line has an end
 
@@ -55,80 +51,27 @@ def shares(tree, count):
     return [share for share in found if share]
 
 
-_STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-@contextlib.contextmanager
-def _stops_later():
-    """Signals to stop arrive when it is left. The exception that they become would be lost in what Python does around a fork."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _stat(paths, start):
-    for number in _STOPS:
-        signal.signal(number, signal.SIG_DFL)  # not the parent's, which cleans up
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
-    start.wait()
-    for _ in range(ROUNDS):
-        for path in paths:
-            os.lstat(path)
-
-
-def _stat_at_once(parts):
-    context = multiprocessing.get_context("fork")
-    start = context.Barrier(len(parts) + 1)
-    processes = [context.Process(target=_stat, args=(paths, start), daemon=True) for paths in parts]
-    try:
-        with _stops_later():
-            for process in processes:
-                process.start()
-        start.wait()
-        begin = time.perf_counter()
-        for process in processes:
-            process.join()
-        taken = time.perf_counter() - begin
-    finally:
-        for process in processes:
-            if process.pid is not None:
-                process.kill()
-                process.join()
-    if any(process.exitcode != 0 for process in processes):
-        raise Problem("a process that asked for attributes failed")
-    return taken
+def _find(paths):
+    """Asks for the attributes of all files, and finds nothing."""
+    return ["find", *paths, "-size", "-0"]
 
 
 def _parallel(session):
     tree = unpack(session, "tree")
+    parts = {count: shares(tree, count) for count in COUNTS}
     for count in COUNTS:
-        if session.wants(_readers(count)):
-            commands = [[*grep_command(paths[0], session.rng), *paths[1:]] for paths in shares(tree, count)]
-            session.cold()
-            with session.measured():
-                taken = run_at_once(commands, ok=(0, 1))
-            session.note(_readers(count), taken)
-    if session.wants(*map(_stats, COUNTS)):
-        paths = [os.path.join(folder, name) for folder, folders, names in os.walk(tree) for name in folders + names]
-        for path in paths:
-            os.lstat(path)
-        for count in COUNTS:
-            if session.wants(_stats(count)):
-                length = -(-len(paths) // count)
-                parts = [paths[at:at + length] for at in range(0, len(paths), length)]
-                with session.measured():
-                    taken = _stat_at_once(parts)
-                session.note(_stats(count), taken)
+        commands = [[*grep_command(paths[0], session.rng), *paths[1:]] for paths in parts[count]]
+        session.cold()
+        _note(session, f"grep by {count}", commands, ok=(0, 1))
+    run(*_find([tree]))
+    for count in COUNTS:
+        _note(session, f"find by {count}", [_find(paths * ROUNDS) for paths in parts[count]])
 
 
-def _readers(count):
-    return f"grep by {count}"
-
-
-def _stats(count):
-    return f"stat by {count}"
+def _note(session, name, commands, **more):
+    with session.measured():
+        taken = run_at_once(commands, **more)
+    session.note(name, taken)
 
 
 def _of(count):
@@ -137,7 +80,7 @@ def _of(count):
 
 PIECES = (
     Piece("parallel", _parallel, (
-        *(Figure(_readers(count), "s", f"grep -r of the tree, after a cold mount, by {_of(count)}") for count in COUNTS),
-        *(Figure(_stats(count), "s", f"lstat of all its names {ROUNDS} times, with warm caches, by {_of(count)}") for count in COUNTS),
+        *(Figure(f"grep by {count}", "s", f"grep -r of the tree, after a cold mount, by {_of(count)}") for count in COUNTS),
+        *(Figure(f"find by {count}", "s", f"find -size -0 there, {ROUNDS} times, with warm caches, by {_of(count)}") for count in COUNTS),
     ), inputs=("tree",), tools=("tar",)),
 )

@@ -30,26 +30,22 @@ def _tree(session):
     session.note_until_unmounted("untar", run, "tar", "-xf", tar, "-C", tree)
     session.mount()
     session.note("space", used_bytes(session.point))
-    if session.wants("grep cold", "grep warm"):
-        session.cold()
-        for name in ("grep cold", "grep warm"):
-            session.note(name, session.time(*grep_command(tree, session.rng), ok=(0, 1)))
+    session.cold()
+    for name in ("grep cold", "grep warm"):
+        session.note(name, session.time(*grep_command(tree, session.rng), ok=(0, 1)))
     session.note_cold("find cold", "find", tree)
     session.note_cold("ls cold", "ls", "-lR", tree)
     session.note_cold("tar cold", *WALK_BY_TAR, tree)
-    if session.wants("du cold", "rm", "rm+umount"):
-        session.note("du cold", session.time_cold("du", "-s", tree))
-    if session.wants("rm", "rm+umount"):
-        session.note_until_unmounted("rm", run, "rm", "-rf", tree)
+    session.note_cold("du cold", "du", "-s", tree)
+    session.note_until_unmounted("rm", run, "rm", "-rf", tree)
 
 
 def _copies(session):
     tree = unpack(session, "tree")
     for name, command in (("cp", ["cp", "-r", tree, session.path("copy")]), ("rsync", ["rsync", "-a", tree + "/", session.path("other")])):
-        if session.wants(name, name + "+umount"):
-            session.cold()
-            session.note_until_unmounted(name, run, *command)
-            session.mount()
+        session.cold()
+        session.note_until_unmounted(name, run, *command)
+        session.mount()
 
 
 _AS_EXT4 = Budget(1.0, "ext4")
