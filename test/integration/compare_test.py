@@ -48,12 +48,14 @@ class Case(MountCase):
     def compare(self, *more):
         """(what is in the JSON, {figure: cells of the table by the column's name})"""
         printed = self.must(*self.words(*more), seconds=500)
-        with open(self.json, encoding="utf-8") as file:
-            result = json.load(file)
         with open(self.markdown, encoding="utf-8") as file:
             tables = [self.table(text) for text in (printed, file.read())]
         self.assertEqual(*tables)
-        return result, tables[0]
+        return self.result(), tables[0]
+
+    def result(self):
+        with open(self.json, encoding="utf-8") as file:
+            return json.load(file)
 
     @staticmethod
     def table(text):
@@ -72,7 +74,7 @@ class Figures(Case):
         for name, row in result["summary"].items():
             with self.subTest(name):
                 self.check_verdict(name, row, table[name])
-        self.assertEqual(result["facts"]["random-writes"], 16)
+        self.assertEqual((result["incomplete"], result["facts"]["random-writes"]), ("", 16))
         self.assertFalse(result["summary"]["random 4 B"].get("budget"), "that budget is one for hard disks")
 
     def check(self, fs, figures):
@@ -134,6 +136,19 @@ class Figures(Case):
         self.assertGreater(result["rounds"][0]["ext4"]["random 4 B"], 0.1)
 
 
+    def test_what_was_measured_before_a_failure_is_kept(self):
+        done = self.refused(*self.words("--fs", "ext4", "--work", "fsync,unlink", "--set", "huge=100m", "--size", "64m"), says=["huge on ext4", "No space left"])
+        self.assertIn("INCOMPLETE: huge on ext4: ", done.stdout)
+        self.assertEqual(list(self.table(done.stdout)), [name for name in work.FIGURES if "fsync p" in name and "append" not in name])
+        self.assertIn("No space left", self.result()["incomplete"])
+        self.assertGreater(self.result()["rounds"][0]["ext4"]["fsync p50"], 0)
+
+    def test_what_was_measured_is_kept_where_the_table_cannot_be_printed(self):
+        done = call("sh", "-c", 'exec "$@" > /dev/full', "sh", *self.words("--fs", "ext4", "--work", "fsync"))
+        self.assertEqual((done.returncode, done.stderr), (1, "compare: [Errno 28] No space left on device\n"))
+        self.assertGreater(self.result()["rounds"][0]["ext4"]["fsync p50"], 0)
+
+
 @lsmfs_only
 class BadInput(Case):
     def test_gets_one_line(self):
@@ -173,7 +188,8 @@ class Stopped(Case):
     """^C goes to all that the terminal has in the foreground."""
 
     def stop(self, marker, *more, number=signal.SIGINT):
-        """Stops it a moment after it says `marker`. `number`: SIGKILL kills the program alone, whose guard then cleans up."""
+        """Stops it a moment after it says `marker`; returns what it printed. `number`: SIGKILL kills the program alone, whose guard
+        then cleans up."""
         words = [word for word in self.words("--fs", "lsmfs", *more) if word != "--quiet"]
         process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
         said = ""
@@ -197,14 +213,17 @@ class Stopped(Case):
             while os.listdir(self.work.path) != ["some.tar"] and time.monotonic() < deadline:
                 time.sleep(0.1)
             self.assertEqual(os.listdir(self.work.path), ["some.tar"])
-            return
-        self.assertEqual((process.returncode, out, err.splitlines()[-1:]), (130, "", ["compare: stopped by SIGINT; all is cleaned up"]), err)
+            return ""
+        self.assertEqual((process.returncode, err.splitlines()[-1:]), (130, ["compare: stopped by SIGINT; all is cleaned up"]), err)
         self.assertNotIn("Traceback", err)
         self.assertEqual(workspace.mounts_below(self.work.path) + workspace.loops_below(self.work.path) + workspace.processes_of(self.work.path), [])
-        self.assertEqual(os.listdir(self.work.path), ["some.tar"])
+        self.assertEqual(sorted(os.listdir(self.work.path)), ["out.json", "out.md", "some.tar"] if out else ["some.tar"])
+        return out
 
-    def test_leaves_nothing_while_files_are_written(self):
-        self.stop("load: lsmfs", "--work", "load", "--set", "load=2g", "--size", "3g")
+    def test_leaves_nothing_but_figures_while_files_are_written(self):
+        out = self.stop("load: lsmfs", "--work", "fsync,load", "--set", "load=2g", "--size", "3g")
+        self.assertTrue(out.startswith("INCOMPLETE: SIGINT\n"), out)
+        self.assertIn("fsync p50", self.table(out))
 
     def test_leaves_nothing_on_a_simulated_disk(self):
         # A device of a size that nobody else's has: what lay on a mount that is gone has no path by which to know it.
@@ -218,7 +237,7 @@ class Stopped(Case):
             self.assertEqual(left, [], signal.Signals(number).name)
 
     def test_leaves_nothing_while_inputs_are_made_up(self):
-        self.stop("making up a repository", "--work", "clone", "--set", "repo-commits=100k,repo-files=10k")
+        self.assertEqual(self.stop("making up a repository", "--work", "clone", "--set", "repo-commits=100k,repo-files=10k"), "")
 
     def test_ends_all_commands_that_run_at_the_same_time(self):
         length = f"60.{os.getpid()}"  # of a sleep that nobody else has
