@@ -38,6 +38,17 @@ class Inputs:
     def __init__(self, folder, tree, repository, settings, seed, say):
         self._folder, self._tree, self._repository, self._settings, self._seed, self._say = folder, tree, repository, settings, seed, say
         self._paths = {}
+        self._seen = {}  # what trees come to, by what they are called
+
+    def same_everywhere(self, what, tree):
+        """Problem, unless the tree has as many entries and bytes as on the file systems before: what is lost is searched fast."""
+        entries = size = 0
+        for folder, folders, names in os.walk(tree, onerror=_fail):
+            entries += len(folders) + len(names)
+            size += sum(os.lstat(os.path.join(folder, name)).st_size for name in names)
+        first = self._seen.setdefault(what, (entries, size))
+        if (entries, size) != first:
+            raise Problem(f"{tree} has {entries} entries and {size} bytes, and {what} had {first[0]} and {first[1]} before: something is lost")
 
     def path(self, name):
         """"tree" and the kinds of made_up: a tar file; "repository": a git repository. Made when it is first asked for."""
@@ -68,6 +79,10 @@ class Inputs:
         except (OSError, RuntimeError) as error:
             raise Problem(f"{path}: could not be made up: {error}") from None
         return path
+
+
+def _fail(error):
+    raise error
 
 
 def warm_file(path):

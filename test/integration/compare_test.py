@@ -135,6 +135,15 @@ class Figures(Case):
         # 64 writes of parts of blocks that are not in memory: half a rotation of 8.33 ms each, to read the block.
         self.assertGreater(result["rounds"][0]["ext4"]["random 4 B"], 0.1)
 
+    def test_a_file_system_that_loses_files_is_found_out(self):
+        lossy = os.path.join(self.work.path, "lossy.toml")
+        with open(lossy, "w", encoding="ascii") as file:
+            file.write("""mkfs = ["mkfs.ext4", "-q", "-F", "{device}"]
+                          mount = ["mount", "{device}", "{point}"]
+                          umount = ["sh", "-c", "find {point} -type f -not -path '*/.git/*' -delete; umount {point}"]""")
+        for row, says in (("create", "something is lost"), ("clone", "git status finds other files")):
+            with self.subTest(row):
+                self.refused(*self.words("--fs", f"ext4,{lossy}", "--work", row), says=[says])
 
     def test_what_was_measured_before_a_failure_is_kept(self):
         done = self.refused(*self.words("--fs", "ext4", "--work", "fsync,unlink", "--set", "huge=100m", "--size", "64m"), says=["huge on ext4", "No space left"])

@@ -40,6 +40,8 @@ def _create(session):
     noise = Noise(session.rng)
     session.cold()
     session.note_until_unmounted("create", timed, make_small_files, session.path("small"), session.settings["created"], noise)
+    session.mount()
+    session.inputs.same_everywhere("created", session.path("small"))
 
 
 def _rename(session):
@@ -54,6 +56,7 @@ def _rename(session):
     session.note("rename cold", cold)
     session.note("rename warm", warm)
     session.note_cold("grep after rename", *grep_command(names[2], session.rng), ok=(0, 1))
+    session.inputs.same_everywhere("renamed", names[2])
     session.note("grep after/before", session.figures["grep after rename"] / session.figures["grep before rename"])
 
 

@@ -9,6 +9,8 @@ import math
 import os
 import time
 
+from shared.commands import Problem
+
 from .piece import MiB
 
 CHUNK = MiB
@@ -44,14 +46,15 @@ def write_file(path, size, noise):
         os.close(fd)
 
 
-def read_file(path):
-    """Returns how many bytes it had."""
+def read_file(path, size):
+    """Problem, unless it has so many bytes."""
     buffer = bytearray(CHUNK)
     total = 0
     with open(path, "rb", buffering=0) as file:
         while count := file.readinto(buffer):
             total += count
-    return total
+    if total != size:
+        raise Problem(f"{path} has {total} bytes of {size}")
 
 
 def timed(work, *arguments):

@@ -3,7 +3,7 @@
 import time
 
 from inputs import GIT, warm_tree
-from shared.commands import read, run
+from shared.commands import Problem, one_line, read, run
 
 from .piece import BEST, Budget, Figure, Piece, Setting
 
@@ -12,6 +12,15 @@ def _distant(repository):
     """(the newest commit, one with nine tenths of the history after it)"""
     commits = read(*GIT, "-C", repository, "rev-list", "--first-parent", "HEAD").split()
     return commits[0], commits[max(1, len(commits) * 9 // 10)]
+
+
+def _settle(git):
+    """An index of the same second as files does not vouch for them, and git would read these: the more, the faster they were
+    written. This writes another. Problem, unless the files are those of the commit."""
+    time.sleep(1.1)
+    changed = read(*git, "status", "--short")
+    if changed:
+        raise Problem(f"git status finds other files than were checked out: {one_line(changed)}")
 
 
 def _git(session):
@@ -23,16 +32,14 @@ def _git(session):
     session.note_until_unmounted("clone", run, *GIT, "-c", "protocol.file.allow=always", "clone", "-q", "file://" + source, clone)
     session.mount()
     git = [*GIT, "-C", clone]
-    # An index of the same second as files does not vouch for them, and git would read these: the more, the faster the
-    # clone was. This writes another.
-    time.sleep(1.1)
-    run(*git, "status", "--short")
+    _settle(git)
     session.cold()
     for name in ("status cold", "status warm"):
         session.note(name, session.time(*git, "status", "--short"))
     session.cold()
     for name, commit in (("checkout", old), ("checkout back", newest)):
         session.note(name, session.time(*git, "checkout", "-q", "--detach", commit))
+        _settle(git)
 
 
 _AS_EXT4 = Budget(1.0, "ext4")

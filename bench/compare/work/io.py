@@ -17,7 +17,7 @@ def _sequential(session):
         session.unmount()
     session.mount()
     with session.measured():
-        session.note("read", size / timed(read_file, path))
+        session.note("read", size / timed(read_file, path, size))
         # Once more: what a file system goes on with after a mount counts, too.
         session.unmount()
     session.note("written", (session.device.written() - before) / size)

@@ -37,15 +37,17 @@ def _tree(session):
     session.note_cold("ls cold", "ls", "-lR", tree)
     session.note_cold("tar cold", *WALK_BY_TAR, tree)
     session.note_cold("du cold", "du", "-s", tree)
+    session.inputs.same_everywhere("tree", tree)
     session.note_until_unmounted("rm", run, "rm", "-rf", tree)
 
 
 def _copies(session):
     tree = unpack(session, "tree")
-    for name, command in (("cp", ["cp", "-r", tree, session.path("copy")]), ("rsync", ["rsync", "-a", tree + "/", session.path("other")])):
+    for name, *command in (("cp", "cp", "-r", tree, session.path("cp")), ("rsync", "rsync", "-a", tree + "/", session.path("rsync"))):
         session.cold()
         session.note_until_unmounted(name, run, *command)
         session.mount()
+        session.inputs.same_everywhere("tree", session.path(name))
 
 
 _AS_EXT4 = Budget(1.0, "ext4")

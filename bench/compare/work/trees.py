@@ -14,6 +14,7 @@ def _piece(name, what, files, mean):
         session.note_cold(f"{name} grep", *grep_command(tree, session.rng), ok=(0, 1))
         session.note_cold(f"{name} find", "find", tree)
         session.note_cold(f"{name} tar", *WALK_BY_TAR, tree)
+        session.inputs.same_everywhere(name, tree)
 
     return Piece(name, work, (
         Figure(f"{name} grep", "s", f"grep -r of {what}, after a cold mount"),
