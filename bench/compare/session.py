@@ -84,20 +84,17 @@ def run_piece(piece, fs, kind, tools, size, folder, *context):
     os.makedirs(point, exist_ok=True)
     place = tempfile.mkdtemp(prefix="device-", dir=folder)
     device = kind.open(tools, fs.name, place, size)
+    session = Session(fs, device, point, *context)
     try:
-        session = Session(fs, device, point, *context)
         fs.make(device.path)
-        fs.mount(device.path, point)
+        session.mount()  # after a sync: what the last device's removal left to the host's journal is not charged to this one
         piece.run(session)
         if os.path.ismount(point):
             session.unmount()
-    except (Problem, OSError) as error:
+    except (Problem, OSError) as error:  # what there is then is for the workspace to take down
         raise Problem(f"{piece.name} on {fs.name}: {_explained(error, size)}") from error
-    finally:
-        # What is still mounted after an error is for the workspace to take down, and so is what does not close after one.
-        if not os.path.ismount(point):
-            device.close()
-            shutil.rmtree(place)
+    device.close()
+    shutil.rmtree(place)
     return session.figures
 
 
