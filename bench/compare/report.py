@@ -5,12 +5,15 @@ import statistics
 from work import FIGURES
 from work.piece import BEST, UNITS, GiB, KiB, MiB, shown
 
+PEERS = {"ext4", "xfs", "btrfs"}  # that budgets mean by the best peer
+
 
 def summarize(rounds, systems, conditions):
     """rounds: [{fs: {figure: value}}]; systems: {fs: kind}; conditions: {fs of kind lsmfs: what its budgets go by} ->
-    {figure: {"fs": {fs: {values, median, min, max, to_best_peer, to_ext4}}, "budget": text, "met": {fs: True or False}}}
+    {figure: {"fs": {fs: {values, median, min, max, to_best_peer, to_ext4}}, "budget": text, "met": {fs: True, False, or None}}}
 
-    Peers are all file systems but lsmfs. What cannot be said for want of peers, figures or a budget is left out."""
+    Peers are all file systems but lsmfs. What cannot be said for want of peers, figures or a budget is left out. None: less was
+    done than the budget is about."""
     result = {}
     for figure in FIGURES.values():
         cells = {}
@@ -24,8 +27,8 @@ def summarize(rounds, systems, conditions):
             cell.update(median=statistics.median(cell["values"]), min=min(cell["values"]), max=max(cell["values"]))
         peers = [cell["median"] for fs, cell in cells.items() if systems[fs] != "lsmfs"]
         _add_ratios(cells, "to_best_peer", (max if figure.more_is_better else min)(peers, default=0))
-        _add_ratios(cells, "to_ext4", cells.get("ext4", {}).get("median", 0))
-        result[figure.name] = {"fs": cells, **_judged(figure, cells, conditions)}
+        _add_ratios(cells, "to_ext4", next((cell["median"] for fs, cell in cells.items() if systems[fs] == "ext4"), 0))
+        result[figure.name] = {"fs": cells, **_judged(figure, cells, {systems[fs] for fs in cells}, conditions)}
     return result
 
 
@@ -35,7 +38,7 @@ def _add_ratios(cells, key, to):
             cell[key] = cell["median"] / to
 
 
-def _judged(figure, cells, conditions):
+def _judged(figure, cells, kinds, conditions):
     texts, met = [], {}
     for fs, under in conditions.items():
         limit = figure.budget.limit_under(under) if figure.budget else None
@@ -45,8 +48,9 @@ def _judged(figure, cells, conditions):
         word = "at least" if figure.more_is_better else "at most"
         texts.append(f"{word} {limit:.3g} x {of}" if of else f"{word} {limit * UNITS[figure.unit]:.4g} {figure.unit}")
         value = cells.get(fs, {}).get({BEST: "to_best_peer", "ext4": "to_ext4", "": "median"}[of])
-        if value is not None:
-            met[fs] = value >= limit if figure.more_is_better else value <= limit
+        if value is None or (of == BEST and not PEERS <= kinds):
+            continue
+        met[fs] = None if figure.name in under.smaller else value >= limit if figure.more_is_better else value <= limit
     return {"budget": ", ".join(dict.fromkeys(texts)), "met": met} if texts else {}
 
 
@@ -75,7 +79,7 @@ def rows(summary, systems):
             line += [_times(cells[fs][key]) if key in cells.get(fs, {}) else "-" for key in ("to_best_peer", "to_ext4")]
         if own:
             line.append(row.get("budget", "-"))
-            line += [{True: "yes", False: "NO", None: "-"}[row.get("met", {}).get(fs)] for fs in own]
+            line += [{True: "yes", False: "NO", None: "(smaller)", "": "-"}[row.get("met", {}).get(fs, "")] for fs in own]
         found.append(line)
     return found
 

@@ -31,6 +31,7 @@ SIMDISK = os.environ.get("LSMFS_SIMDISK", os.path.join(ROOT, "build", "release",
 TINY = ("sequential=24m,random-file=8m,random-writes=16,fsyncs=20,appends=20,load=8m,huge=16m,created=300,renamed=300,"
         "objects=60,modules=60,mail=60,repo-commits=40,repo-files=40")
 MEMORY = {"memory peak", "memory anon"}
+SMALLER = {figure.name for piece in work.PIECES if piece.name in ("sequential", "random", "rename", "huge") for figure in piece.figures}
 
 
 class Case(MountCase):
@@ -114,6 +115,12 @@ class Figures(Case):
             self.assertEqual((line["budget"], line["met"]), ("-", "-"))
             return
         self.assertTrue(limit, row["budget"])
+        if limit[3] == "x best peer":
+            self.assertEqual((row["met"], line["met"]), ({}, "-"), "xfs and btrfs are not there")
+            return
+        if name in SMALLER:
+            self.assertEqual((row["met"], line["met"]), ({"lsmfs": None}, "(smaller)"))
+            return
         value = ratio if limit[3].startswith("x ") else cells["lsmfs"]["median"] * {"x": 1, "ms": 1000, "MiB": 1 / MiB}[limit[3]]
         met = value >= float(limit[2]) if limit[1] == "least" else value <= float(limit[2])
         self.assertEqual((row["met"], line["met"]), ({"lsmfs": met}, "yes" if met else "NO"))
@@ -131,7 +138,7 @@ class Figures(Case):
         result, table = self.compare("--work", "random 4 B", "--device", "simdisk:hdd", "--set", "random-writes=64")
         self.assertEqual(list(table), ["random 4 B"])
         self.assertEqual(table["random 4 B"]["budget"], "at most 0.02 x ext4")
-        self.assertIn(table["random 4 B"]["met"], ("yes", "NO"))
+        self.assertEqual(table["random 4 B"]["met"], "(smaller)")
         # 64 writes of parts of blocks that are not in memory: half a rotation of 8.33 ms each, to read the block.
         self.assertGreater(result["rounds"][0]["ext4"]["random 4 B"], 0.1)
 
@@ -293,9 +300,9 @@ class Mounts(MountCase):
 class Parts(unittest.TestCase):
     """What needs no file system."""
 
-    def summary(self, ext4, lsmfs, device="loop", latency0=False, cache=256 * MiB):
-        rounds = [{"ext4": ext4, "lsmfs": lsmfs}]
-        return report.summarize(rounds, {"ext4": "ext4", "lsmfs": "lsmfs"}, {"lsmfs": Conditions(device, latency0, cache)})
+    def summary(self, ext4, lsmfs, device="loop", latency0=False, cache=256 * MiB, smaller=(), peers=("xfs", "btrfs")):
+        rounds = [{"ext4": ext4, **{peer: ext4 for peer in peers}, "lsmfs": lsmfs}]
+        return report.summarize(rounds, {name: name for name in rounds[0]}, {"lsmfs": Conditions(device, latency0, cache, frozenset(smaller))})
 
     def met(self, name, ext4, lsmfs, **more):
         return self.summary({name: ext4}, {name: lsmfs}, **more)[name].get("met")
@@ -313,6 +320,16 @@ class Parts(unittest.TestCase):
         self.assertIsNone(self.met("grep cold", 1.0, 0.43, device="simdisk:hdd"), "it is none for other devices")
         self.assertEqual(self.met("memory peak", 0, 200 * MiB), {"lsmfs": True})
         self.assertEqual(self.met("memory peak", 0, 200 * MiB, cache=64 * MiB), {"lsmfs": False})
+
+    def test_a_budget_is_not_judged_by_less_work_or_fewer_peers_than_it_says(self):
+        self.assertEqual(self.met("unlink", 1.0, 0.0005, smaller=["unlink"]), {"lsmfs": None})
+        self.assertEqual(self.met("grep cold", 1.0, 0.1), {"lsmfs": True})
+        self.assertEqual(self.met("grep cold", 1.0, 0.1, peers=["xfs"]), {})
+
+    def test_ext4_is_known_by_its_kind(self):
+        rounds = [{"plain": {"grep warm": 1.0}, "ext4": {"grep warm": 9.0}, "lsmfs": {"grep warm": 1.5}}]
+        summary = report.summarize(rounds, {"plain": "ext4", "ext4": "xfs", "lsmfs": "lsmfs"}, {"lsmfs": Conditions("loop", False, 256 * MiB)})
+        self.assertEqual(summary["grep warm"]["met"], {"lsmfs": False})
 
     def test_without_a_peer_there_is_no_verdict(self):
         rounds = [{"lsmfs": {"grep warm": 1.0, "unlink": 0.0005}}]

@@ -37,6 +37,7 @@ def describe():
         lines += [f"    {figure.name:24} {figure.unit:6} {figure.what}" for figure in piece.figures]
     lines.append("  whatever is done")
     lines += [f"    {figure.name:24} {figure.unit:6} {figure.what}" for figure in MEMORY]
-    lines.append("settings:")
-    lines += [f"  {setting.name + '=' + setting.default:26} {setting.what}" for setting in SETTINGS.values()]
+    lines.append("settings; of less than its budgets are about, no verdict is given:")
+    lines += [f"  {setting.name + '=' + setting.default:26} {setting.what}" + (f" (budgets: {setting.budget})" if setting.budget != "0" else "")
+              for setting in SETTINGS.values()]
     return "\n".join(lines)

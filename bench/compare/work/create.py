@@ -71,6 +71,6 @@ PIECES = (
         Figure("grep before rename", "s", "grep -r there before, after a cold mount"),
         Figure("grep after rename", "s", "the same after both renames"),
         Figure("grep after/before", "x", "the ratio of the two", Budget(1.05)),
-    ), settings=(Setting("renamed", "100000", "files below the directory that is renamed (the budget says 1000000)"),),
+    ), settings=(Setting("renamed", "100000", "files below the directory that is renamed", budget="1000000"),),
           room=lambda settings: settings["renamed"] * ROOM),
 )

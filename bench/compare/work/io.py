@@ -54,12 +54,12 @@ PIECES = (
         Figure("read", "MiB/s", "the same file, in order, after a cold mount", Budget(0.9, "ext4"), more_is_better=True),
         Figure("written", "x", "bytes written to the device for a byte of the file, until it was unmounted, mounted, read and unmounted again",
                Budget(1.15)),
-    ), settings=(Setting("sequential", "4g", "bytes of the file"),), room=lambda settings: settings["sequential"]),
+    ), settings=(Setting("sequential", "4g", "bytes of the file", budget="4g"),), room=lambda settings: settings["sequential"]),
     Piece("random", _random, (
         Figure("random 4 B", "s", "writes of 4 bytes at random places of an allocated file, after a cold mount, until fsync returns", _FAR_AHEAD),
         Figure("random 4 KiB", "s", "the same with 4 KiB", _FAR_AHEAD),
     ), settings=(
-        Setting("random-file", "1g", "bytes of the file (the budget says 10g)", least=4 * KiB),
-        Setting("random-writes", "16k", "writes (the budget says 256k)"),
+        Setting("random-file", "1g", "bytes of the file", least=4 * KiB, budget="10g"),
+        Setting("random-writes", "16k", "writes", budget="256k"),
     ), room=lambda settings: settings["random-file"] + GiB),
 )

@@ -120,5 +120,5 @@ PIECES = (
     Piece("huge", _huge, (
         Figure("unlink", "ms", "unlink of a large allocated file, which has been looked up after a cold mount, until it returns", _AT_ONCE),
         Figure("truncate", "ms", "truncate of another such file to one byte", _AT_ONCE),
-    ), settings=(Setting("huge", "2g", "bytes of each of the two files (the budget says 100g)"),), room=lambda settings: 2 * settings["huge"]),
+    ), settings=(Setting("huge", "2g", "bytes of each of the two files", budget="100g"),), room=lambda settings: 2 * settings["huge"]),
 )

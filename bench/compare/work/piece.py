@@ -22,6 +22,7 @@ class Conditions:
     device: str      # as --device has it
     latency0: bool   # --latency0
     cache: int       # the daemon's -o cache, bytes
+    smaller: frozenset = frozenset()  # figures whose work is less than their budgets are about
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,6 +60,7 @@ class Setting:
     default: str
     what: str
     least: int = 1
+    budget: str = "0"  # less than that, and the budgets of the piece are not tested
 
 
 @dataclasses.dataclass(frozen=True)
