@@ -77,6 +77,9 @@ class Figures(Case):
                 self.check_verdict(name, row, table[name])
         self.assertEqual((result["incomplete"], result["facts"]["random-writes"]), ("", 16))
         self.assertFalse(result["summary"]["random 4 B"].get("budget"), "that budget is one for hard disks")
+        self.assertEqual([system["name"] for system in result["file_systems"]], ["ext4", "lsmfs"])
+        self.assertIn("lsmfs", result["file_systems"][1]["version"])
+        self.assertEqual(result["device_bytes"]["tree"], 400 * MiB)
 
     def check(self, fs, figures):
         self.assertEqual(set(figures), set(work.FIGURES) - (MEMORY if fs == "ext4" else set()))
