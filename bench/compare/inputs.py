@@ -7,10 +7,10 @@ import tarfile
 
 import made_up
 import synthetic_repository
-from shared.commands import Problem, call, run
+from shared.commands import ENVIRONMENT, Problem, call, run
 
 MiB = 1 << 20
-GIT = ("git", "-c", "safe.directory=*")  # a repository may belong to another user
+ENVIRONMENT["GIT_CONFIG_GLOBAL"] = os.path.join(os.path.dirname(os.path.realpath(__file__)), "gitconfig")
 
 
 def check_tree(path):
@@ -28,7 +28,7 @@ def check_tree(path):
 
 def check_repository(path):
     """Problem, unless it is a git repository with some history."""
-    if call(*GIT, "-C", path, "rev-parse", "--verify", "--quiet", "HEAD~1")[0] != 0:
+    if call("git", "-C", path, "rev-parse", "--verify", "--quiet", "HEAD~1")[0] != 0:
         raise Problem(f"--repo {path}: is no git repository with two commits or more")
 
 

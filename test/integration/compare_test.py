@@ -17,10 +17,12 @@ from harness import LSMFS, MountCase, MiB, ROOT, call, lsmfs_only, main
 BENCH = os.path.join(ROOT, "bench")
 sys.path[:0] = [os.path.join(BENCH, "compare"), BENCH, os.path.join(BENCH, "aging", "simdisk")]
 
+import inputs  # noqa: E402
 import made_up  # noqa: E402
 import report  # noqa: E402
 import work  # noqa: E402
 import workspace  # noqa: E402
+from shared import commands  # noqa: E402
 from shared.file_systems import FileSystem  # noqa: E402
 from work.data import percentiles  # noqa: E402
 from work.parallel import shares  # noqa: E402
@@ -277,6 +279,21 @@ except workspace.Interrupted:
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "stopped\n", ""))
         self.assertLess(time.monotonic() - begin, 30)
         self.assertEqual(workspace.processes_of(length), [])
+
+
+class Repositories(MountCase):
+    def setUp(self):
+        super().setUp()
+        self.repository = self.work.sub("repository")
+        self.git = ("git", "-C", self.repository)
+        self.must(*self.git, "init", "-q")
+        for text in ("one", "two"):
+            self.must(*self.git, "commit", "-q", "--allow-empty", "-m", text)
+
+    def test_one_of_another_user_is_cloned(self):
+        self.must("chown", "-R", "65534:65534", self.repository)
+        inputs.check_repository(self.repository)
+        commands.run("git", "clone", "-q", "file://" + self.repository, os.path.join(self.work.path, "clone"))
 
 
 @lsmfs_only

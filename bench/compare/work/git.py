@@ -3,7 +3,7 @@
 import statistics
 import time
 
-from inputs import GIT, warm_tree
+from inputs import warm_tree
 from shared.commands import Problem, one_line, read, run
 
 from .piece import BEST, Budget, Figure, Piece, Setting
@@ -13,7 +13,7 @@ WARM = 9  # times: one is over too soon
 
 def _distant(repository):
     """(the newest commit, one with nine tenths of the history after it)"""
-    commits = read(*GIT, "-C", repository, "rev-list", "--first-parent", "HEAD").split()
+    commits = read("git", "-C", repository, "rev-list", "--first-parent", "HEAD").split()
     return commits[0], commits[max(1, len(commits) * 9 // 10)]
 
 
@@ -32,9 +32,9 @@ def _git(session):
     session.cold()
     warm_tree(source)
     clone = session.path("clone")
-    session.note_until_unmounted("clone", run, *GIT, "-c", "protocol.file.allow=always", "clone", "-q", "file://" + source, clone)
+    session.note_until_unmounted("clone", run, "git", "clone", "-q", "file://" + source, clone)
     session.mount()
-    git = [*GIT, "-C", clone]
+    git = ["git", "-C", clone]
     _settle(git)
     status = [*git, "status", "--short"]
     session.note_cold("status cold", *status)
