@@ -7,7 +7,7 @@ import tarfile
 
 import made_up
 import synthetic_repository
-from shared.commands import ENVIRONMENT, Problem, call, run
+from shared.commands import ENVIRONMENT, Problem, call, read, run
 
 MiB = 1 << 20
 ENVIRONMENT["GIT_CONFIG_GLOBAL"] = os.path.join(os.path.dirname(os.path.realpath(__file__)), "gitconfig")
@@ -91,7 +91,9 @@ def warm_file(path):
             pass
 
 
-def warm_tree(path):
-    for folder, _, names in os.walk(path):
-        for name in names:
-            warm_file(os.path.join(folder, name))
+def warm_repository(path):
+    """What a clone reads, which for a linked worktree lies elsewhere."""
+    for folder, _, names in os.walk(read("git", "-C", path, "rev-parse", "--path-format=absolute", "--git-common-dir")):
+        for file in (os.path.join(folder, name) for name in names):
+            if os.path.isfile(file):
+                warm_file(file)

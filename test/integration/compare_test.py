@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 import unittest
+import unittest.mock
 
 from harness import LSMFS, MountCase, MiB, ROOT, call, lsmfs_only, main
 
@@ -294,6 +295,17 @@ class Repositories(MountCase):
         self.must("chown", "-R", "65534:65534", self.repository)
         inputs.check_repository(self.repository)
         commands.run("git", "clone", "-q", "file://" + self.repository, os.path.join(self.work.path, "clone"))
+
+    def test_the_files_of_one_are_read_also_from_a_worktree(self):
+        tree = os.path.join(self.work.path, "worktree")
+        self.must(*self.git, "worktree", "add", "-q", tree)
+        os.mkfifo(os.path.join(self.repository, ".git", "fifo"))
+        os.symlink("nowhere", os.path.join(self.repository, ".git", "dangling"))
+        with unittest.mock.patch.object(inputs, "warm_file") as warm:
+            inputs.warm_repository(tree)
+        files = {call.args[0] for call in warm.call_args_list}
+        self.assertIn(os.path.join(self.repository, ".git", "HEAD"), files)
+        self.assertTrue(all(os.path.isfile(file) for file in files), files)
 
 
 @lsmfs_only

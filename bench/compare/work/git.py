@@ -3,7 +3,7 @@
 import statistics
 import time
 
-from inputs import warm_tree
+from inputs import warm_repository
 from shared.commands import Problem, one_line, read, run
 
 from .piece import BEST, Budget, Figure, Piece, Setting
@@ -30,7 +30,7 @@ def _git(session):
     source = session.inputs.path("repository")
     newest, old = _distant(source)
     session.cold()
-    warm_tree(source)
+    warm_repository(source)
     clone = session.path("clone")
     session.note_until_unmounted("clone", run, "git", "clone", "-q", "file://" + source, clone)
     session.mount()
