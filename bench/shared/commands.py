@@ -22,11 +22,11 @@ def described(command):
 
 
 @contextlib.contextmanager
-def _started(command, cwd=None, environment=None):
+def _started(command, cwd=None, environment=None, stdout=subprocess.PIPE):
     """A command in a session of its own, so that a ^C meant for this program does not reach it. It is killed if it has not ended
     when this is left."""
     try:
-        process = subprocess.Popen(command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        process = subprocess.Popen(command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE,
                                    env={**ENVIRONMENT, **(environment or {})}, start_new_session=True)
     except FileNotFoundError:
         raise Problem(f"{command[0]}: not installed; scripts/install-deps --bench installs what the examples need") from None
@@ -45,7 +45,7 @@ def _ended(process, command, seconds):
         out, err = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
         raise Problem(f"{described(command)}: not done after {seconds} s") from None
-    return process.returncode, out.decode(errors="replace"), err.decode(errors="replace")
+    return process.returncode, (out or b"").decode(errors="replace"), err.decode(errors="replace")
 
 
 def _must(command, status, out, err, ok):
@@ -53,10 +53,10 @@ def _must(command, status, out, err, ok):
         raise Problem(f"{described(command)}: exit status {status}: {one_line(err.strip() or out)}")
 
 
-def call(*command, cwd=None, seconds=7200, environment=None):
+def call(*command, seconds=7200, **more):
     """Runs a command to its end. Returns (exit status, stdout, stderr, seconds it took)."""
     start = time.perf_counter()
-    with _started(command, cwd, environment) as process:
+    with _started(command, **more) as process:
         status, out, err = _ended(process, command, seconds)
     return status, out, err, time.perf_counter() - start
 

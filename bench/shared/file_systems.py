@@ -82,10 +82,12 @@ class FileSystem:
             raise Problem(f"--fs {path}: smallest: {error}") from None
         self._daemons = {}  # mount point -> [(pid, start)]: two may be mounted at the same time
 
+    def tools(self):
+        return [tool.replace("{lsmfs}", self._words["lsmfs"][0]) for tool in self._description.get("needs", [])]
+
     def check(self):
         """Problem, unless its tools are here."""
-        for tool in self._description.get("needs", []):
-            tool = tool.replace("{lsmfs}", self._words["lsmfs"][0])
+        for tool in self.tools():
             if shutil.which(tool) is None:
                 hint = "build it (cmake --preset release && cmake --build --preset release)" if "/" in tool else "install it or leave it out of --fs"
                 raise Problem(f"{self.name}: {tool}: not there; {hint}")

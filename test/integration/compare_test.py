@@ -132,10 +132,10 @@ class Figures(Case):
         self.assertEqual((row["met"], line["met"]), ({"lsmfs": met}, "yes" if met else "NO"))
 
     def test_a_row_can_be_shown_alone(self):
-        result, table = self.compare("--fs", "lsmfs", "--work", "rename warm,unlink", "--rounds", "2")
-        self.assertEqual(list(table), ["rename warm", "unlink"])
+        result, table = self.compare("--fs", "lsmfs", "--work", "append p50,unlink", "--rounds", "2")
+        self.assertEqual(list(table), ["append p50", "unlink"])
         self.assertEqual(len(result["rounds"]), 2)
-        done = {figure.name for piece in work.PIECES if piece.name in ("rename", "huge") for figure in piece.figures} | MEMORY
+        done = {figure.name for piece in work.PIECES if piece.name in ("append", "huge") for figure in piece.figures} | MEMORY
         for figures in result["rounds"]:
             self.assertEqual(set(figures["lsmfs"]), done, "of each piece all")
         self.assertEqual(len(result["summary"]["unlink"]["fs"]["lsmfs"]["values"]), 2)

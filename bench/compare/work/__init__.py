@@ -2,7 +2,7 @@
 whole; so a figure is the same kind of figure whatever else is measured in a run.
 
 "cold" is: sync, umount, drop the kernel's caches, mount. Inputs (the tar file, the repository to clone) are read into the
-page cache before, so that only the file system under test is measured.
+page cache before, and programs stay there, so that only the file system under test is measured.
 """
 
 from . import create, git, io, latency, parallel, tree, trees
