@@ -9,7 +9,7 @@ import made_up
 import synthetic_repository
 from shared.commands import ENVIRONMENT, Problem, call, read, run
 
-MiB = 1 << 20
+KiB, MiB = 1 << 10, 1 << 20
 ENVIRONMENT["GIT_CONFIG_GLOBAL"] = os.path.join(os.path.dirname(os.path.realpath(__file__)), "gitconfig")
 
 
@@ -30,6 +30,15 @@ def check_repository(path):
     """Problem, unless it is a git repository with some history."""
     if call("git", "-C", path, "rev-parse", "--verify", "--quiet", "HEAD~1")[0] != 0:
         raise Problem(f"--repo {path}: is no git repository with two commits or more")
+
+
+def room(name, tree, repository, settings):
+    """About the bytes that an input takes when it has been made."""
+    if name == "tree":
+        return int(read("xz", "--robot", "-l", tree).split("\t")[-5]) if tree.endswith(".xz") else 0
+    if name == "repository":
+        return 0 if repository else (settings["repo-commits"] + settings["repo-files"]) * 16 * KiB
+    return settings[name] * 16 * KiB
 
 
 class Inputs:

@@ -200,6 +200,7 @@ class BadInput(Case):
         self.refused(*self.words("--fs", "ext4", "--work", "unlink", "--set", "huge=9000t", "--size", "9000t"), says=["MiB are free", "--set"])
         small = self.native(128 * MiB)
         self.refused(*self.words("--dir", small, "--work", "unlink", "--size", "400m"), says=["MiB are free", small])
+        self.refused(*self.words("--dir", small, "--work", "objects", "--set", "objects=1m"), says=["MiB of inputs", small])
         free = shutil.disk_usage(small).free
         self.refused(*self.words("--dir", small, "--fs", "ext4", "--work", "unlink", "--size", str(free * 7 // 4), "--set", f"huge={free * 5 // 4}"), says=[small + ": is full"])
         self.assertEqual(os.listdir(small), ["lost+found"])
