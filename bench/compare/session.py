@@ -113,6 +113,9 @@ def run_piece(piece, fs, kind, tools, size, folder, *context):
             session.unmount()
     except (Problem, OSError) as error:  # what there is then is for the workspace to take down
         raise Problem(f"{piece.name} on {fs.name}: {_explained(error, size)}") from error
+    late = device.late_seconds()
+    if late is not None:
+        session.figures[f"{piece.name}: late seconds"] = late  # of the simulated disk
     device.close()
     shutil.rmtree(place)
     return session.figures

@@ -123,6 +123,8 @@ class FileSystem:
         if not os.path.ismount(point):
             raise Problem(f"{self.name}: nothing is mounted at {point} after its mount command")
         self._daemons[point] = [process for process in workspace.processes_of(point) if self._is_daemon(process[0])]
+        if self.kind == "lsmfs" and not self._daemons[point]:
+            raise Problem(f"{self.name}: no daemon has {point} on its command line after its mount command")
 
     def _is_daemon(self, pid):
         """A process of a file system in user space, which names the mount point on its command line."""
@@ -152,8 +154,7 @@ class FileSystem:
         """Returns when all is on the device. Gives the seconds that took."""
         asks = any("{device}" in word for word in self._description["umount"])
         command = self._command("umount", point=point, device=read("findmnt", "-n", "-o", "SOURCE", point) if asks else "")
-        start = time.perf_counter()
-        self._run_when_not_busy(command)
+        start = self._run_when_not_busy(command)
         deadline = time.monotonic() + DAEMON_PATIENCE
         while any(workspace.start_time(pid) == begun for pid, begun in self._daemons.get(point, ())):
             if time.monotonic() > deadline:
@@ -163,12 +164,14 @@ class FileSystem:
 
     @staticmethod
     def _run_when_not_busy(command):
+        """Returns when that began which succeeded."""
         deadline = time.monotonic() + BUSY_PATIENCE
         while True:
+            start = time.perf_counter()
             try:
                 run(*command)
-                return
+                return start
             except Problem as problem:
-                if "busy" not in str(problem) or time.monotonic() > deadline:
+                if "target is busy" not in str(problem) or time.monotonic() > deadline:
                     raise
             time.sleep(0.02)

@@ -145,6 +145,7 @@ class Figures(Case):
         self.assertEqual(list(table), ["random 4 B"])
         self.assertEqual(table["random 4 B"]["budget"], "at most 0.02 x ext4")
         self.assertEqual(table["random 4 B"]["met"], "(smaller)")
+        self.assertGreaterEqual(result["rounds"][0]["lsmfs"]["random: late seconds"], 0)
         # 64 writes of parts of blocks that are not in memory: half a rotation of 8.33 ms each, to read the block.
         self.assertGreater(result["rounds"][0]["ext4"]["random 4 B"], 0.1)
 
@@ -179,6 +180,7 @@ class BadInput(Case):
                            (["--work", "untar", "--tree", "/no/such.tar"], "/no/such.tar"), (["--size", "100m"], "128 MiB"), (["--rounds", "0"], "--rounds"),
                            (["--work", "untar", "--tree", "/etc/passwd"], "/etc/passwd"), (["--work", "untar", "--tree", self.work.path], self.work.path),
                            (["--json", "/no/such/folder/out"], "/no/such/folder"), (["--json", self.work.path], self.work.path), (["--dir", "/no/such/folder"], "/no/such/folder"),
+                           (["--dir", "/dev/shm"], "in memory"), (["--size", "0"], "--size"),
                            (["--lsmfs", "/no/such/program"], "/no/such/program"), (["--lsmfs-options", "cache=much"], "cache=much"),
                            (["--fs", "ext4", "--work", "clone", "--repo", "/no/such/repository"], "/no/such/repository")):
             with self.subTest(more):
@@ -304,7 +306,7 @@ class Repositories(MountCase):
         os.symlink("nowhere", os.path.join(self.repository, ".git", "dangling"))
         with unittest.mock.patch.object(inputs, "warm_file") as warm:
             inputs.warm_repository(tree)
-        files = {call.args[0] for call in warm.call_args_list}
+        files = {given.args[0] for given in warm.call_args_list}
         self.assertIn(os.path.join(self.repository, ".git", "HEAD"), files)
         self.assertTrue(all(os.path.isfile(file) for file in files), files)
 

@@ -13,7 +13,7 @@ PIECES = (*tree.PIECES, *git.PIECES, *trees.PIECES, *create.PIECES, *io.PIECES, 
 
 # Of the daemon, whatever it does; file systems in the kernel have none.
 MEMORY = (
-    Figure("memory peak", "MiB", "the daemon's largest VmHWM in all that was done", Budget(lambda run: run.cache + 128 * MiB)),
+    Figure("memory peak", "MiB", "the daemon's largest VmHWM in all that was done, looked at before each umount", Budget(lambda run: run.cache + 128 * MiB)),
     Figure("memory anon", "MiB", "the daemon's largest RssAnon when a figure was taken"),
 )
 
