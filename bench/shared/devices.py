@@ -21,7 +21,7 @@ SECTOR = 512
 
 def check_built(path):
     if not os.access(path, os.X_OK):
-        raise Problem(f"{path}: not there; build it (cmake --preset release && cmake --build --preset release)")
+        raise Problem(f"{path}: not there; build it (cmake --preset release -DLSMFS_BENCH=ON && cmake --build --preset release)")
 
 
 class Tools:
