@@ -20,9 +20,10 @@ sys.path[:0] = [os.path.join(ROOT, "scripts", "support"), os.path.join(ROOT, "be
                 os.path.join(ROOT, "bench", "aging", "simdisk")]
 
 import loop  # noqa: E402
+import simdisk  # noqa: E402
 import synthetic_repository  # noqa: E402
 import workspace  # noqa: E402
-from lsmfs_aging import cli, engine, figures, results, scan, traces  # noqa: E402
+from lsmfs_aging import cli, engine, figures, memory, results, scan, traces  # noqa: E402
 from shared import commands, file_systems  # noqa: E402
 
 PROGRAM = os.path.join(ROOT, "bench", "aging", "lsmfs-aging")
@@ -230,6 +231,28 @@ class Workloads(Case):
     def test_svn(self):
         points = self.run_to_the_end("svn", "--revisions", 12, "--files", 10, "--churn", 40, "--runs", 1)
         self.check_variants(points, {f"{what}, {tree}": 1 for what in ("null-export", "null-log", "null-log -v") for tree in ("aged", "unaged")})
+
+
+class Memory(Case):
+    @staticmethod
+    def groups(pid="self"):
+        with open(f"/proc/{pid}/cgroup", encoding="ascii") as file:
+            return file.read()
+
+    def test_a_simulated_disk_has_no_part_in_a_limit_on_it(self):
+        before, point = self.groups(), self.work.sub("point")
+        with memory.limited(64 << 20):
+            self.assertNotEqual(self.groups(), before)
+            with simdisk.Simdisk(SIMDISK, self.work.sub("disk"), 512 << 20, "none") as disk:
+                self.assertEqual(self.groups(disk.process.pid), before)
+                # So much that what has been written has to go to the disk before more can be.
+                commands.run("mkfs.ext4", "-q", disk.device)
+                commands.run("mount", disk.device, point)
+                try:
+                    commands.run("dd", "if=/dev/zero", f"of={point}/file", "bs=1M", "count=256")
+                finally:
+                    commands.run("umount", point)
+        self.assertEqual(self.groups(), before)
 
 
 class Unmounting(Case):

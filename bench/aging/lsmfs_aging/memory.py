@@ -1,4 +1,4 @@
-"""A limit on memory for everything that this program starts: page cache, daemons and programs together.
+"""A limit on memory for everything that this program starts: page cache, daemons and programs together, but not simulated disks.
 
 By a control group of its own, of either version of cgroups.
 """
@@ -6,6 +6,8 @@ By a control group of its own, of either version of cgroups.
 import contextlib
 import os
 import time
+
+import simdisk
 
 from shared.commands import Problem
 
@@ -41,7 +43,7 @@ def limited(size):
     root, limit = _root()
     with open("/proc/self/cgroup", encoding="ascii") as file:
         groups = dict(line.strip().split(":", 2)[1:] for line in file)
-    back = os.path.join(root, (groups.get("memory" if root == V1 else "") or "/").lstrip("/"), "cgroup.procs")
+    before = os.path.join(root, (groups.get("memory" if root == V1 else "") or "/").lstrip("/"))
     folder = os.path.join(root, f"lsmfs-aging-{os.getpid()}")
     if root == V2:
         _write(os.path.join(V2, "cgroup.subtree_control"), "+memory")
@@ -49,10 +51,12 @@ def limited(size):
     try:
         _write(os.path.join(folder, limit), str(size))
         _write(os.path.join(folder, "cgroup.procs"), str(os.getpid()))
+        simdisk.control_group = before
         try:
             yield
         finally:
-            _write(back, str(os.getpid()))
+            simdisk.control_group = None
+            _write(os.path.join(before, "cgroup.procs"), str(os.getpid()))
     except BaseException:  # which says more than that the group is still there
         _remove(folder)
         raise

@@ -1,6 +1,7 @@
 // lsmfs-simdisk BACKING_FILE MOUNT_POINT: opens the file, mounts, and serves until it is unmounted.
 
 #include <fmt/format.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 
 #include <cstdio>
@@ -68,7 +69,10 @@ int serve_command(const ServeArguments& arguments) {
   auto device = open_device(arguments.backing, Access::read_write, Sharing::locked);
   if (!device) return fail(exit_code_of(device.error()), explain(arguments.backing, device.error()));
 
-  hold_back_signals();  // before the workers, which must not take them
+  // Both before the workers, which inherit them. The kernel frees memory by writing to this disk, which must therefore not wait
+  // for free memory itself; where that is not permitted, it works as long as there is some.
+  prctl(PR_SET_IO_FLUSHER, 1UL, 0UL, 0UL, 0UL);
+  hold_back_signals();
   Workers workers(kWorkers);
   Backing backing(std::move(*device));
   Disk disk(backing, workers,

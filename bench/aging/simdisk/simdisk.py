@@ -21,6 +21,11 @@ sys.path.insert(0, os.path.join(ROOT, "scripts", "support"))
 import loop  # noqa: E402
 
 
+# The folder of the control group that disks are started in; None: in that of who starts them. Hardware has no part in a limit
+# on the memory of those who use it.
+control_group = None
+
+
 class SimdiskError(Exception):
     pass
 
@@ -33,8 +38,10 @@ class Simdisk:
         self.point = os.path.join(folder, "simdisk")
         self.device = None
         os.makedirs(self.point, exist_ok=True)
-        self.process = subprocess.Popen([program, self.backing, self.point, "--size", str(size), "--profile", profile, *options],
-                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        command = [program, self.backing, self.point, "--size", str(size), "--profile", profile, *options]
+        if control_group is not None:
+            command = ["sh", "-c", 'echo 0 > "$0" && exec "$@"', os.path.join(control_group, "cgroup.procs"), *command]
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                         start_new_session=True)  # a ^C is for who uses it, who has to detach first
         if not select.select([self.process.stdout], [], [], 30)[0] or self.process.stdout.readline() != "ready\n":
             self.process.kill()
