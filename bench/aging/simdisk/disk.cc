@@ -42,7 +42,8 @@ void Disk::submit(std::shared_ptr<Job> job) {
     workers_.submit([this, job] { perform(*job); });
   }
   const Request request = job->request;
-  queue_.push(request, std::move(job));
+  const Nanos arrival = job->arrival;
+  queue_.push(request, arrival, std::move(job));
 }
 
 void Disk::finish_due() {
@@ -60,7 +61,7 @@ std::optional<Nanos> Disk::next() {
   }
   if (!current_) {
     if (queue_.empty()) return std::nullopt;
-    current_ = queue_.pop(model_.position());
+    current_ = queue_.pop(model_.position(), finish_);
     finish_ = begin(*current_);
     if (!current_->given_away) perform(*current_);
   }
@@ -81,7 +82,7 @@ void Disk::serve_fresh() {
 void Disk::give_up() {
   if (const JobPtr job = std::exchange(fresh_, nullptr)) job->answer(*job, EIO);
   while (current_ || !queue_.empty()) {
-    const JobPtr job = current_ ? std::move(current_) : queue_.pop(model_.position());
+    const JobPtr job = current_ ? std::move(current_) : queue_.pop(model_.position(), finish_);
     job->answer(*job, EIO);
   }
 }

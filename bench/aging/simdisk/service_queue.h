@@ -2,6 +2,7 @@
 //
 // The oldest, unless another begins where the disk stands: that one then costs no positioning, and a disk with a queue
 // of its own would take it first, too. So the pieces of one large read stay one run although others came between them.
+// One that comes only after the disk could have begun with the oldest is not known to it yet.
 // The oldest is passed at most kPassesMax times in a row. A flush is never taken early, so nothing that came before it
 // is still waiting when its turn comes.
 //
@@ -24,13 +25,16 @@ class ServiceQueue {
 
   bool empty() const { return waiting_.empty(); }
 
-  void push(const Request& request, Job job) { waiting_.push_back({request, std::move(job)}); }
+  void push(const Request& request, Nanos arrival, Job job) { waiting_.push_back({request, arrival, std::move(job)}); }
 
-  // Takes out the next request for a disk that stands at `position`. Must hold: !empty().
-  Job pop(ByteOffset position) {
+  // Takes out the next request for a disk that stands at `position` and has nothing to do from `free` on. Must hold: !empty().
+  Job pop(ByteOffset position, Nanos free) {
     auto next = waiting_.begin();
     if (passes_ < kPassesMax) {
-      const auto on = [&](const Waiting& w) { return w.request.transfers() && w.request.offset == position; };
+      const Nanos begin = std::max(free, next->arrival);
+      const auto on = [&](const Waiting& w) {
+        return w.arrival <= begin && w.request.transfers() && w.request.offset == position;
+      };
       const auto found = std::find_if(waiting_.begin(), waiting_.end(), on);
       if (found != waiting_.end()) next = found;
     }
@@ -43,6 +47,7 @@ class ServiceQueue {
  private:
   struct Waiting {
     Request request;
+    Nanos arrival;
     Job job;
   };
   std::deque<Waiting> waiting_;
