@@ -35,7 +35,8 @@ def attach(path, seconds=120.0, direct=True):
 
 
 def detach(device, seconds=60.0):
-    """Returns when the device is free again: whoever has it open for a look (udev, a search for labels) delays that."""
+    """Returns when the device is free again: whoever has it open for a look (udev, a search for labels) delays that.
+    LoopError: somebody keeps it open."""
     backing = f"/sys/block/{os.path.basename(device)}/loop/backing_file"
     try:
         with open(backing, encoding="utf-8", errors="surrogateescape") as file:
@@ -44,11 +45,13 @@ def detach(device, seconds=60.0):
         before = None
     subprocess.run(["losetup", "-d", device], stdin=subprocess.DEVNULL, check=True)
     deadline = time.monotonic() + seconds
-    while before is not None and time.monotonic() < deadline:
+    while before is not None:
         try:
             with open(backing, encoding="utf-8", errors="surrogateescape") as file:
                 if file.read() != before:
                     return  # somebody else's by now
         except OSError:
             return
+        if time.monotonic() > deadline:
+            raise LoopError(f"{device}: is still in use {seconds:g} seconds after it was to be detached")
         time.sleep(0.02)

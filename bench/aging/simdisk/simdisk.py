@@ -81,9 +81,15 @@ class Simdisk:
 
     def close(self):
         """Detaches, ends the program and waits for it; what it said on stderr."""
-        if self.device is not None:
-            loop.detach(self.device)
-            self.device = None
+        device, self.device = self.device, None  # from then on somebody else's
+        try:
+            if device is not None:
+                loop.detach(device)
+        finally:
+            said = self._end()
+        return said
+
+    def _end(self):
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:
