@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
-"""Did the tests leave something behind? A mount, a loop device, a process or a file.
+"""Did the tests leave something behind? A mount, a loop device, a process, a trace of the kernel, a control group or a file.
 
     leftovers.py --remember FILE               before: what is there already
     leftovers.py --since FILE --folder DIR...  after: names all that is new and ours, takes it down, exits with 1
 
 Ours is: mounts, and loop devices of files, below the folders; processes that run a program below the folders and have
-the first of them in their environment; and everything in that one, which is the tests' place for temporary files.
+the first of them in their environment; traces and control groups of our programs that are gone; and everything in the first folder,
+which is the tests' place for temporary files.
 """
 
 import argparse
+import glob
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -35,10 +38,25 @@ def processes_below(folders):
     return found
 
 
+def beside_tracefs(*command):
+    """What a command prints that runs with tracefs mounted, which it need not be otherwise."""
+    script = 'mount -t tracefs none /sys/kernel/tracing; "$@"'
+    return subprocess.run(["unshare", "--mount", "sh", "-c", script, "sh", *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL, text=True, check=False).stdout
+
+
+def orphans():
+    """Folders that stand for traces of lsmfs layout and for control groups of lsmfs-aging, and name a process that is gone."""
+    traces = beside_tracefs("find", "/sys/kernel/tracing/instances", "-maxdepth", "1", "-name", "lsmfs-layout-*").split()
+    groups = glob.glob("/sys/fs/cgroup/memory/lsmfs-aging-*") + glob.glob("/sys/fs/cgroup/lsmfs-aging-*")
+    return [path for path in traces + groups if not os.path.exists(f"/proc/{re.search('[0-9]+', os.path.basename(path)).group()}")]
+
+
 def state(folders):
     return {"mounts": [point for folder in folders for point in workspace.mounts_below(folder)],
             "loops": [loop for folder in folders for loop in workspace.loops_below(folder)],
-            "processes": [list(process) for process in processes_below(folders)]}
+            "processes": [list(process) for process in processes_below(folders)],
+            "orphans": orphans()}
 
 
 def main():
@@ -65,6 +83,9 @@ def main():
     for loop in new["loops"]:
         print(f"left behind: loop device {loop}")
         subprocess.run(["losetup", "-d", loop], check=False)
+    for path in new["orphans"]:
+        print(f"left behind: {path}")
+        beside_tracefs("rmdir", path)
     files = os.listdir(folders[0])
     for name in files:
         print(f"left behind: file {os.path.join(folders[0], name)}")
