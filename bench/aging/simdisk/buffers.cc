@@ -17,7 +17,7 @@ Buffers::Buffer Buffers::take() {
 void Buffers::Return::operator()(AlignedBuffer* buffer) const {
   std::unique_ptr<AlignedBuffer> returned(buffer);
   const std::lock_guard lock(pool->mutex_);
-  if (pool->free_.size() < kKept) pool->free_.push_back(std::move(returned));
+  if (pool->free_.size() < pool->kept_) pool->free_.push_back(std::move(returned));
 }
 
 }  // namespace lsmfs::simdisk

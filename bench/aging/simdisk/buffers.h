@@ -21,13 +21,12 @@ class Buffers {
   };
   using Buffer = std::unique_ptr<AlignedBuffer, Return>;
 
-  explicit Buffers(std::size_t size) : size_(size) {}
+  // `kept`: how many it keeps at most. A new one is filled with zeros first, which takes its time.
+  Buffers(std::size_t size, std::size_t kept) : size_(size), kept_(kept) {}
   Buffer take();  // of the pool's size
 
  private:
-  static constexpr std::size_t kKept = 64;
-
-  const std::size_t size_;
+  const std::size_t size_, kept_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<AlignedBuffer>> free_;  // guarded by mutex_; the last was used last, so its pages are warm
 };

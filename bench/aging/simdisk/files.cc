@@ -14,9 +14,6 @@
 namespace lsmfs::simdisk {
 namespace {
 
-// Requests that the kernel may have under way: what the queue of a loop device (128) becomes when the last part of each
-// of its requests, of up to 1280 KiB, makes one of its own.
-constexpr unsigned kBackgroundMax = 256;
 constexpr double kForever = 1e9;  // seconds; nothing changes but by the kernel's own requests
 
 enum Node : fuse_ino_t { root_node = FUSE_ROOT_ID, disk_node, profile_node, stats_node, trace_node };

@@ -24,6 +24,9 @@ struct Mounted {
 
 // The largest read or write that the kernel asks for at once.
 inline constexpr std::uint32_t kTransferMax = 1 * MiB;
+// Requests that the kernel may have under way: what the queue of a loop device (128) becomes when the last part of each
+// of its requests, of up to 1280 KiB, makes one of its own.
+inline constexpr unsigned kBackgroundMax = 256;
 
 const fuse_lowlevel_ops& file_operations();
 

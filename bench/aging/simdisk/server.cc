@@ -175,7 +175,7 @@ class Server {
   Disk& disk_;
   Workers& workers_;
   const ServerOptions& options_;
-  Buffers buffers_{kBufferSize};
+  Buffers buffers_{kBufferSize, kBackgroundMax + 1};  // and one for the next message
   Mounted mounted_;
   Fd signals_;
   std::unique_ptr<fuse_session, CloseSession> session_;

@@ -59,7 +59,7 @@ class SimdiskDisk : public testing::Test {
 
   Nanos now_ = std::chrono::seconds(1000);
   Backing backing_{image(64 * MiB)};
-  Buffers buffers_{MiB};
+  Buffers buffers_{MiB, 8};
   std::mutex mutex_;
   std::string answered_;
   std::byte last_read_{};
