@@ -34,7 +34,6 @@ std::string explain(const std::string& path, const Error& error) {
       return named("no /dev/fuse; load the fuse module");
     case EISDIR:
     case ENOTBLK:
-    case EINVAL:
       return named("is not a regular file; name one, or one that --size can make");
     case ENOSPC:
     case EFBIG:

@@ -28,20 +28,18 @@ std::optional<std::string> check_mount_point(const std::string& path) {
   return std::nullopt;
 }
 
-// Makes or extends the file; a message for people, or nothing.
-std::optional<std::string> check_size(const std::string& path, const std::string& text) {
+// Makes or extends the file if there is a size; a message for people, or nothing.
+std::optional<std::string> check_backing(const std::string& path, std::optional<ByteCount> size) {
   struct stat facts {};
   const bool exists = stat(path.c_str(), &facts) == 0;
   if (exists && !S_ISREG(facts.st_mode)) return explain(path, make_error(ENOTBLK, path));
-  if (text.empty()) {
+  if (!size) {
     if (!exists && errno == ENOENT) return path + ": does not exist; give --size to make a sparse file of that size";
     if (exists && static_cast<std::uint64_t>(facts.st_size) < kDeviceBlock) {
       return path + ": is too small for a disk; give --size to extend it";
     }
     return std::nullopt;
   }
-  const auto size = cli::parse_size(text);
-  if (!size || size->v < kDeviceBlock) return fmt::format("--size {}: is not a size of 4K or more; write 20G or 512M", text);
   if (exists && static_cast<std::uint64_t>(facts.st_size) > size->v) {
     return fmt::format("{}: has {} bytes already; give no --size, or a larger one", path, facts.st_size);
   }
@@ -63,9 +61,13 @@ int serve_command(const ServeArguments& arguments) {
   if (!profile) {
     return fail(cli::kUsage, fmt::format("--profile {}: is not known; choose one of {}", arguments.profile, profile_names()));
   }
-  const std::string mount_point = std::filesystem::absolute(arguments.mount_point).lexically_normal();
-  if (const auto problem = check_mount_point(mount_point)) return fail(cli::kMountFailure, *problem);
-  if (const auto problem = check_size(arguments.backing, arguments.size)) return fail(cli::kMountFailure, *problem);
+  const auto size = arguments.size.empty() ? std::nullopt : cli::parse_size(arguments.size);
+  if (!arguments.size.empty() && (!size || size->v < kDeviceBlock)) {
+    return fail(cli::kUsage, fmt::format("--size {}: is not a size of 4K or more; write 20G or 512M", arguments.size));
+  }
+  if (const auto problem = check_mount_point(arguments.mount_point)) return fail(cli::kMountFailure, *problem);
+  const std::string mount_point = std::filesystem::canonical(arguments.mount_point);
+  if (const auto problem = check_backing(arguments.backing, size)) return fail(cli::kMountFailure, *problem);
   auto device = open_device(arguments.backing, Access::read_write, Sharing::locked);
   if (!device) return fail(exit_code_of(device.error()), explain(arguments.backing, device.error()));
 

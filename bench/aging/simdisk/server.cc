@@ -42,10 +42,14 @@ void keep_time() {
   prctl(PR_SET_TIMERSLACK, 1UL);  // nanoseconds, of this thread
 }
 
+// Without those that it was started to ignore, as by nohup.
 sigset_t stop_signals() {
   sigset_t signals;
   sigemptyset(&signals);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, number);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction action {};
+    if (sigaction(number, nullptr, &action) == 0 && action.sa_handler != SIG_IGN) sigaddset(&signals, number);
+  }
   return signals;
 }
 
@@ -162,7 +166,11 @@ class Server {
     // In a thread: whatever unmounting wants from the mount, this one has to answer.
     unmounter_ = std::thread([this] {
       const std::string& where = options_.mount_point;
-      if (umount2(where.c_str(), UMOUNT_NOFOLLOW) == 0 || errno != EBUSY) return;
+      if (umount2(where.c_str(), UMOUNT_NOFOLLOW) == 0) return;
+      if (errno != EBUSY) {
+        options_.notice(make_error(errno, where + ": cannot be unmounted, signal again to stop it now").message());
+        return;
+      }
       options_.notice(where + ": is in use; the disk works on until that ends; signal again to stop it now");
       umount2(where.c_str(), UMOUNT_NOFOLLOW | MNT_DETACH);
     });

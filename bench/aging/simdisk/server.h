@@ -13,7 +13,7 @@ namespace lsmfs::simdisk {
 
 struct ServerOptions {
   std::string source;       // what the mount table names as mounted
-  std::string mount_point;  // absolute
+  std::string mount_point;  // absolute, without symbolic links
   std::function<void()> on_ready;
   std::function<void(std::string)> notice;  // one line for people; from any thread
 };
@@ -21,7 +21,8 @@ struct ServerOptions {
 // The clock of the server and its disk: CLOCK_MONOTONIC.
 Nanos monotonic_now();
 
-// Holds back SIGINT, SIGTERM and SIGHUP for serve(), in the calling thread and those that it starts from now on.
+// Holds back SIGINT, SIGTERM and SIGHUP, but for those that are ignored, for serve(), in the calling thread and those that
+// it starts from now on.
 void hold_back_signals();
 
 // Returns when it is unmounted, also by one of those signals. While the disk is in use, a signal only takes the name

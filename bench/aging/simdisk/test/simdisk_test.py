@@ -8,6 +8,7 @@ import json
 import mmap
 import os
 import random
+import re
 import signal
 import struct
 import subprocess
@@ -287,6 +288,27 @@ class Control(Case):
             end(disk)
             self.ends(disk)
 
+    def test_its_mount_point_may_be_a_symbolic_link(self):
+        elsewhere = self.work.sub("elsewhere")
+        os.symlink(elsewhere, os.path.join(self.work.sub("disk"), "simdisk"))
+        disk = self.disk(MiB, "hdd", attach=False)
+        self.assertTrue(os.path.ismount(elsewhere))
+        disk.process.send_signal(signal.SIGTERM)
+        self.ends(disk)
+        self.assertFalse(os.path.ismount(elsewhere))
+
+    def test_what_it_was_started_to_ignore_does_not_end_it(self):
+        before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        self.addCleanup(signal.signal, signal.SIGHUP, before)
+        disk = self.disk(MiB, "hdd", attach=False)
+        with open(f"/proc/{disk.process.pid}/status", encoding="ascii") as file:
+            masks = dict(re.findall(r"^Sig(\w+):\s*(\w+)$", file.read(), re.MULTILINE))
+        hangup, stop = (1 << number - 1 for number in (signal.SIGHUP, signal.SIGTERM))
+        self.assertEqual((int(masks["Ign"], 16) & hangup, int(masks["Blk"], 16) & (hangup | stop)), (hangup, stop))
+        disk.process.send_signal(signal.SIGHUP)
+        self.assertEqual(disk.stats()["profile"], "hdd")
+        self.assertEqual(disk.close(), "")
+
     def test_errors_are_one_clear_line(self):
         folder = self.work.sub("errors")
         point, image, text = (os.path.join(folder, name) for name in ("mnt", "disk.img", "text"))
@@ -298,7 +320,7 @@ class Control(Case):
                 ((), 1, ["--help"]),
                 ((image,), 1, ["mount_point", "--help"]),
                 ((image, point, "--profile", "floppy"), 1, ["floppy", "hdd, ssd-sata, cloud-volume, none"]),
-                ((image, point, "--size", "many"), 32, ["many", "20G"]),
+                ((image, point, "--size", "many"), 1, ["many", "20G"]),
                 ((image, point, "--size", "64K"), 32, [image, "larger"]),
                 ((image, point, "--speed", "9"), 1, ["--speed", "--help"]),
                 ((image, os.path.join(folder, "nowhere")), 32, ["nowhere", "does not exist"]),
