@@ -33,11 +33,11 @@ constexpr std::size_t kBufferSize = kPage + kTransferMax;
 
 // A disk does not slow down when the processors are busy, so this thread goes before all others, if it may: on two busy
 // CPUs, answers were 4 ms late without.
-void keep_time() {
+void keep_time(const ServerOptions& options) {
   sched_param priority{};
   priority.sched_priority = 1;
   if (sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &priority) != 0) {
-    // Not permitted: the times are as good as the machine is idle.
+    options.notice(make_error(errno, "no real-time priority, so answers are late while the processors are busy").message());
   }
   prctl(PR_SET_TIMERSLACK, 1UL);  // nanoseconds, of this thread
 }
@@ -97,7 +97,7 @@ class Server {
     if (!session_) return make_error(ENOMEM, "libfuse session");
     LSMFS_ASSIGN(fuse_, mount_fuse(options_));
     if (fuse_session_mount(session_.get(), fmt::format("/dev/fd/{}", fuse_).c_str()) != 0) {
-      close(fuse_);
+      close(std::exchange(fuse_, -1));
       umount2(options_.mount_point.c_str(), MNT_DETACH);
       return make_error(EIO, "libfuse does not take /dev/fuse");
     }
@@ -206,7 +206,7 @@ void hold_back_signals() {
 }
 
 Result<void> serve(Disk& disk, Workers& workers, const ServerOptions& options) {
-  keep_time();
+  keep_time(options);
   Server server(disk, workers, options);
   LSMFS_TRY(server.start());
   return server.run();
