@@ -15,15 +15,19 @@
 namespace lsmfs::simdisk {
 namespace {
 
-// In the order of the trace, one after the other.
+// In the order of the trace, one after the other. Of all of it and of one disk, or the time would be of something else.
 Result<Counters> replay(std::istream& trace, Profile profile) {
   ServiceModel model(profile);
   Counters counters;
   std::string line;
+  unsigned devices = 0;
   for (std::uint64_t number = 1; std::getline(trace, line); ++number) {
+    const auto wrong = [&](std::string_view what) { return make_error(EINVAL, fmt::format("line {}: {}", number, what)); };
     const auto entry = parse_line(line);
-    if (!entry) return make_error(EINVAL, fmt::format("line {}: {}", number, entry.error().context));
+    if (!entry) return wrong(entry.error().context + "; a line is: seconds R|W|F|D offset bytes");
     if (*entry) counters.note((*entry)->request, model.service((*entry)->request));
+    if (line + "\n" == kTruncatedLine) return wrong("the trace was cut off there; trace less at a time");
+    if (line.starts_with("# device ") && ++devices > 1) return wrong("another device; give the lines of one of them");
   }
   if (trace.bad()) return make_error(EIO, "cannot be read");
   return counters;
@@ -51,8 +55,7 @@ int model_command(const ModelArguments& arguments) {
   }
   const auto counters = replay(arguments.trace == "-" ? std::cin : file, *profile);
   if (!counters) {
-    return fail(cli::kFailure, fmt::format("{}: {}; a line is: seconds R|W|F|D offset bytes", arguments.trace,
-                                           counters.error().context));
+    return fail(cli::kFailure, fmt::format("{}: {}", arguments.trace, counters.error().context));
   }
   if (!arguments.json) {
     print(*counters, *profile);

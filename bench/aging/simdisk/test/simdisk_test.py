@@ -311,11 +311,13 @@ class Control(Case):
 
     def test_errors_are_one_clear_line(self):
         folder = self.work.sub("errors")
-        point, image, text = (os.path.join(folder, name) for name in ("mnt", "disk.img", "text"))
+        point, image, text, cut, two = (os.path.join(folder, name) for name in ("mnt", "disk.img", "text", "cut", "two"))
         os.mkdir(point)
         loop.make_sparse(image, MiB)
-        with open(text, "w", encoding="ascii") as file:
-            file.write("0.5 R 0 4096\n# so far so good\n0.6 X 0 4096\n")
+        for name, trace in ((text, "0.5 R 0 4096\n# so far so good\n0.6 X 0 4096\n"), (cut, "0.5 R 0 4096\n# truncated\n"),
+                            (two, "# device /dev/a\n0.5 R 0 4096\n# device /dev/b\n0.6 R 0 4096\n")):
+            with open(name, "w", encoding="ascii") as file:
+                file.write(trace)
         for arguments, code, says in (
                 ((), 1, ["--help"]),
                 ((image,), 1, ["mount_point", "--help"]),
@@ -332,6 +334,8 @@ class Control(Case):
                 (("model", "--profile", "floppy", text), 1, ["floppy", "hdd"]),
                 (("model", text), 1, ["--profile", "--help"]),
                 (("model", "--profile", "hdd", text), 1, [text, "line 3", "R, W, F or D"]),
+                (("model", "--profile", "hdd", cut), 1, [cut, "line 2", "cut off"]),
+                (("model", "--profile", "hdd", two), 1, [two, "line 3", "another device"]),
                 (("model", "--profile", "hdd", text + "no"), 1, [text + "no", "does not exist"])):
             with self.subTest(arguments):
                 self.refused(SIMDISK, *arguments, says=["simdisk: ", *says], codes=[code])
