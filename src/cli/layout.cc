@@ -5,7 +5,6 @@
 #include <spawn.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -97,10 +96,7 @@ Result<TracedDevices> find_devices(const LayoutArguments& arguments, const std::
   TracedDevices found;
   for (const std::string& node : arguments.devices) {
     LSMFS_ASSIGN(const auto more, devices_of_node(node));
-    for (const TracedDevice& device : more) {
-      const auto same = [&](const TracedDevice& other) { return other.name == device.name; };
-      if (std::none_of(found.begin(), found.end(), same)) found.push_back(device);
-    }
+    add(found, more);
   }
   return found;
 }

@@ -80,7 +80,7 @@ TEST(LayoutScore, IsAboutReadsAlone) {
 // ---- report
 
 TracedDevice device(const std::string& name, std::uint64_t start, std::uint64_t size, DiskNumber disk = kDisk) {
-  return {name, 0, disk, ByteOffset{start}, ByteCount{size}};
+  return {name, {}, disk, ByteOffset{start}, ByteCount{size}};
 }
 
 TEST(LayoutReport, CountsEachDeviceForItselfAndAPartitionByItsRange) {
@@ -200,7 +200,7 @@ TEST_F(LayoutFolder, APartitionIsARangeOfItsDisk) {
   const TracedDevice& partition = found->front();
   EXPECT_EQ(partition.name, "/dev/sda2");
   EXPECT_EQ(partition.disk, disk_number(8, 0));
-  EXPECT_EQ(partition.node, makedev(259, 3));
+  EXPECT_EQ(partition.nodes, std::vector{makedev(259, 3)});
   BlockRequest one = request(RequestKind::read, 1024 * kSector, 4096);
   EXPECT_FALSE(partition.holds(one));
   one.disk = disk_number(8, 0);
@@ -228,7 +228,25 @@ TEST_F(LayoutFolder, OfAMappedDeviceThoseBelowAreTracedEachOnce) {
   std::sort(found->begin(), found->end(), [](const auto& a, const auto& b) { return a.name < b.name; });
   EXPECT_EQ((*found)[0].name, "/dev/sda");
   EXPECT_EQ((*found)[1].name, "/dev/sdb");
-  EXPECT_EQ((*found)[0].node, makedev(253, 1));
+  EXPECT_EQ((*found)[0].nodes, std::vector{makedev(253, 1)});
+}
+
+TEST_F(LayoutFolder, ADiskBelowTwoDevicesIsTracedOnceAndForBoth) {
+  add_disk("sda", "8:0");
+  for (const char* upper : {"dm-0", "dm-1"}) {
+    add_disk(upper, std::string("253:") + upper[3], false);
+    std::filesystem::create_directories(path(std::string(upper) + "/slaves"));
+    std::filesystem::create_directory_symlink(path("sda"), path(std::string(upper) + "/slaves/sda"));
+  }
+  TracedDevices found;
+  for (const unsigned number : {0, 1}) {
+    const auto more = devices(253, number);
+    ASSERT_TRUE(more) << more.error().context;
+    add(found, *more);
+  }
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].name, "/dev/sda");
+  EXPECT_EQ(found[0].nodes, (std::vector{makedev(253, 0), makedev(253, 1)}));
 }
 
 TEST_F(LayoutFolder, ADeviceThatIsOddOrHasNoQueueIsRefused) {

@@ -4,8 +4,11 @@ when requests were lost, and leaves neither trace nor mount behind. No time is a
 import json
 import mmap
 import os
+import pwd
 import random
 import re
+import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -134,6 +137,38 @@ class Layout(harness.MountCase):
                                        rf"device {volume.device}: \d+ reads, [\d.]+ .?i?B; \d+ discontinuous; layout score [01]\.\d+\n$")
                 self.assertEqual(self.measure(volume.path("d0", "deeper", "f0"))["files"], 1)
                 volume.umount()
+
+    # $1: a folder to mount a tmpfs at, $2: lsmfs, $3: a device, $4: where a user mounts it, as plain FUSE, which has no number of a
+    # device; others are let in, so that root can read it.
+    BY_A_USER = """\
+set -e
+mount -t tmpfs -o mode=755 tmpfs "$1"
+mknod -m 666 "$1/fuse" c $(stat -c '0x%t 0x%T' /dev/fuse)
+mount --bind "$1/fuse" /dev/fuse
+echo user_allow_other > "$1/fuse.conf"
+mount --bind "$1/fuse.conf" /etc/fuse.conf
+user="setpriv --reuid nobody --regid nogroup --clear-groups"
+$user "$2" mount "$3" "$4" -o allow_other
+"$2" layout "$4" > /dev/null
+"$2" layout --json "$4"
+$user "$2" umount "$4"
+"""
+
+    def test_a_users_mount_is_read_from_the_device_each_time_too(self):
+        volume, program, user = self.mounted("lsmfs"), os.path.join(self.work.path, "lsmfs"), pwd.getpwnam("nobody")
+        _, size = self.fill(volume.point)
+        volume.umount()
+        shutil.copy(LSMFS, program)
+        for path in (volume.device, volume.point):
+            before = os.stat(path)
+            self.addCleanup(os.chown, path, before.st_uid, before.st_gid)
+            os.chown(path, user.pw_uid, user.pw_gid)
+        with caches.alone():
+            said = self.must("unshare", "--mount", "--propagation", "private", "sh", "-c", self.BY_A_USER, "sh", self.work.sub("dev"), program,
+                             volume.device, volume.point)
+        facts = json.loads(said)
+        self.assertEqual([device["device"] for device in facts["devices"]], [volume.device])
+        self.assertGreater(facts["read_bytes"], 0.9 * size)
 
     def test_a_fragmented_file_scores_lower_than_a_contiguous_one(self):
         volume = self.mounted("ext4")

@@ -21,19 +21,25 @@ Result<void> drop_kernel_caches() {
   return make_error(error.code, fmt::format("the kernel's caches cannot be dropped: {}", error.message()));
 }
 
+bool lies_on(const MountEntry& mount, const TracedDevices& devices) {
+  const auto source = source_of(mount);
+  return std::any_of(devices.begin(), devices.end(), [&](const TracedDevice& device) {
+    return std::any_of(device.nodes.begin(), device.nodes.end(), [&](dev_t node) {
+      return source == node || mount.device == fmt::format("{}:{}", major(node), minor(node));
+    });
+  });
+}
+
 }  // namespace
 
 Result<void> drop_caches(const TracedDevices& devices) {
   sync();
   LSMFS_TRY(drop_kernel_caches());
   // The daemons after it, when the kernel has told them what it has forgotten.
-  LSMFS_ASSIGN(const auto mounts, mount_table());
+  LSMFS_ASSIGN(const auto table, mounts());
   std::vector<std::string> done;
-  for (const MountEntry& mount : mounts) {
-    const bool meant = std::any_of(devices.begin(), devices.end(), [&](const TracedDevice& device) {
-      return mount.device == fmt::format("{}:{}", major(device.node), minor(device.node));
-    });
-    if (!mount.is_lsmfs() || !meant || std::find(done.begin(), done.end(), mount.device) != done.end()) continue;
+  for (const MountEntry& mount : table) {
+    if (!mount.is_lsmfs() || !lies_on(mount, devices) || std::find(done.begin(), done.end(), mount.device) != done.end()) continue;
     const auto dropped = drop_caches_of_mount(mount.mount_point);
     if (!dropped && dropped.error().code == ENOTTY) {
       return make_error(ENOTTY, fmt::format("{}: its daemon is of an older version and cannot drop its caches; mount it again",

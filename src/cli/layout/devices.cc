@@ -14,7 +14,6 @@
 #include "cli/messages.h"
 #include "cli/sizes.h"
 #include "lsmfs/base.h"
-#include "lsmfs/fuse.h"
 
 namespace lsmfs::cli {
 namespace {
@@ -68,10 +67,8 @@ Result<void> resolve(const fs::path& place, dev_t node, int depth, TracedDevices
   const auto size = parse_sectors(place / "size");
   const auto start = partition ? parse_sectors(place / "start") : std::optional<std::uint64_t>(0);
   if (!number || !size || !start) return odd(name);
-  const TracedDevice device{name, node, disk_number(major(*number), minor(*number)), ByteOffset{*start * kSector},
-                            ByteCount{*size * kSector}};
-  const bool known = std::any_of(found.begin(), found.end(), [&](const TracedDevice& other) { return other.name == device.name; });
-  if (!known) found.push_back(device);
+  add(found, {TracedDevice{name, {node}, disk_number(major(*number), minor(*number)), ByteOffset{*start * kSector},
+                           ByteCount{*size * kSector}}});
   return {};
 }
 
@@ -94,7 +91,7 @@ Result<TracedDevices> devices_of_btrfs(const std::string& path) {
     }
     const auto* name = reinterpret_cast<const char*>(device.path);
     LSMFS_ASSIGN(const auto more, devices_of_node(std::string(name, strnlen(name, sizeof device.path))));
-    found.insert(found.end(), more.begin(), more.end());
+    add(found, more);
   }
   return found;
 }
@@ -102,19 +99,38 @@ Result<TracedDevices> devices_of_btrfs(const std::string& path) {
 Result<MountEntry> mount_of(const std::string& path) {
   struct statx facts {};
   if (statx(AT_FDCWD, path.c_str(), 0, STATX_MNT_ID, &facts) != 0) return make_error(errno, explain(path, make_error(errno, path)));
-  LSMFS_ASSIGN(const auto table, mount_table());
+  LSMFS_ASSIGN(const auto table, mounts());
   for (const MountEntry& entry : table) {
     if (entry.id == facts.stx_mnt_id) return entry;
   }
   return make_error(ENODEV, fmt::format("{}: its mount is not in /proc/self/mountinfo", path));
 }
 
-bool is_block_device(const std::string& path) {
-  struct stat facts {};
-  return path.starts_with('/') && stat(path.c_str(), &facts) == 0 && S_ISBLK(facts.st_mode);
+}  // namespace
+
+void add(TracedDevices& devices, const TracedDevices& more) {
+  for (const TracedDevice& device : more) {
+    const auto same = [&](const TracedDevice& other) { return other.name == device.name; };
+    const auto known = std::find_if(devices.begin(), devices.end(), same);
+    if (known == devices.end()) {
+      devices.push_back(device);
+    } else {
+      known->nodes.insert(known->nodes.end(), device.nodes.begin(), device.nodes.end());
+    }
+  }
 }
 
-}  // namespace
+Result<std::vector<MountEntry>> mounts() {
+  auto table = mount_table();
+  if (!table) return make_error(table.error().code, table.error().message());
+  return table;
+}
+
+std::optional<dev_t> source_of(const MountEntry& mount) {
+  struct stat facts {};
+  if (!mount.source.starts_with('/') || stat(mount.source.c_str(), &facts) != 0 || !S_ISBLK(facts.st_mode)) return std::nullopt;
+  return facts.st_rdev;
+}
 
 Result<TracedDevices> devices_of_number(dev_t number, const std::string& sysfs) {
   std::error_code error;
@@ -139,7 +155,7 @@ Result<TracedDevices> devices_of_path(const std::string& path) {
   if (major(facts.st_dev) != 0) return devices_of_number(facts.st_dev);
   LSMFS_ASSIGN(const MountEntry mount, mount_of(path));
   if (mount.type == "btrfs") return devices_of_btrfs(path);
-  if (is_block_device(mount.source)) return devices_of_node(mount.source);
+  if (const auto source = source_of(mount)) return devices_of_number(*source);
   if (mount.is_lsmfs()) {
     return make_error(ENODEV, fmt::format("{}: is in the image {}, which is no block device whose requests could be traced; attach "
                                           "it with losetup and mount the loop device", path, mount.source));

@@ -11,12 +11,13 @@
 
 #include "cli/layout/request.h"
 #include "lsmfs/base.h"
+#include "lsmfs/fuse.h"
 
 namespace lsmfs::cli {
 
 struct TracedDevice {
-  std::string name;  // "/dev/sda1"
-  dev_t node = 0;    // what was asked for: this one, or what lies above it
+  std::string name;          // "/dev/sda1"
+  std::vector<dev_t> nodes;  // what was asked for: this one, or what lies above it
   DiskNumber disk = 0;
   ByteOffset start;  // on the disk
   ByteCount size;
@@ -28,6 +29,13 @@ struct TracedDevice {
   }
 };
 using TracedDevices = std::vector<TracedDevice>;
+
+// Each disk or partition is there once, whatever lies on it.
+void add(TracedDevices& devices, const TracedDevices& more);
+
+Result<std::vector<MountEntry>> mounts();
+// The number of the block device that was mounted, also as plain FUSE, whose mounts have another. nullopt: it was none.
+std::optional<dev_t> source_of(const MountEntry& mount);
 
 // Those of the file system that `path` lies in. Errors: ENOENT, ..., ENODEV (none lies behind it), EOPNOTSUPP.
 Result<TracedDevices> devices_of_path(const std::string& path);
