@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <spawn.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -27,6 +28,8 @@ namespace {
 
 constexpr ByteCount kBufferMin{64 * KiB}, kBufferMax{1 * GiB};  // the kernel takes no less than a few pages
 
+Error cannot_write(const std::string& path) { return make_error(errno, make_error(errno, path + ": cannot be written").message()); }
+
 // A file that is written at the end, but opened before anything is measured.
 class Output {
  public:
@@ -34,7 +37,7 @@ class Output {
     Output output;
     output.path_ = path;
     output.file_ = Fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-    if (!output.file_) return output.error();
+    if (!output.file_) return cannot_write(path);
     return output;
   }
 
@@ -42,15 +45,20 @@ class Output {
     while (!text.empty()) {
       const ssize_t done = ::write(file_.get(), text.data(), text.size());
       if (done < 0 && errno == EINTR) continue;
-      if (done < 0) return error();
+      if (done < 0) return cannot_write(path_);
       text.remove_prefix(static_cast<std::size_t>(done));
     }
     return {};
   }
 
- private:
-  Error error() const { return make_error(errno, make_error(errno, path_ + ": cannot be written").message()); }
+  // Whether what is written to both would be mixed up: not in a terminal, or where it is thrown away.
+  bool is_same_file(const Output& other) const {
+    struct stat one {}, two {};
+    if (fstat(file_.get(), &one) != 0 || fstat(other.file_.get(), &two) != 0) return false;
+    return one.st_dev == two.st_dev && one.st_ino == two.st_ino && !S_ISCHR(one.st_mode);
+  }
 
+ private:
   std::string path_;
   Fd file_;
 };
@@ -59,6 +67,11 @@ Result<std::optional<Output>> open_output(const std::string& path) {
   if (path.empty()) return std::optional<Output>();
   LSMFS_ASSIGN(Output output, Output::open(path));
   return std::optional(std::move(output));
+}
+
+Result<void> print(std::FILE* to, const std::string& text) {
+  if (std::fwrite(text.data(), 1, text.size(), to) == text.size() && std::fflush(to) == 0) return {};
+  return cannot_write(to == stdout ? "stdout" : "stderr");
 }
 
 // ---- what is measured
@@ -114,6 +127,9 @@ Result<void> run(const LayoutArguments& arguments, ByteCount buffer, StopRequest
   LSMFS_ASSIGN(const Fd tracefs, open_tracefs());
   LSMFS_ASSIGN(auto output, open_output(arguments.output));
   LSMFS_ASSIGN(auto trace_file, open_output(arguments.trace));
+  if (output && trace_file && output->is_same_file(*trace_file)) {
+    return make_error(EINVAL, arguments.trace + ": is the file of --output, too; name another for --trace");
+  }
 
   if (walk || arguments.drop_caches) LSMFS_TRY(drop_caches(devices));
   std::vector<DiskNumber> disks;
@@ -129,7 +145,7 @@ Result<void> run(const LayoutArguments& arguments, ByteCount buffer, StopRequest
   if (output) {
     LSMFS_TRY(output->write(text));
   } else {
-    fmt::print(walk ? stdout : stderr, "{}", text);
+    LSMFS_TRY(print(walk ? stdout : stderr, text));
   }
   if (report.walk.failures > 0) {
     return make_error(EIO, fmt::format("{} could not be read: {}", report.walk.failures, report.walk.first_failure));

@@ -10,7 +10,7 @@ namespace lsmfs::cli {
 
 StopRequest::StopRequest() {
   sigemptyset(&signals_);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
     struct sigaction action {};
     if (sigaction(number, nullptr, &action) == 0 && action.sa_handler != SIG_IGN) sigaddset(&signals_, number);
   }

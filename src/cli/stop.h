@@ -1,4 +1,4 @@
-// SIGINT, SIGTERM and SIGHUP as something to ask for, so that what was set up is taken down before they take effect.
+// SIGINT, SIGTERM, SIGHUP and SIGQUIT as something to ask for, so that what was set up is taken down before they take effect.
 //
 // They are blocked in this thread, and in those that it starts, from construction to destruction; what the process ignored
 // before it goes on to ignore. SIGCHLD is blocked as well, so that one can wait for both.

@@ -331,6 +331,13 @@ TEST(TraceReader, FailsWhenEventsWereLostOrMakeNoSense) {
   }
 }
 
+TEST(TraceReader, SaysWhyItCannotRead) {
+  std::vector<Fd> streams;
+  streams.emplace_back(open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  TraceReader reader(std::move(streams), test::pages(), test::events());
+  EXPECT_EQ(reader.finish().error().context, "the kernel's trace cannot be read: Is a directory");
+}
+
 TEST(TraceReader, EndsWithoutBeingAskedForAnything) {
   Pipes pipes(1);
   const TraceReader reader(std::move(pipes.readers), test::pages(), test::events());

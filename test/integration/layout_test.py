@@ -293,7 +293,8 @@ $user "$2" umount "$4"
 
     def test_signals_end_it_and_nothing_is_left(self):
         device = self.volume(256 * MiB).device
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
             process = self.begin("--device", device)
             self.assertIn(process.pid, self.instances())
             process.send_signal(number)
@@ -347,6 +348,11 @@ $user "$2" umount "$4"
         for option in ("--output", "--trace"):
             refuse(option, "/no/such/file", "--device", device, "--", "true", says=["/no/such/file", "cannot be written"])
         refuse("--output", "/dev/full", "--device", device, "--", "true", says=["/dev/full", "No space left"])
+        file = os.path.join(self.work.path, "file")
+        refuse("--output", file, "--trace", file, "--device", device, "--", "true", says=[file, "--output", "--trace"])
+        self.layout("--output", "/dev/null", "--trace", "/dev/null", "--device", device, "--", "true")
+        with caches.alone():
+            self.refused("sh", "-c", 'exec "$0" layout "$1" > /dev/full', LSMFS, self.mounted("ext4").point, says=["stdout", "No space left"], codes=[1])
 
     def test_a_file_that_cannot_be_read_is_told(self):
         volume = self.mounted("btrfs", options=("-d", "single", "-m", "single"))

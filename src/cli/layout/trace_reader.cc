@@ -58,7 +58,7 @@ Result<void> TraceReader::drain(int stream) {
     const ssize_t got = ::read(stream, page_.data(), page_.size());
     if (got == 0 || (got < 0 && errno == EAGAIN)) return {};
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return make_error(errno, "reading the kernel's trace");
+    if (got < 0) return make_error(errno, make_error(errno, "the kernel's trace cannot be read").message());
     LSMFS_ASSIGN(const bool lost, pages_.read(Bytes(page_).first(static_cast<std::size_t>(got)),
                                               [this](std::uint64_t time_ns, Bytes record) -> Result<void> {
                                                 LSMFS_ASSIGN(const auto event, events_.read(time_ns, record));
