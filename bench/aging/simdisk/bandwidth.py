@@ -2,7 +2,7 @@
 """Random reads of five sizes from a simulated disk, through a loop device: as published, by the model, by the disk's own
 account of how long it was busy, and by the clock.
 
-    sudo bench/aging/simdisk/bandwidth.py [--program build/release/lsmfs-simdisk] [--awake] [--path-us N] [--seconds N]
+    sudo bench/aging/simdisk/bandwidth.py [--program build/release/lsmfs-simdisk] [--awake] [--written] [--path-us N] [--seconds N]
 
 The clock includes the way through the loop device and FUSE, and how long idle processors take to wake up.
 """
@@ -35,6 +35,19 @@ def places(size, count, seed):
     return [chooser.randrange(DISK // size) * size for _ in range(count)]
 
 
+def write(disk, size, offsets):
+    """So that what is read there is no hole of the file, for which its own disk need not be asked."""
+    profile = disk.read("profile").strip()
+    disk.set_profile("none")
+    fd = os.open(disk.device, os.O_WRONLY | os.O_DIRECT)
+    with mmap.mmap(-1, size) as buffer:
+        buffer.write(random.Random(size).randbytes(size))
+        for offset in offsets:
+            os.pwritev(fd, [buffer], offset)
+    os.close(fd)
+    disk.set_profile(profile)
+
+
 def modelled(program, profile, size, offsets):
     """MB/s that the model alone gives for the same reads."""
     trace = "".join(f"0 R {offset} {size}\n" for offset in offsets)
@@ -65,6 +78,7 @@ def main():
     parser.add_argument("--program", default=os.path.join(ROOT, "build", "release", "lsmfs-simdisk"))
     parser.add_argument("--path-us", type=int, default=0, help="as lsmfs-simdisk")
     parser.add_argument("--awake", action="store_true", help="keep idle processors from sleeping, by /dev/cpu_dma_latency")
+    parser.add_argument("--written", action="store_true", help="write first what is read, so that it is no hole")
     parser.add_argument("--seconds", type=float, default=4, help="for each line of the table (default 4)")
     parser.add_argument("--profile", choices=PUBLISHED, action="append", help="only this one")
     given = parser.parse_args()
@@ -82,6 +96,8 @@ def main():
             for size, published in PUBLISHED[profile].items():
                 count = max(20, int(given.seconds * published * 1e6 / size))
                 offsets = places(size, count, seed=size)
+                if given.written:
+                    write(disk, size, offsets)
                 model = modelled(given.program, profile, size, offsets)
                 account, clock = measured(disk, size, offsets)
                 beyond = size / clock - size / account
