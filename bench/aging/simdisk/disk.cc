@@ -36,11 +36,7 @@ void Disk::submit(std::shared_ptr<Job> job) {
     return;
   }
   job->arrival -= options_.path;
-  if (!idle) {
-    // There is time to move its data before its turn.
-    job->given_away = true;
-    workers_.submit([this, job] { perform(*job); });
-  }
+  if (!idle) give_away(job);  // there is time before its turn
   const Request request = job->request;
   const Nanos arrival = job->arrival;
   queue_.push(request, arrival, std::move(job));
@@ -63,9 +59,14 @@ std::optional<Nanos> Disk::next() {
     if (queue_.empty()) return std::nullopt;
     current_ = queue_.pop(model_.position(), finish_);
     finish_ = begin(*current_);
-    if (!current_->given_away) perform(*current_);
+    if (!current_->given_away) clock_() < finish_ ? give_away(current_) : perform(*current_);
   }
   return finish_;
+}
+
+void Disk::give_away(JobPtr job) {
+  job->given_away = true;
+  workers_.submit([this, job = std::move(job)] { perform(*job); });
 }
 
 void Disk::serve_elsewhere(JobPtr job) {

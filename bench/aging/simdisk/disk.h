@@ -5,14 +5,14 @@
 //   begin  = the later of the request's arrival and the end of the one before
 //   finish = begin + service
 // What the host does late is thus made up for as long as requests wait. The data is moved while a request waits for its
-// turn or during its service. With the profile none, requests are answered as soon as their data is moved, several at
-// the same time.
+// turn or during its service, by `workers`, so that the owner goes on to see when others arrive. With the profile none,
+// requests are answered as soon as their data is moved, several at the same time.
 //
 // What it is not: it neither waits nor knows FUSE. Its owner calls submit() when requests come and finish_due() and
 // next() when it is time, with a clock that tests can move by hand.
 //
-// Threads: all functions from one thread, the owner's. The data is moved by `workers`, or in next() when a request is
-// alone and nobody else would wait for that; with the profile none, who moved the data answers.
+// Threads: all functions from one thread, the owner's, which moves data itself, in next(), when there is no service to do
+// that during; with the profile none, who moved the data answers.
 #pragma once
 
 #include <atomic>
@@ -79,6 +79,7 @@ class Disk {
   using JobPtr = std::shared_ptr<Job>;
   Nanos begin(const Job& job);  // notes it as served next; the moment when it is finished
   void perform(Job& job);       // from any thread
+  void give_away(JobPtr job);   // has it performed by the workers
   void serve_elsewhere(JobPtr job);
   void serve_fresh();
 

@@ -71,10 +71,11 @@ int serve_command(const ServeArguments& arguments) {
   auto device = open_device(arguments.backing, Access::read_write, Sharing::locked);
   if (!device) return fail(exit_code_of(device.error()), explain(arguments.backing, device.error()));
 
-  // Both before the workers, which inherit them. The kernel frees memory by writing to this disk, which must therefore not wait
+  // All before the workers, which inherit it. The kernel frees memory by writing to this disk, which must therefore not wait
   // for free memory itself; where that is not permitted, it works as long as there is some.
   prctl(PR_SET_IO_FLUSHER, 1UL, 0UL, 0UL, 0UL);
   hold_back_signals();
+  go_before_others();
   Workers workers(kWorkers);
   Backing backing(std::move(*device));
   Disk disk(backing, workers,

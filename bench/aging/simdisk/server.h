@@ -21,6 +21,10 @@ struct ServerOptions {
 // The clock of the server and its disk: CLOCK_MONOTONIC.
 Nanos monotonic_now();
 
+// Lets the calling thread, and those that it starts from now on, go before all other programs, if it may: a disk does not
+// slow down when the processors are busy. serve() goes before those.
+void go_before_others();
+
 // Holds back SIGINT, SIGTERM and SIGHUP, but for those that are ignored, for serve(), in the calling thread and those that
 // it starts from now on.
 void hold_back_signals();

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "image.h"
 
@@ -17,8 +18,13 @@ class SimdiskDisk : public testing::Test {
  protected:
   static constexpr Nanos kPlace = Nanos(102'400);
 
-  std::unique_ptr<Disk> disk(Profile profile, Nanos path = {}) {
-    return std::make_unique<Disk>(backing_, workers_, DiskOptions{.profile = profile, .path = path}, [this] { return now_; });
+  std::shared_ptr<Disk> disk(Profile profile, Nanos path = {}) { return disk(backing_, profile, path); }
+  std::shared_ptr<Disk> disk(Backing& backing, Profile profile, Nanos path = {}) {
+    const auto end = [this](const Disk* disk) {
+      workers_.drain();
+      delete disk;
+    };
+    return {new Disk(backing, workers_, {.profile = profile, .path = path}, [this] { return now_; }), end};
   }
 
   // Its answer appends `name` to answered_.
@@ -118,6 +124,23 @@ TEST_F(SimdiskDisk, ThePathCountsOnlyWhenTheDiskWasIdle) {
   const Nanos end = now_ - microseconds(10);
   submit(*d, Kind::read, 20 * MiB, 4096, "c");
   EXPECT_EQ(d->next(), end + kPlace) << "never before the end of the last";
+}
+
+TEST_F(SimdiskDisk, ItsOwnerIsFreeWhileDataIsMoved) {
+  const auto inner = image(MiB);
+  std::thread::id mover;
+  const auto note = [&](const DeviceEvent&, Bytes) -> Result<void> {
+    mover = std::this_thread::get_id();
+    return {};
+  };
+  Backing backing(hooked_device(*inner, note));
+  const auto d = disk(backing, Profile::ssd_sata);
+  submit(*d, Kind::read, 8192, 4096, "a");
+  while (step(*d)) {
+  }
+  EXPECT_EQ(answered(), "a");
+  EXPECT_NE(mover, std::thread::id());
+  EXPECT_NE(mover, std::this_thread::get_id()) << "who came meanwhile was seen late";
 }
 
 TEST_F(SimdiskDisk, PiecesOfOneReadStayOneRun) {
