@@ -119,6 +119,13 @@ def _run(*command, seconds):
         return False
 
 
+def _thaw(path):
+    """What a test has frozen could not be unmounted, nor could what lies on it."""
+    for point, kind in _mounts():
+        if (point == path or point.startswith(path + "/")) and not kind.startswith("fuse"):
+            _run("fsfreeze", "--unfreeze", point, seconds=10)
+
+
 def clean(path, gently=True, kept=None):
     """Takes down all below `path` and removes it; what is below the folder `kept` is taken down and left there. Returns
     one line for each mount, loop device or process that was still there. `gently`: lets file systems write out what they
@@ -129,6 +136,7 @@ def clean(path, gently=True, kept=None):
         return [found for root in roots for found in find(root)]
 
     left = []
+    _thaw(path)
     for attempt in range(5):
         mounts = below(mounts_below)
         processes = processes_of(path)
