@@ -107,7 +107,6 @@ class Disk {
         break;
       case DeviceEvent::Kind::flush:
         ++flushes;
-        on_flush();
         break;
       case DeviceEvent::Kind::discard:
         ++discards;
@@ -119,6 +118,7 @@ class Disk {
       return make_error(fail_code, "injected write error");
     }
     if (watching_ && e.kind != DeviceEvent::Kind::read) remember(e, data);
+    if (e.kind == DeviceEvent::Kind::flush) on_flush();  // which covers what came before it, however long it takes
     return {};
   }
 
