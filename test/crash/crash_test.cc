@@ -35,16 +35,20 @@ class Count {
     ++trials_;
     states_ += findings.states;
     recovery_states_ += findings.recovery_states;
+    later_states_ += findings.later_states;
     total_ += findings.states;
+    if (findings.problem.empty()) {
+      EXPECT_GT(findings.possible, 10u) << "nothing was recorded";
+    }
   }
   std::size_t states() const { return states_; }
   static std::size_t total() { return total_; }  // of all tests so far
   ~Count() {
-    std::printf("%zu workloads, %zu states of a device, %zu of mounts cut off\n", trials_, states_, recovery_states_);
+    std::printf("%zu workloads, %zu states of a device, %zu of mounts cut off, %zu of later lives\n", trials_, states_, recovery_states_, later_states_);
   }
 
  private:
-  std::size_t trials_ = 0, states_ = 0, recovery_states_ = 0;
+  std::size_t trials_ = 0, states_ = 0, recovery_states_ = 0, later_states_ = 0;
   static inline std::size_t total_ = 0;
 };
 
@@ -96,10 +100,10 @@ TEST(Crash, OfEachOperationLeavesTheTreeBeforeOrAfterIt) {
         operation.run(trial);
         intrude(trial, background);
         trial.sync();
-        const Findings findings = trial.judge({.cut_recovery = everything() ? 1u : 100u});
+        const Findings findings = trial.judge({.cut_recovery = everything() ? 5u : 100u});
         count.add(findings);
-        EXPECT_EQ(findings.problem, "") << operation.text << (start == &start_in_log() ? ", all in the log" : ", all in tables") << ", background "
-                                        << static_cast<int>(background);
+        EXPECT_EQ(findings.problem, "") << operation.text << (start == &start_in_log() ? ", all in the log" : ", all in tables")
+                                        << ", background " << static_cast<int>(background);
       }
     }
   }
@@ -123,7 +127,7 @@ TEST(Crash, OfTwoOperationsLeavesTheTreeBetweenThem) {
     if (synced) trial.sync();
     second.run(trial);
     trial.sync();
-    const Findings findings = trial.judge({.states = {.seed = random()}, .cut_recovery = 25});
+    const Findings findings = trial.judge({.states = {.seed = random()}});
     count.add(findings);
     EXPECT_EQ(findings.problem, "") << "LSMFS_SEED=" << seed + i << ": " << first.text << "; " << (synced ? "sync; " : "") << (flushed ? "flush; " : "") << second.text
                                     << (in_tables ? ", all in tables" : ", all in the log");
@@ -145,7 +149,7 @@ TEST(Crash, OfWorkInARenamedDirectoryLosesNothing) {
   trial.flush();
   trial.unlink("A/B/foo");
   trial.sync();
-  const Findings findings = trial.judge({.cut_recovery = 5});
+  const Findings findings = trial.judge({.cut_recovery = 20, .unmounted = 10, .later_life = 20});
   Count().add(findings);
   EXPECT_EQ(findings.problem, "");
 }
@@ -154,7 +158,6 @@ TEST(Crash, OfWorkInARenamedDirectoryLosesNothing) {
 // pieces, and a log and a memtable give way to the next ones while operations go on.
 std::string write_megabytes(Trial& trial, std::uint64_t seed) {
   std::mt19937_64 random(seed);
-  const std::size_t tables = trial.tables();
   std::string story;
   for (std::size_t written = 0; written < 7 * MiB;) {
     const std::string path = fmt::format("large{}", random() % 5);
@@ -170,7 +173,6 @@ std::string write_megabytes(Trial& trial, std::uint64_t seed) {
       story += operation.text + "; ";
     }
   }
-  EXPECT_GT(trial.tables(), tables) << "nothing of it was flushed";
   return story;
 }
 
@@ -179,9 +181,11 @@ TEST(Crash, OfMegabytesWithoutASyncLeavesTheTreeBetweenTwoOperations) {
   std::uint64_t seed = number_from("LSMFS_SEED", std::random_device{}());
   for (int round = 0; round < (everything() ? 10 : 2) && !HasFailure(); ++round, ++seed) {
     Trial trial(seed % 2 ? start_in_log() : start_in_tables());
+    const std::size_t tables = trial.tables();
     const std::string story = write_megabytes(trial, seed);
+    EXPECT_GT(trial.tables(), tables) << "nothing of it was flushed";
     trial.sync();
-    const Findings findings = trial.judge({.states = {.random_subsets = 4, .seed = seed}, .every = everything() ? 1u : 8u, .cut_recovery = 20});
+    const Findings findings = trial.judge({.states = {.random_subsets = 4, .seed = seed}, .every = everything() ? 1u : 10u});
     count.add(findings);
     EXPECT_EQ(findings.problem, "") << "LSMFS_SEED=" << seed << ": " << story;
   }
@@ -195,7 +199,7 @@ TEST(Crash, WhileTheMetadataLogGoesOnInItsOtherArea) {
   trial.flush();
   trial.compact();
   trial.sync();
-  const Findings findings = trial.judge({.cut_recovery = 10});
+  const Findings findings = trial.judge({.cut_recovery = 50, .unmounted = 10, .later_life = 20});
   Count().add(findings);
   EXPECT_EQ(findings.problem, "");
 }
@@ -221,7 +225,7 @@ TEST(Crash, OfManyOperationsLeavesTheTreeBetweenTwoOfThem) {
       if (dice == 5) trial.trim();
       story += dice < 3 ? "sync; " : dice == 3 ? "flush; " : dice == 4 && step > 20 ? "compaction; " : dice == 5 ? "trim; " : "";
     }
-    const Findings findings = trial.judge({.states = {.random_subsets = 4, .seed = seed}, .every = everything() ? 1u : 2u, .cut_recovery = 50});
+    const Findings findings = trial.judge({.states = {.random_subsets = 4, .seed = seed}, .every = everything() ? 1u : 2u});
     count.add(findings);
     EXPECT_EQ(findings.problem, "") << "LSMFS_SEED=" << seed << ": " << story;
   }
@@ -348,7 +352,7 @@ TEST(CrashEngine, FindsAGapBetweenTwoLogs) {
     write_megabytes(trial, seed);
     shared.asked = true;
     trial.sync();
-    problem = trial.judge({.states = {.random_subsets = 32, .torn = 0, .seed = seed}, .cut_recovery = 0}).problem;
+    problem = trial.judge({.states = {.random_subsets = 32, .torn = 0, .seed = seed}, .cut_recovery = 0, .unmounted = 0, .later_life = 0}).problem;
   }
   EXPECT_NE(problem.find("was never like this"), problem.npos) << problem;
 }

@@ -5,9 +5,7 @@
 #include <sstream>
 
 namespace lsmfs::test {
-namespace {
 
-// The first line in which they differ.
 std::string difference(const std::string& found, const std::string& expected) {
   std::istringstream left(found), right(expected);
   std::string got, wanted;
@@ -19,8 +17,6 @@ std::string difference(const std::string& found, const std::string& expected) {
     if (got != wanted) return fmt::format("\n  found    {}\n  expected {}", got, wanted);
   }
 }
-
-}  // namespace
 
 std::string Moments::judge(const std::string& dump, std::size_t events) const {
   std::size_t first = 0, end = 0;

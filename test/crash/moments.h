@@ -7,6 +7,9 @@
 
 namespace lsmfs::test {
 
+// The first line in which two dumps differ.
+std::string difference(const std::string& found, const std::string& expected);
+
 class Moments {
  public:
   // The tree is now as `dump` says (tree/model.h) by an operation that began when the device had seen `began` events.

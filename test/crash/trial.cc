@@ -1,44 +1,13 @@
 #include "crash/trial.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/xattr.h>
 
-#include <functional>
 #include <set>
 
 #include "crash/lies.h"
 #include "volume/support.h"
 
 namespace lsmfs::test {
-namespace {
-
-// Each directory takes a file, gives back what was written, and lets it go.
-Result<void> use_directories(Tree& tree, Ino dir) {
-  static constexpr std::string_view kName = "made after the crash", kData = "written after the crash";
-  LSMFS_ASSIGN(const Attr made, tree.make(dir, kName, {.mode = S_IFREG | 0600}, Wait::yes));
-  LSMFS_TRY(tree.write(made.ino, ByteOffset{0}, as_bytes(kData), Wait::yes));
-  std::string back(kData.size(), '?');
-  LSMFS_ASSIGN(const std::size_t got, tree.read(made.ino, ByteOffset{0}, {reinterpret_cast<std::byte*>(back.data()), back.size()}, Wait::yes));
-  if (got != kData.size() || back != kData) return make_error(EIO, "a new file does not give back what was written");
-  LSMFS_TRY(tree.unlink(dir, kName, Wait::yes));
-  tree.forget(made.ino, 1);
-
-  std::vector<std::string> directories;
-  LSMFS_TRY(tree.readdir(dir, 0, false, [&](const DirEntry& entry) {
-    if (S_ISDIR(entry.attr.mode) && entry.name != "." && entry.name != "..") directories.emplace_back(entry.name);
-    return true;
-  }, Wait::yes));
-  for (const std::string& name : directories) {
-    LSMFS_ASSIGN(const std::optional<Attr> child, tree.lookup(dir, name, Wait::yes));
-    if (!child) return make_error(ENOENT, name + ", which was listed");
-    LSMFS_TRY(use_directories(tree, child->ino));
-    tree.forget(child->ino, 1);
-  }
-  return {};
-}
-
-}  // namespace
 
 Trial::Trial(const Start& start, DeviceHook hook, const Between& between)
     : start_(start.image), device_(std::make_unique<SparseDevice>(start.image)), model_(start.model.copy()), before_(model_.copy()) {
@@ -312,15 +281,19 @@ Start Trial::cut() {
 
 Findings Trial::judge(const TrialLimits& limits) {
   stop();
-  Findings findings;
-  findings.problem = problem_;
-  std::size_t number = 0;
+  std::mt19937_64 random(limits.states.seed);
+  const auto one_in = [&](std::size_t n) { return n != 0 && random() % n == 0; };
+  Findings findings{.problem = problem_};
   each_crash_state(start_, trace_, limits.states, [&](const CrashState& state) {
     if (!findings.problem.empty()) return false;
-    if (number++ % limits.every != 0) return true;
+    ++findings.possible;
+    if (!one_in(limits.every)) return true;
     ++findings.states;
-    const bool cut_recovery = limits.cut_recovery != 0 && findings.states % limits.cut_recovery == 0;
-    if (const std::string problem = judge(state, findings.recovery_states, cut_recovery); !problem.empty()) {
+    const Demands demands{.unmounted = one_in(limits.unmounted),
+                          .cut_mount = one_in(limits.cut_recovery),
+                          .later_life = one_in(limits.later_life),
+                          .seed = random()};
+    if (const std::string problem = test::judge(moments_, state, demands, findings); !problem.empty()) {
       findings.problem = fmt::format("power cut after {} of {} events, {}: {}", state.events, trace_.size(), state.what, problem);
     }
     return true;
@@ -331,38 +304,8 @@ Findings Trial::judge(const TrialLimits& limits) {
 Findings Trial::judge_end() {
   stop();
   Findings findings{.states = 1, .problem = problem_};
-  if (findings.problem.empty()) findings.problem = judge({device_->events(), "", device_->image()}, findings.recovery_states, false);
+  if (findings.problem.empty()) findings.problem = test::judge(moments_, {device_->events(), "", device_->image()}, {}, findings);
   return findings;
-}
-
-std::string Trial::judge(const CrashState& state, std::size_t& recovery_states, bool cut_recovery) const {
-  SparseDevice device(state.image);
-  if (cut_recovery) device.record();
-  auto stack = Stack::mount(device);
-  if (!stack) return "does not mount: " + stack.error().message();
-  const std::vector<TraceEvent> recovery = device.trace();
-  const std::string found = dump(*stack->tree);
-  if (std::string problem = moments_.judge(found, state.events); !problem.empty()) return problem;
-  if (const auto synced = stack->tree->sync(); !synced) return "sync: " + synced.error().message();
-  const auto report = check_tree(*stack->store);
-  if (!report) return "check: " + report.error().message();
-  if (!report->clean()) return "check: " + report->problems.front();
-  if (const auto used = use_directories(*stack->tree, kRootIno); !used) return "use of what was found: " + used.error().message();
-  if (const auto closed = stack->close(); !closed) return "close: " + closed.error().message();
-  std::string problem;
-  if (!cut_recovery) return problem;
-  each_crash_state(state.image, recovery, {.all_subsets_up_to = 3, .random_subsets = 2, .torn = 1, .seed = state.events}, [&](const CrashState& again) {
-    ++recovery_states;
-    SparseDevice second(again.image);
-    auto next = Stack::mount(second);
-    if (!next) {
-      problem = fmt::format("after a mount that was cut off, {}, does not mount: {}", again.what, next.error().message());
-    } else if (dump(*next->tree) != found) {
-      problem = fmt::format("after a mount that was cut off, {}, is another tree", again.what);
-    }
-    return problem.empty();
-  });
-  return problem;
 }
 
 }  // namespace lsmfs::test

@@ -1,9 +1,5 @@
 // One run of operations on a real stack (volume, store, tree) over a recorded device, side by side with the model; and
-// the judgement of all states in which a power cut could have left the device.
-//
-// A state must: mount; be what the tree was after one of the operations, none older than the last sync (Moments); have
-// nothing that check_tree() finds; take a new file in every directory and let it go again; and, when the mount itself is
-// cut off, be the same tree at the next mount.
+// the judgement of all states in which a power cut could have left the device (recovery.h).
 #pragma once
 
 #include <map>
@@ -12,6 +8,7 @@
 #include <vector>
 
 #include "crash/moments.h"
+#include "crash/recovery.h"
 #include "crash/states.h"
 #include "tree/harness.h"
 #include "tree/model.h"
@@ -24,15 +21,11 @@ struct Start {
   Model model;
 };
 
+// Of the states, drawn by their seed, one in so many; 0: none.
 struct TrialLimits {
   StateLimits states;
-  std::size_t every = 1;          // judge each state, or each 2nd, 3rd, ...
-  std::size_t cut_recovery = 10;  // of each 10th state that is judged, the mount is cut off too; 0: of none
-};
-
-struct Findings {
-  std::size_t states = 0, recovery_states = 0;
-  std::string problem;  // the first; empty: none
+  std::size_t every = 1;  // is judged; of these
+  std::size_t cut_recovery = 100, unmounted = 50, later_life = 100;  // more is demanded (recovery.h: Demands)
 };
 
 class Trial {
@@ -102,7 +95,6 @@ class Trial {
   template <class Call>
   int both(const std::string& what, int expected, const Call& call, const std::vector<NodePtr>& touched);
   void look_up(const NodePtr& node);
-  std::string judge(const CrashState& state, std::size_t& recovery_states, bool cut_recovery) const;
 
   const SparseImage start_;
   std::unique_ptr<SparseDevice> device_;
