@@ -96,7 +96,8 @@ void each_crash_state(const SparseImage& start, const std::vector<TraceEvent>& t
   while (begin <= trace.size()) {
     std::size_t end = begin;
     while (end < trace.size() && !trace[end].flush) ++end;
-    if (!Epoch(durable, trace, begin, end, limits, visit).run()) return;
+    const bool given = !limits.last_epoch_alone || end == trace.size();
+    if (given && !Epoch(durable, trace, begin, end, limits, visit).run()) return;
     for (std::size_t i = begin; i < end; ++i) apply(durable, trace[i]);
     begin = end + 1;
   }

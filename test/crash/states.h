@@ -25,6 +25,7 @@ struct StateLimits {
   std::size_t all_subsets_up_to = 8;  // requests of an epoch
   std::size_t random_subsets = 8;     // of a larger epoch
   std::size_t torn = 1;               // ways to tear each request
+  bool last_epoch_alone = false;      // only what came after the last flush
   std::uint64_t seed = 1;
 };
 

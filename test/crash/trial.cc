@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <set>
+#include <utility>
 
 #include "crash/lies.h"
 #include "volume/support.h"
@@ -12,7 +13,7 @@ namespace lsmfs::test {
 Trial::Trial(const Start& start, DeviceHook hook, const Between& between)
     : start_(start.image), device_(std::make_unique<SparseDevice>(start.image)), model_(start.model.copy()), before_(model_.copy()) {
   device_->record();
-  if (hook) hooked_ = hooked_device(*device_, std::move(hook));
+  if (hook) hooked_ = hooked_device(*device_, with_consequences(std::move(hook)));
   moments_.add(model_.dump(), 0);
   moments_.synced(0);
   auto stack = Stack::mount(hooked_ ? *hooked_ : *device_, {.sync_interval_ms = 0}, between);
@@ -25,6 +26,17 @@ Trial::Trial(const Start& start, DeviceHook hook, const Between& between)
 }
 
 Trial::~Trial() = default;
+
+DeviceHook Trial::with_consequences(DeviceHook hook) {
+  return [this, hook = std::move(hook)](const DeviceEvent& event, Bytes data) {
+    auto done = hook(event, data);
+    if (done) return done;
+    if (event.kind == DeviceEvent::Kind::write) device_->tear(event.offset, data);
+    std::size_t never = kNever;
+    if (event.kind == DeviceEvent::Kind::flush) flush_failed_at_.compare_exchange_strong(never, device_->events());
+    return done;
+  };
+}
 
 void Trial::look_up(const NodePtr& node) {
   for (const auto& [name, child] : node->entries) {
@@ -256,9 +268,10 @@ std::string Trial::read_what_can_be() {
 }
 
 void Trial::stop() {
-  if (!stack_.tree) return;
+  if (std::exchange(stopped_, true)) return;
   trace_ = device_->trace();
   stack_.crash();
+  for (std::size_t i = flush_failed_at_; i < trace_.size(); ++i) trace_[i].flush = false;
   // What is no flush any more is a request that changes nothing.
   bool last = true;
   for (auto event = trace_.rbegin(); event != trace_.rend(); ++event) {

@@ -2,6 +2,7 @@
 // the judgement of all states in which a power cut could have left the device (recovery.h).
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <optional>
 #include <string>
@@ -30,8 +31,9 @@ struct TrialLimits {
 
 class Trial {
  public:
-  // `hook` is asked before each request to the device (lsmfs/device.h). `between`: faults of the layers to plant, of which
-  // the judgement must find each; no state is judged with them.
+  // `hook` is asked before each request to the device (lsmfs/device.h). A write that it refuses leaves a part of itself, and
+  // after a flush that it refuses no other one counts. `between`: faults of the layers to plant, of which the judgement must
+  // find each; no state is judged with them.
   explicit Trial(const Start& start, DeviceHook hook = {}, const Between& between = {});
   ~Trial();
 
@@ -95,6 +97,7 @@ class Trial {
   template <class Call>
   int both(const std::string& what, int expected, const Call& call, const std::vector<NodePtr>& touched);
   void look_up(const NodePtr& node);
+  DeviceHook with_consequences(DeviceHook hook);
 
   const SparseImage start_;
   std::unique_ptr<SparseDevice> device_;
@@ -104,9 +107,12 @@ class Trial {
   Model model_, before_;  // the latter: as before the operation under way
   Moments moments_;
   std::vector<TraceEvent> trace_;
+  bool stopped_ = false;
   std::string problem_;
   std::uint64_t seed_ = 0;  // of the next bytes to write
   Fault fault_ = Fault::none;
+  static constexpr std::size_t kNever = static_cast<std::size_t>(-1);
+  std::atomic<std::size_t> flush_failed_at_ = kNever;  // events
 };
 
 }  // namespace lsmfs::test

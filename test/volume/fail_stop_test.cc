@@ -67,7 +67,7 @@ TEST_P(FailStop, HoldsWhicheverRequestFails) {
     std::atomic<int> left{n};
     std::atomic<bool> failed{false}, after{false};
     auto device = hooked_device(disk, [&](const DeviceEvent& event, Bytes) -> Result<void> {
-      if (failed && (event.kind == DeviceEvent::Kind::write)) after = true;
+      if (failed && event.kind != DeviceEvent::Kind::read) after = true;
       if (event.kind != GetParam() || left-- != 0) return {};
       failed = true;
       return make_error(ENODEV, "the device is gone");
@@ -93,12 +93,13 @@ TEST_P(FailStop, HoldsWhicheverRequestFails) {
     EXPECT_EQ(volume.rename("wal", "x").error().code, ENODEV);
     EXPECT_EQ(volume.remove("wal").error().code, ENODEV);
     EXPECT_EQ(volume.commit().error().code, ENODEV);
+    EXPECT_EQ(volume.trim({}, [] { return false; }).error().code, ENODEV);
     for (const auto& [name, contents] : done.synced) {
       if (volume.exists(name)) {
         EXPECT_TRUE(contents_of(volume, name).substr(0, contents.size()) == contents) << name;
       }
     }
-    EXPECT_FALSE(after) << "a write after the failure";
+    EXPECT_FALSE(after) << "a write, flush or discard after the failure";
     opened->reset();
     auto again = Volume::open(disk);
     ASSERT_TRUE(ok(again));

@@ -135,6 +135,15 @@ class SparseDevice : public Device {
   const std::string& path() const override { return path_; }
 
   void record() { recording_ = true; }
+  // What a write that fails may leave: a part of it.
+  void tear(ByteOffset to, Bytes data) {
+    std::lock_guard lock(mutex_);
+    std::mt19937_64 random(trace_.size());
+    apply_torn(image_, {false, to.v, std::make_shared<std::vector<std::byte>>(data.begin(), data.end())}, random);
+    std::vector<std::byte> left(data.size());
+    image_.read(to.v, left);
+    if (recording_) trace_.push_back({false, to.v, std::make_shared<std::vector<std::byte>>(std::move(left))});
+  }
   SparseImage image() const {
     std::lock_guard lock(mutex_);
     return image_;
