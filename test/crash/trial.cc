@@ -77,10 +77,7 @@ int Trial::both(const std::string& what, int expected, const Call& call, const s
   for (const NodePtr& node : touched) {
     if (!node) continue;
     const auto attr = both_ways([&](Wait wait) { return tree().getattr(node->ino, wait); });
-    if (attr) {
-      node->mtime = attr->mtime;
-      node->ctime = attr->ctime;
-    }
+    if (attr) node->take_times(*attr);
     if (node->nlink == 0 && !node->held) tree().forget(node->ino, 1000);
   }
   moments_.add(model_.dump(), began);
@@ -153,8 +150,7 @@ int Trial::rename(const std::string& from, const std::string& to, unsigned flags
       LSMFS_ASSIGN(const std::optional<Attr> found, tree().lookup(source.dir->ino, source.name, Wait::yes));
       if (!found) return make_error(ENOENT, "the whiteout");
       whiteout->second->ino = found->ino;
-      whiteout->second->mtime = found->mtime;
-      whiteout->second->ctime = found->ctime;
+      whiteout->second->take_times(*found);
     }
     return {};
   }, {source.node, target.node, source.dir, target.dir});

@@ -21,8 +21,7 @@ Start make_empty() {
   auto stack = Stack::mount(device);
   const auto root = stack ? stack->tree->getattr(kRootIno, Wait::yes) : make_error(EIO, "");
   if (!root) std::abort();
-  start.model.root->mtime = root->mtime;
-  start.model.root->ctime = root->ctime;
+  start.model.root->take_times(*root);
   return start;
 }
 

@@ -163,9 +163,10 @@ std::string Model::line(const std::string& path, const Attr& a, const std::strin
                         const std::map<std::string, std::string>& xattrs) {
   std::string more;
   for (const auto& [name, value] : xattrs) more += fmt::format(" {}={}:{:x}", name, value.size(), checksum(value));
-  return fmt::format("{} ino={} mode={:o} nlink={} uid={} gid={} rdev={} size={} mtime={}.{} ctime={}.{} data={:x}{}\n", path,
-                     a.ino.v, a.mode, a.nlink, a.uid, a.gid, a.rdev, S_ISDIR(a.mode) ? 0 : a.size, a.mtime.seconds,
-                     a.mtime.nanoseconds, a.ctime.seconds, a.ctime.nanoseconds, checksum(contents), more);
+  const auto text = [](const Time& t) { return fmt::format("{}.{}", t.seconds, t.nanoseconds); };
+  return fmt::format("{} ino={} mode={:o} nlink={} uid={} gid={} rdev={} flags={:x} size={} mtime={} ctime={} btime={} data={:x}{}\n", path,
+                     a.ino.v, a.mode, a.nlink, a.uid, a.gid, a.rdev, a.flags, S_ISDIR(a.mode) ? 0 : a.size, text(a.mtime),
+                     text(a.ctime), text(a.btime), checksum(contents), more);
 }
 
 std::string Model::dump() const {
@@ -178,9 +179,11 @@ std::string Model::dump() const {
     a.uid = n.uid;
     a.gid = n.gid;
     a.rdev = n.rdev;
+    a.flags = n.flags;
     a.size = n.data.size();
     a.mtime = n.mtime;
     a.ctime = n.ctime;
+    a.btime = n.btime;
     out += line(path, a, n.data, n.xattrs);
     for (auto& [name, child] : n.entries) visit(path + "/" + name, *child);
   };

@@ -14,15 +14,21 @@ namespace lsmfs::test {
 
 struct Node {
   Ino ino;  // as the tree numbered it
-  std::uint32_t mode = 0, nlink = 0, uid = 0, gid = 0;
+  std::uint32_t mode = 0, nlink = 0, uid = 0, gid = 0, flags = 0;
   std::uint64_t rdev = 0;
-  std::string data;    // a file's contents, a symbolic link's target
-  Time mtime, ctime;   // taken over from the tree after each operation: what must survive
+  std::string data;  // a file's contents, a symbolic link's target
+  Time mtime, ctime, btime;
   std::map<std::string, std::string> xattrs;
   std::map<std::string, std::shared_ptr<Node>> entries;
   bool linkable = false;  // made without a name, and without one so far
   bool held = false;      // in use, and stays so without a name
   bool is_directory() const { return S_ISDIR(mode); }
+  // From the tree after each operation on it: what must survive. When it was made is known at once, and for ever.
+  void take_times(const Attr& attr) {
+    mtime = attr.mtime;
+    ctime = attr.ctime;
+    if (btime == Time{}) btime = attr.btime;
+  }
 };
 using NodePtr = std::shared_ptr<Node>;
 

@@ -70,11 +70,7 @@ class Driver {
   }
 
   // After each success the tree's own clock decides the times; what counts is that they persist.
-  void copy_times(const NodePtr& node) {
-    const Attr a = harness_.attr(node->ino);
-    node->mtime = a.mtime;
-    node->ctime = a.ctime;
-  }
+  void copy_times(const NodePtr& node) { node->take_times(harness_.attr(node->ino)); }
   template <class F>
   void both(const char* what, int expected, F&& call, std::vector<NodePtr> touched) {
     const auto got = both_ways(call);
