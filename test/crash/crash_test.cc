@@ -109,6 +109,32 @@ TEST(Crash, OfEachOperationLeavesTheTreeBeforeOrAfterIt) {
   }
 }
 
+// Operations of which one in so many is tried in the short form, from a drawn one on.
+void try_each(const Start& start, const std::vector<Operation>& all, std::size_t one_in, const TrialLimits& limits) {
+  Count count;
+  const Shard shard = Shard::of_this_run();
+  const std::uint64_t seed = number_from("LSMFS_SEED", std::random_device{}());
+  for (std::size_t i = everything() ? 0 : seed % one_in; i < all.size(); i += everything() ? 1 : one_in) {
+    if (!shard.has(i)) continue;
+    Trial trial(start);
+    all[i].run(trial);
+    trial.sync();
+    TrialLimits these = limits;
+    these.states.seed = seed;
+    const Findings findings = trial.judge(these);
+    count.add(findings);
+    EXPECT_EQ(findings.problem, "") << "LSMFS_SEED=" << seed << ": " << all[i].text;
+  }
+}
+
+// A rename leaves their blocks where they are.
+TEST(Crash, OfAnOperationOnABigFileLeavesTheTreeBeforeOrAfterIt) { try_each(start_with_big_files(), operations_on_big_files(), 6, {}); }
+
+// Its blocks are erased as one range, also by the mount that finds it without a name.
+TEST(Crash, OfAnOperationOnAHugeFileLeavesTheTreeBeforeOrAfterIt) {
+  try_each(start_with_a_huge_file(), operations_on_a_huge_file(), 3, {.every = everything() ? 1u : 3u, .cut_recovery = 20});
+}
+
 TEST(Crash, OfTwoOperationsLeavesTheTreeBetweenThem) {
   Count count;
   const std::uint64_t seed = number_from("LSMFS_SEED", std::random_device{}());
@@ -212,10 +238,12 @@ TEST(Crash, OfManyOperationsLeavesTheTreeBetweenTwoOfThem) {
   std::uint64_t seed = number_from("LSMFS_SEED", std::random_device{}());
   for (; (count.states() < 1'000 || before + count.states() < wanted) && !HasFailure(); ++seed) {
     std::mt19937_64 random(seed);
-    Trial trial(seed % 2 ? start_before_switch() : start_in_tables());
+    const bool big = seed % 3 == 0;
+    Trial trial(big ? start_with_big_files() : seed % 3 == 1 ? start_before_switch() : start_in_tables());
     std::string story;
     for (int step = 0; step < 40; ++step) {
-      const Operation& operation = operations()[random() % operations().size()];
+      const std::vector<Operation>& all = big && random() % 2 ? operations_on_big_files() : operations();
+      const Operation& operation = all[random() % all.size()];
       operation.run(trial);
       story += operation.text + "; ";
       const std::uint64_t dice = random() % 20;

@@ -11,7 +11,11 @@
 namespace lsmfs::test {
 
 Trial::Trial(const Start& start, DeviceHook hook, const Between& between)
-    : start_(start.image), device_(std::make_unique<SparseDevice>(start.image)), model_(start.model.copy()), before_(model_.copy()) {
+    : start_(start.image),
+      device_(std::make_unique<SparseDevice>(start.image)),
+      model_(start.model.copy()),
+      before_(model_.copy()),
+      seed_(model_.root->entries.empty() ? 0 : 1000) {  // what is there is not written once more
   device_->record();
   if (hook) hooked_ = hooked_device(*device_, with_consequences(std::move(hook)));
   moments_.add(model_.dump(), 0);
@@ -164,12 +168,7 @@ int Trial::write(const std::string& path, std::uint64_t offset, std::size_t size
               [&](Wait wait) { return tree().write(at.node->ino, ByteOffset{offset}, as_bytes(data), wait); }, {at.node});
 }
 
-int Trial::truncate(const std::string& path, std::uint64_t size) {
-  const Place at = find(path);
-  if (!at.node) return ENOENT;
-  return both(fmt::format("truncate {} to {}", path, size), model_.truncate(at.node, size),
-              [&](Wait wait) { return tree().setattr(at.node->ino, {.size = size}, wait); }, {at.node});
-}
+int Trial::truncate(const std::string& path, std::uint64_t size) { return setattr(path, {.size = size}); }
 
 int Trial::fallocate(const std::string& path, int mode, std::uint64_t offset, std::uint64_t length) {
   const Place at = find(path);
@@ -193,11 +192,18 @@ int Trial::removexattr(const std::string& path, const std::string& name) {
               [&](Wait wait) { return tree().removexattr(at.node->ino, name, wait); }, {at.node});
 }
 
-int Trial::chmod(const std::string& path, std::uint32_t mode) {
+int Trial::setattr(const std::string& path, const AttrChange& change) {
   const Place at = find(path);
   if (!at.node) return ENOENT;
-  at.node->mode = (at.node->mode & S_IFMT) | mode;
-  return both("chmod " + path, 0, [&](Wait wait) { return tree().setattr(at.node->ino, {.mode = mode}, wait); }, {at.node});
+  const int expected = change.size ? model_.truncate(at.node, *change.size) : 0;
+  if (expected == 0) {
+    Node& node = *at.node;
+    if (change.mode) node.mode = (node.mode & S_IFMT) | *change.mode;
+    node.uid = change.uid.value_or(node.uid);
+    node.gid = change.gid.value_or(node.gid);
+    node.flags = change.flags.value_or(node.flags);
+  }
+  return both("setattr " + path, expected, [&](Wait wait) { return tree().setattr(at.node->ino, change, wait); }, {at.node});
 }
 
 void Trial::hold(const std::string& path) {

@@ -59,7 +59,7 @@ class Trial {
   int fallocate(const std::string& path, int mode, std::uint64_t offset, std::uint64_t length);
   int setxattr(const std::string& path, const std::string& name, std::size_t size);
   int removexattr(const std::string& path, const std::string& name);
-  int chmod(const std::string& path, std::uint32_t mode);
+  int setattr(const std::string& path, const AttrChange& change);
   // The inode stays in use, as by an open file, whatever becomes of its name.
   void hold(const std::string& path);
 
@@ -109,7 +109,7 @@ class Trial {
   std::vector<TraceEvent> trace_;
   bool stopped_ = false;
   std::string problem_;
-  std::uint64_t seed_ = 0;  // of the next bytes to write
+  std::uint64_t seed_;  // of the next bytes to write
   Fault fault_ = Fault::none;
   static constexpr std::size_t kNever = static_cast<std::size_t>(-1);
   std::atomic<std::size_t> flush_failed_at_ = kNever;  // events

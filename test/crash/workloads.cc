@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/falloc.h>
+#include <linux/fs.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
@@ -13,6 +14,8 @@ namespace lsmfs::test {
 namespace {
 
 constexpr std::uint64_t kFoo = 9'000, kAFoo = 14'000;  // bytes
+constexpr std::uint64_t kBig = 300'000;     // more than a rename takes along
+constexpr std::uint64_t kHuge = 4'700'000;  // more rows than are erased one by one
 
 Start make_empty() {
   SparseDevice device{SparseImage(kDeviceMin)};
@@ -40,13 +43,22 @@ void populate(Trial& trial) {
   trial.sync();
 }
 
+Operation rename_of(const std::string& from, const std::string& to, unsigned flags = 0) {
+  static const std::map<unsigned, const char*> names{{0, ""}, {RENAME_NOREPLACE, " NOREPLACE"}, {RENAME_EXCHANGE, " EXCHANGE"}, {RENAME_WHITEOUT, " WHITEOUT"}};
+  return {"rename " + from + " " + to + names.at(flags), [=](Trial& t) { t.rename(from, to, flags); }};
+}
+
+Operation unlink_of_open(const std::string& path) {
+  return {"unlink " + path + ", open", [=](Trial& t) {
+    t.hold(path);
+    t.unlink(path);
+  }};
+}
+
 std::vector<Operation> make_operations() {
   std::vector<Operation> all;
   const auto add = [&](std::string text, std::function<void(Trial&)> run) { all.push_back({std::move(text), std::move(run)}); };
-  const auto rename = [&](std::string from, std::string to, unsigned flags) {
-    static const std::map<unsigned, const char*> names{{0, ""}, {RENAME_NOREPLACE, " NOREPLACE"}, {RENAME_EXCHANGE, " EXCHANGE"}, {RENAME_WHITEOUT, " WHITEOUT"}};
-    add("rename " + from + " " + to + names.at(flags), [=](Trial& t) { t.rename(from, to, flags); });
-  };
+  const auto rename = [&](const std::string& from, const std::string& to, unsigned flags) { all.push_back(rename_of(from, to, flags)); };
 
   for (const std::string path : {"bar", "A/bar", "B/bar", "A/C/bar"}) add("creat " + path, [=](Trial& t) { t.make(path, S_IFREG | 0644); });
   for (const std::string path : {"D", "A/D", "B/D"}) add("mkdir " + path, [=](Trial& t) { t.make(path, S_IFDIR | 0755); });
@@ -73,12 +85,15 @@ std::vector<Operation> make_operations() {
     add("setxattr " + path + ": small for large", [=](Trial& t) { t.setxattr(path, "user.large", 10); });
     add("removexattr " + path + ": small", [=](Trial& t) { t.removexattr(path, "user.small"); });
     add("removexattr " + path + ": large", [=](Trial& t) { t.removexattr(path, "user.large"); });
-    add("chmod " + path, [=](Trial& t) { t.chmod(path, 0600); });
-    add("unlink " + path, [=](Trial& t) { t.unlink(path); });
-    add("unlink " + path + ", open", [=](Trial& t) {
-      t.hold(path);
-      t.unlink(path);
+    add("chmod " + path, [=](Trial& t) { t.setattr(path, {.mode = 0600}); });
+    add("chown " + path, [=](Trial& t) { t.setattr(path, {.uid = 1000, .gid = 1001}); });
+    add("utimens " + path, [=](Trial& t) { t.setattr(path, {.atime = Time{1, 2}, .mtime = Time{-3, 4}}); });
+    add("chattr " + path, [=](Trial& t) { t.setattr(path, {.flags = FS_NODUMP_FL | FS_NOATIME_FL}); });
+    add("setattr " + path + ": all at once", [=](Trial& t) {
+      t.setattr(path, {.mode = 04711, .uid = 1, .gid = 2, .size = 6000, .mtime = Time{5, 6}, .ctime = Time{7, 8}, .flags = FS_NODUMP_FL});
     });
+    add("unlink " + path, [=](Trial& t) { t.unlink(path); });
+    all.push_back(unlink_of_open(path));
     for (const std::string to : {"bar", "A/bar", "B/bar"}) {
       add("link " + path + " " + to, [=](Trial& t) { t.link(path, to); });
       rename(path, to, 0);
@@ -88,7 +103,7 @@ std::vector<Operation> make_operations() {
     rename(path, "A/C/x", 0);
     rename(path, "B", RENAME_EXCHANGE);
   }
-  add("chmod A", [](Trial& t) { t.chmod("A", 0700); });
+  add("chmod A", [](Trial& t) { t.setattr("A", {.mode = 0700}); });
   add("setxattr A", [](Trial& t) { t.setxattr("A", "user.a", 30); });
   add("unlink A/C/x", [](Trial& t) { t.unlink("A/C/x"); });
   add("rmdir B", [](Trial& t) { t.rmdir("B"); });
@@ -110,6 +125,44 @@ std::vector<Operation> make_operations() {
   rename("A/C", "B", RENAME_EXCHANGE);
   rename("A", "foo", RENAME_EXCHANGE);
   rename("A", "E", RENAME_WHITEOUT);
+  return all;
+}
+
+constexpr int kPunch = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+
+// `big` is where its name says, and A/big is not any more.
+std::vector<Operation> make_operations_on_big_files() {
+  std::vector<Operation> all;
+  for (const std::string path : {"big", "A/big"}) {
+    all.push_back(rename_of(path, "B/bar"));
+    all.push_back(rename_of(path, "A/foo"));  // which is small
+    all.push_back(rename_of("foo", path));
+    all.push_back(rename_of(path, "foo", RENAME_EXCHANGE));
+    all.push_back({"link " + path + " B/bar", [=](Trial& t) { t.link(path, "B/bar"); }});
+    all.push_back({"write " + path + ": over the end", [=](Trial& t) { t.write(path, kBig - 5'000, 20'000); }});
+    all.push_back({"truncate " + path + " to 5000", [=](Trial& t) { t.truncate(path, 5'000); }});
+    all.push_back({"fallocate " + path + " PUNCH_HOLE", [=](Trial& t) { t.fallocate(path, kPunch, 3'000, 250'000); }});
+    all.push_back({"unlink " + path, [=](Trial& t) { t.unlink(path); }});
+    all.push_back(unlink_of_open(path));
+  }
+  all.push_back(rename_of("big", "A/big"));
+  all.push_back(rename_of("A/big", "big"));
+  all.push_back(rename_of("big", "A/big", RENAME_EXCHANGE));
+  all.push_back(rename_of("A", "E"));
+  return all;
+}
+
+std::vector<Operation> make_operations_on_a_huge_file() {
+  std::vector<Operation> all;
+  for (const std::uint64_t to : {0u, 5'000u}) all.push_back({fmt::format("truncate huge to {}", to), [=](Trial& t) { t.truncate("huge", to); }});
+  for (const std::uint64_t from : {0u, 3'000u}) {
+    all.push_back({fmt::format("fallocate huge PUNCH_HOLE from {}", from), [=](Trial& t) { t.fallocate("huge", kPunch, from, kHuge - 10'000); }});
+  }
+  all.push_back({"fallocate huge ZERO_RANGE", [](Trial& t) { t.fallocate("huge", FALLOC_FL_ZERO_RANGE, 0, kHuge); }});
+  all.push_back({"unlink huge", [](Trial& t) { t.unlink("huge"); }});
+  all.push_back(unlink_of_open("huge"));
+  all.push_back(rename_of("foo", "huge"));
+  all.push_back(rename_of("huge", "foo"));
   return all;
 }
 
@@ -163,8 +216,45 @@ const Start& start_before_switch() {
   return start;
 }
 
+const Start& start_with_big_files() {
+  static const Start start = [] {
+    Trial trial(start_in_tables());
+    for (const char* path : {"big", "moved"}) {
+      trial.make(path, S_IFREG | 0644);
+      trial.write(path, 0, kBig);
+    }
+    trial.rename("moved", "A/big");
+    trial.flush();
+    return trial.close();
+  }();
+  return start;
+}
+
+const Start& start_with_a_huge_file() {
+  static const Start start = [] {
+    Trial trial(empty_start());
+    trial.make("foo", S_IFREG | 0644);
+    trial.write("foo", 0, kFoo);
+    trial.make("huge", S_IFREG | 0644);
+    for (std::uint64_t at = 0; at < kHuge; at += kHuge / 10) trial.write("huge", at, kHuge / 10);
+    trial.flush();
+    return trial.close();
+  }();
+  return start;
+}
+
 const std::vector<Operation>& operations() {
   static const std::vector<Operation> all = make_operations();
+  return all;
+}
+
+const std::vector<Operation>& operations_on_big_files() {
+  static const std::vector<Operation> all = make_operations_on_big_files();
+  return all;
+}
+
+const std::vector<Operation>& operations_on_a_huge_file() {
+  static const std::vector<Operation> all = make_operations_on_a_huge_file();
   return all;
 }
 

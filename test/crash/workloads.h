@@ -34,7 +34,14 @@ const Start& start_in_tables();
 const Start& start_in_log();
 // The latter, with a metadata log that is nearly full: two or three more records, and it goes on in its other area.
 const Start& start_before_switch();
+// start_in_tables(), and big files, of which a rename moves no blocks: `big` lies where its name says, A/big has been renamed.
+const Start& start_with_big_files();
+// foo, and a file of more rows than are erased one by one.
+const Start& start_with_a_huge_file();
 
 const std::vector<Operation>& operations();
+// For the last two starts.
+const std::vector<Operation>& operations_on_big_files();
+const std::vector<Operation>& operations_on_a_huge_file();
 
 }  // namespace lsmfs::test
