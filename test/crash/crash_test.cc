@@ -4,11 +4,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdlib>
 #include <optional>
 #include <random>
+#include <set>
 #include <thread>
 
 #include "crash/workloads.h"
@@ -27,7 +29,14 @@ struct Shard {
     return shard;
   }
   bool has(std::size_t number) const { return number % count == index; }
+  bool is_first() const { return index == 0; }
 };
+
+// From LSMFS_SEED or drawn. Each shard goes on from another one.
+std::uint64_t first_seed() {
+  constexpr std::uint64_t kFarApart = 1'000'000'007;
+  return number_from("LSMFS_SEED", std::random_device{}()) + Shard::of_this_run().index * kFarApart;
+}
 
 class Count {
  public:
@@ -76,19 +85,31 @@ TEST(CrashStates, OfAnEpochAreAllPrefixesAllSubsetsAndTornRequests) {
     for (std::uint64_t i = 0; i < 3; ++i) {
       std::array<std::byte, kDeviceBlock> found;
       state.image.read(i * kDeviceBlock, found);
-      complete = complete && found[0] == std::byte{7} && found[kDeviceBlock - 1] == std::byte{7};
+      complete = complete && std::ranges::all_of(found, [](std::byte byte) { return byte == std::byte{7}; });
     }
     whole += complete;
     EXPECT_TRUE(complete || state.events <= 3) << state.what;  // else they had been flushed
     return true;
   });
-  EXPECT_EQ(states, (8 + 3) + (2 + 1));  // subsets, of which prefixes are some, and torn requests
+  EXPECT_EQ(states, (8 + 3 + 1) + (2 + 1));  // subsets, of which prefixes are some, torn requests after prefixes and in a subset
   EXPECT_EQ(whole, 1 + 3);
+
+  std::set<std::uint64_t> cuts;
+  each_crash_state(SparseImage(MiB), trace, {.torn = 0, .all_cuts_up_to = 8, .last_epoch_alone = true}, [&](const CrashState& state) {
+    std::array<std::byte, kDeviceBlock> found;
+    state.image.read(3 * kDeviceBlock, found);
+    cuts.insert(static_cast<std::uint64_t>(std::ranges::count(found, std::byte{7})) / kSector);
+    return true;
+  });
+  EXPECT_EQ(cuts.size(), 1 + 8);
 }
+
+constexpr std::uint64_t kCuts = 16;  // sectors: of a record of the metadata log, of most frames
 
 TEST(Crash, OfEachOperationLeavesTheTreeBeforeOrAfterIt) {
   Count count;
   const Shard shard = Shard::of_this_run();
+  const std::uint64_t seed = first_seed();
   for (const Start* start : {&start_in_log(), &start_in_tables()}) {
     for (const Background background : {Background::nothing, Background::flushes, Background::compactions}) {
       for (std::size_t i = 0; i < operations().size(); ++i) {
@@ -100,9 +121,10 @@ TEST(Crash, OfEachOperationLeavesTheTreeBeforeOrAfterIt) {
         operation.run(trial);
         intrude(trial, background);
         trial.sync();
-        const Findings findings = trial.judge({.cut_recovery = everything() ? 5u : 100u});
+        const bool cuts = everything() && background == Background::nothing;
+        const Findings findings = trial.judge({.states = {.all_cuts_up_to = cuts ? kCuts : 0, .seed = seed + i}, .cut_recovery = everything() ? 5u : 100u});
         count.add(findings);
-        EXPECT_EQ(findings.problem, "") << operation.text << (start == &start_in_log() ? ", all in the log" : ", all in tables")
+        EXPECT_EQ(findings.problem, "") << "LSMFS_SEED=" << seed << ": " << operation.text << (start == &start_in_log() ? ", all in the log" : ", all in tables")
                                         << ", background " << static_cast<int>(background);
       }
     }
@@ -113,14 +135,14 @@ TEST(Crash, OfEachOperationLeavesTheTreeBeforeOrAfterIt) {
 void try_each(const Start& start, const std::vector<Operation>& all, std::size_t one_in, const TrialLimits& limits) {
   Count count;
   const Shard shard = Shard::of_this_run();
-  const std::uint64_t seed = number_from("LSMFS_SEED", std::random_device{}());
+  const std::uint64_t seed = first_seed();
   for (std::size_t i = everything() ? 0 : seed % one_in; i < all.size(); i += everything() ? 1 : one_in) {
     if (!shard.has(i)) continue;
     Trial trial(start);
     all[i].run(trial);
     trial.sync();
     TrialLimits these = limits;
-    these.states.seed = seed;
+    these.states.seed = seed + i;
     const Findings findings = trial.judge(these);
     count.add(findings);
     EXPECT_EQ(findings.problem, "") << "LSMFS_SEED=" << seed << ": " << all[i].text;
@@ -139,12 +161,14 @@ TEST(Crash, OfTwoOperationsLeavesTheTreeBetweenThem) {
   Count count;
   const std::uint64_t seed = number_from("LSMFS_SEED", std::random_device{}());
   const std::size_t n = operations().size();
-  const std::size_t tried = everything() ? n * n : 40;
+  const std::size_t one = number_from("LSMFS_CRASH_PAIR", n * n);
+  const std::size_t tried = one < n * n ? 1 : everything() ? n * n : 40;
   const Shard shard = Shard::of_this_run();
+  std::mt19937_64 pairs(seed);
   for (std::size_t i = 0; i < tried; ++i) {
+    const std::size_t drawn = pairs() % (n * n), pair = one < n * n ? one : everything() ? i : drawn;
     if (!shard.has(i)) continue;
-    std::mt19937_64 random(seed + i);
-    const std::size_t pair = everything() ? i : random() % (n * n);
+    std::mt19937_64 random(seed + pair);
     const Operation &first = operations()[pair / n], &second = operations()[pair % n];
     const bool in_tables = random() % 2, synced = random() % 2, flushed = random() % 4 == 0;
     Trial trial(in_tables ? start_in_tables() : start_in_log());
@@ -155,13 +179,15 @@ TEST(Crash, OfTwoOperationsLeavesTheTreeBetweenThem) {
     trial.sync();
     const Findings findings = trial.judge({.states = {.seed = random()}});
     count.add(findings);
-    EXPECT_EQ(findings.problem, "") << "LSMFS_SEED=" << seed + i << ": " << first.text << "; " << (synced ? "sync; " : "") << (flushed ? "flush; " : "") << second.text
-                                    << (in_tables ? ", all in tables" : ", all in the log");
+    EXPECT_EQ(findings.problem, "") << "LSMFS_SEED=" << seed << " LSMFS_CRASH_PAIR=" << pair << ": " << first.text << "; " << (synced ? "sync; " : "")
+                                    << (flushed ? "flush; " : "") << second.text << (in_tables ? ", all in tables" : ", all in the log");
   }
 }
 
 // A directory's place on the device stays when it is renamed: what is then made in it lies there, too.
 TEST(Crash, OfWorkInARenamedDirectoryLosesNothing) {
+  if (!Shard::of_this_run().is_first()) GTEST_SKIP() << "another one does it";
+  const std::uint64_t seed = first_seed();
   Trial trial(empty_start());
   trial.make("A", S_IFDIR | 0755);
   trial.sync();
@@ -175,9 +201,9 @@ TEST(Crash, OfWorkInARenamedDirectoryLosesNothing) {
   trial.flush();
   trial.unlink("A/B/foo");
   trial.sync();
-  const Findings findings = trial.judge({.cut_recovery = 20, .unmounted = 10, .later_life = 20});
+  const Findings findings = trial.judge({.states = {.all_cuts_up_to = everything() ? kCuts : 0, .seed = seed}, .cut_recovery = 20, .unmounted = 10, .later_life = 20});
   Count().add(findings);
-  EXPECT_EQ(findings.problem, "");
+  EXPECT_EQ(findings.problem, "") << "LSMFS_SEED=" << seed;
 }
 
 // More than a log's frames and a memtable hold, some times over, before anything is synced: what is in the log goes there in
@@ -204,7 +230,7 @@ std::string write_megabytes(Trial& trial, std::uint64_t seed) {
 
 TEST(Crash, OfMegabytesWithoutASyncLeavesTheTreeBetweenTwoOperations) {
   Count count;
-  std::uint64_t seed = number_from("LSMFS_SEED", std::random_device{}());
+  std::uint64_t seed = first_seed();
   for (int round = 0; round < (everything() ? 10 : 2) && !HasFailure(); ++round, ++seed) {
     Trial trial(seed % 2 ? start_in_log() : start_in_tables());
     const std::size_t tables = trial.tables();
@@ -218,6 +244,8 @@ TEST(Crash, OfMegabytesWithoutASyncLeavesTheTreeBetweenTwoOperations) {
 }
 
 TEST(Crash, WhileTheMetadataLogGoesOnInItsOtherArea) {
+  if (!Shard::of_this_run().is_first()) GTEST_SKIP() << "another one does it";
+  const std::uint64_t seed = first_seed();
   Trial trial(start_before_switch());
   trial.rename("A/C", "B/C");
   trial.flush();
@@ -225,9 +253,9 @@ TEST(Crash, WhileTheMetadataLogGoesOnInItsOtherArea) {
   trial.flush();
   trial.compact();
   trial.sync();
-  const Findings findings = trial.judge({.cut_recovery = 50, .unmounted = 10, .later_life = 20});
+  const Findings findings = trial.judge({.states = {.all_cuts_up_to = everything() ? kCuts : 0, .seed = seed}, .cut_recovery = 50, .unmounted = 10, .later_life = 20});
   Count().add(findings);
-  EXPECT_EQ(findings.problem, "");
+  EXPECT_EQ(findings.problem, "") << "LSMFS_SEED=" << seed;
 }
 
 // As many requests as a long life has between two syncs: a sample of their states. One life after the other, until all tests here
@@ -235,7 +263,7 @@ TEST(Crash, WhileTheMetadataLogGoesOnInItsOtherArea) {
 TEST(Crash, OfManyOperationsLeavesTheTreeBetweenTwoOfThem) {
   Count count;
   const std::size_t wanted = number_from("LSMFS_CRASH_STATES", everything() ? 1'000'000 / Shard::of_this_run().count : 0), before = Count::total();
-  std::uint64_t seed = number_from("LSMFS_SEED", std::random_device{}());
+  std::uint64_t seed = first_seed();
   for (; (count.states() < 1'000 || before + count.states() < wanted) && !HasFailure(); ++seed) {
     std::mt19937_64 random(seed);
     const bool big = seed % 3 == 0;

@@ -2,7 +2,8 @@
 //
 // Between two flushes a device may lose, keep and reorder what it was given, and tear a write at its sectors of 512 bytes.
 // Of each such epoch: every prefix; all subsets of up to 8 requests; of more, all without one, all ones alone, and random
-// ones; and after each prefix the next request torn. States that are made of the same requests are given once.
+// ones; after each prefix the next request torn, and in some random subsets another one. States that are made of the same
+// requests are given once.
 #pragma once
 
 #include <functional>
@@ -24,7 +25,8 @@ struct CrashState {
 struct StateLimits {
   std::size_t all_subsets_up_to = 8;  // requests of an epoch
   std::size_t random_subsets = 8;     // of a larger epoch
-  std::size_t torn = 1;               // ways to tear each request
+  std::size_t torn = 1;               // ways to tear each request, by chance
+  std::size_t all_cuts_up_to = 0;     // sectors of a request: each place where a device that writes in order can end
   bool last_epoch_alone = false;      // only what came after the last flush
   std::uint64_t seed = 1;
 };

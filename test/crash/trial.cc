@@ -297,6 +297,7 @@ Start Trial::cut() {
 Findings Trial::judge(const TrialLimits& limits) {
   stop();
   std::mt19937_64 random(limits.states.seed);
+  draw_discards(trace_, random);
   const auto one_in = [&](std::size_t n) { return n != 0 && random() % n == 0; };
   Findings findings{.problem = problem_};
   each_crash_state(start_, trace_, limits.states, [&](const CrashState& state) {

@@ -390,6 +390,7 @@ void run(std::uint64_t seed, Planted planted = Planted::nothing) {
                            (planted == Planted::each_third_flush_does_nothing && event.flush && ++flushes % 3 == 0);
       if (skipped) event.flush = false;
     }
+    test::draw_discards(trace, random);
     PowerCut power(image, trace);
     std::optional<SparseImage> chosen;
     const std::size_t choice = random() % (trace.size() + 1);

@@ -15,6 +15,9 @@ namespace lsmfs::test {
 
 inline constexpr std::uint64_t kSector = 512;  // what a device writes in one piece
 
+// What is where something was discarded: a device may do as it likes.
+enum class Discarded { garbage, zeros, as_before };
+
 // Blocks that were never written are zeros. Copies share their blocks.
 class SparseImage {
  public:
@@ -38,14 +41,16 @@ class SparseImage {
       blocks_[at + i] = std::move(block);
     }
   }
-  // Neither the old bytes nor zeros, as with a MemoryDevice.
-  void discard(std::uint64_t at, std::uint64_t length) {
+  void discard(std::uint64_t at, std::uint64_t length, Discarded left = Discarded::garbage) {
     static const auto garbage = [] {
       auto block = std::make_shared<Block>();
-      block->fill(std::byte{0xd1});
+      block->fill(std::byte{0xd1});  // neither the old bytes nor zeros, as with a MemoryDevice
       return std::shared_ptr<const Block>(std::move(block));
     }();
-    for (auto it = blocks_.lower_bound(at); it != blocks_.end() && it->first < at + length; ++it) it->second = garbage;
+    const auto begin = blocks_.lower_bound(at), end = blocks_.lower_bound(at + length);
+    if (left == Discarded::zeros) blocks_.erase(begin, end);
+    if (left != Discarded::garbage) return;
+    for (auto it = begin; it != end; ++it) it->second = garbage;
   }
   // Any whole sectors.
   void write_sectors(std::uint64_t at, Bytes data) {
@@ -72,27 +77,41 @@ struct TraceEvent {
   std::uint64_t at = 0;
   std::shared_ptr<const std::vector<std::byte>> data;
   std::uint64_t discarded = 0;  // bytes; there is no data then
+  Discarded left = Discarded::garbage;
 };
+
+// Has each discard leave one of the things that it may.
+inline void draw_discards(std::vector<TraceEvent>& trace, std::mt19937_64& random) {
+  for (TraceEvent& event : trace) {
+    if (event.discarded > 0) event.left = static_cast<Discarded>(random() % 3);
+  }
+}
 
 // What a write or discard does to the device; a flush does nothing.
 inline void apply(SparseImage& image, const TraceEvent& event) {
   if (event.data) image.write(event.at, *event.data);
-  image.discard(event.at, event.discarded);
+  image.discard(event.at, event.discarded, event.left);
 }
 
-// The same of some of its sectors, or of some of the blocks that it discards.
+inline std::uint64_t sectors(const TraceEvent& event) { return event.data ? event.data->size() / kSector : 0; }
+
+// The same of one of its sectors.
+inline void apply_sector(SparseImage& image, const TraceEvent& event, std::uint64_t sector) {
+  image.write_sectors(event.at + sector * kSector, Bytes(*event.data).subspan(sector * kSector, kSector));
+}
+
+// Of some of its sectors, or of some of the blocks that it discards.
 inline void apply_torn(SparseImage& image, const TraceEvent& event, std::mt19937_64& random) {
   for (std::uint64_t block = 0; block < event.discarded; block += kDeviceBlock) {
-    if (random() % 2) image.discard(event.at + block, kDeviceBlock);
+    if (random() % 2) image.discard(event.at + block, kDeviceBlock, event.left);
   }
-  if (!event.data) return;
-  const Bytes data = *event.data;
-  const std::uint64_t sectors = data.size() / kSector;
+  const std::uint64_t count = sectors(event);
+  if (count == 0) return;
   // Cut off somewhere, as a device does that writes in order, or a sector here and there.
-  const std::uint64_t cut = 1 + random() % std::max<std::uint64_t>(sectors - 1, 1);
+  const std::uint64_t cut = 1 + random() % std::max<std::uint64_t>(count - 1, 1);
   const bool in_order = random() % 2;
-  for (std::uint64_t sector = 0; sector < sectors; ++sector) {
-    if (in_order ? sector < cut : random() % 2 == 0) image.write_sectors(event.at + sector * kSector, data.subspan(sector * kSector, kSector));
+  for (std::uint64_t sector = 0; sector < count; ++sector) {
+    if (in_order ? sector < cut : random() % 2 == 0) apply_sector(image, event, sector);
   }
 }
 

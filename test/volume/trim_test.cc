@@ -323,8 +323,9 @@ TEST(TrimPowerCut, AFileThatARemovalMayStillLeaveIsWhole) {
     ASSERT_TRUE(ok((*volume)->rename("c", "b")));  // which frees the old b
     ASSERT_TRUE(ok((*volume)->trim({}, kNever)));
   }
-  const auto trace = device.trace();
+  auto trace = device.trace();
   ASSERT_TRUE(std::any_of(trace.begin(), trace.end(), [](const auto& event) { return event.discarded > 0; }));
+  test::draw_discards(trace, random);
   PowerCut power(before.image(), trace);
   while (power.advance()) {
     for (int tries = 0; tries < 3; ++tries) {
