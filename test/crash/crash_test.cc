@@ -7,7 +7,10 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstdlib>
+#include <mutex>
 #include <optional>
 #include <random>
 #include <set>
@@ -72,6 +75,19 @@ void intrude(Trial& trial, Background background) {
   }
 }
 
+Result<void> compact(Store& store) {
+  LSMFS_TRY(store.compact(Family::names, "", ""));
+  return store.compact(Family::blocks, "", "");
+}
+
+void begin_beside(Trial& trial, Background background) {
+  if (background == Background::nothing) return;
+  trial.begin_beside([=](Tree&, Store& store) -> Result<void> {
+    LSMFS_TRY(store.flush());
+    return background == Background::compactions ? compact(store) : Result<void>();
+  });
+}
+
 TEST(CrashStates, OfAnEpochAreAllPrefixesAllSubsetsAndTornRequests) {
   std::vector<TraceEvent> trace;
   const auto block = std::make_shared<std::vector<std::byte>>(kDeviceBlock, std::byte{7});
@@ -114,11 +130,14 @@ TEST(Crash, OfEachOperationLeavesTheTreeBeforeOrAfterIt) {
     for (const Background background : {Background::nothing, Background::flushes, Background::compactions}) {
       for (std::size_t i = 0; i < operations().size(); ++i) {
         // Beside a flush or a compaction there are ten times as many states, which are those of the store.
-        if (!everything() && background != Background::nothing && i % 24 != 0) continue;
+        if (!everything() && background != Background::nothing && i % 40 != 0) continue;
         if (!shard.has(i)) continue;
         const Operation& operation = operations()[i];
         Trial trial(*start);
+        begin_beside(trial, background);
         operation.run(trial);
+        trial.sync();
+        trial.end_beside();
         intrude(trial, background);
         trial.sync();
         const bool cuts = everything() && background == Background::nothing;
@@ -228,16 +247,56 @@ std::string write_megabytes(Trial& trial, std::uint64_t seed) {
   return story;
 }
 
+// Operations, each synced, while another thread syncs, too.
+std::string sync_beside_syncs(Trial& trial, std::uint64_t seed, int steps) {
+  std::mt19937_64 random(seed);
+  std::string story;
+  trial.begin_beside([](Tree& tree, Store&) { return tree.sync(); });
+  for (int step = 0; step < steps; ++step) {
+    const Operation& operation = operations()[random() % operations().size()];
+    operation.run(trial);
+    story += operation.text + "; ";
+    // The other one's sync may begin with it, or without it.
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 1500));
+    trial.make(fmt::format("synced{}", step), S_IFREG | 0644);
+    trial.sync();
+  }
+  trial.end_beside();
+  return story;
+}
+
 TEST(Crash, OfMegabytesWithoutASyncLeavesTheTreeBetweenTwoOperations) {
   Count count;
   std::uint64_t seed = first_seed();
   for (int round = 0; round < (everything() ? 10 : 2) && !HasFailure(); ++round, ++seed) {
     Trial trial(seed % 2 ? start_in_log() : start_in_tables());
     const std::size_t tables = trial.tables();
+    // Tables come by themselves, or come and go all the time.
+    const bool beside = seed / 2 % 2;
+    if (beside) {
+      trial.begin_beside([](Tree&, Store& store) -> Result<void> {
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        LSMFS_TRY(store.flush());
+        return compact(store);
+      });
+    }
     const std::string story = write_megabytes(trial, seed);
-    EXPECT_GT(trial.tables(), tables) << "nothing of it was flushed";
+    EXPECT_TRUE(beside || trial.tables() > tables) << "nothing of it was flushed";
     trial.sync();
     const Findings findings = trial.judge({.states = {.random_subsets = 4, .seed = seed}, .every = everything() ? 1u : 10u});
+    count.add(findings);
+    EXPECT_EQ(findings.problem, "") << "LSMFS_SEED=" << seed << (beside ? ", beside flushes and compactions" : "") << ": " << story;
+  }
+}
+
+// Two threads sync: what one of them has written since the other one's flush began is not durable by that.
+TEST(Crash, BesideTheSyncsOfAnotherLosesNothingThatWasSynced) {
+  Count count;
+  std::uint64_t seed = first_seed();
+  for (int round = 0; round < (everything() ? 100 : 2) && !HasFailure(); ++round, ++seed) {
+    Trial trial(seed % 2 ? start_in_log() : start_in_tables());
+    const std::string story = sync_beside_syncs(trial, seed, 12);
+    const Findings findings = trial.judge({.states = {.seed = seed}, .every = everything() ? 1u : 4u});
     count.add(findings);
     EXPECT_EQ(findings.problem, "") << "LSMFS_SEED=" << seed << ": " << story;
   }
@@ -343,6 +402,41 @@ TEST(CrashEngine, FindsSyncsThatDoNothing) {
   trial.make("bar", S_IFREG | 0644);
   trial.sync();
   const std::string problem = trial.judge({}).problem;
+  EXPECT_NE(problem.find("lost what was synced"), problem.npos) << problem;
+}
+
+// Whoever comes while somebody syncs is content with that.
+class JoinsTheSyncUnderWay : public StoreDecorator {
+ public:
+  using StoreDecorator::StoreDecorator;
+  Result<void> sync() override {
+    std::unique_lock lock(mutex_);
+    if (under_way_) {
+      ended_.wait(lock, [this] { return !under_way_; });
+      return {};
+    }
+    under_way_ = true;
+    lock.unlock();
+    auto synced = inner().sync();
+    lock.lock();
+    under_way_ = false;
+    ended_.notify_all();
+    return synced;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  bool under_way_ = false;
+};
+
+TEST(CrashEngine, FindsASyncThatJoinsTheOneUnderWay) {
+  std::string problem;
+  for (std::uint64_t seed = 1; seed <= 20 && problem.empty(); ++seed) {
+    Trial trial(start_in_tables(), {}, {.store = [](std::unique_ptr<Store> inner) { return std::make_unique<JoinsTheSyncUnderWay>(std::move(inner)); }});
+    sync_beside_syncs(trial, seed, 12);
+    problem = trial.judge({.states = {.torn = 0, .seed = seed}, .cut_recovery = 0, .unmounted = 0, .later_life = 0}).problem;
+  }
   EXPECT_NE(problem.find("lost what was synced"), problem.npos) << problem;
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <set>
 #include <utility>
 
@@ -269,8 +270,31 @@ std::string Trial::read_what_can_be() {
   return lies(found, model_.dump(), failed);
 }
 
+void Trial::begin_beside(const Work& work) {
+  device_->set_flush_takes(std::chrono::milliseconds(1));
+  beside_begun_ = false;
+  beside_thread_ = std::jthread([this, work](const std::stop_token& stop) {
+    beside_begun_ = true;
+    beside_begun_.notify_all();
+    while (beside_ && !stop.stop_requested()) {
+      beside_ = work(*stack_.tree, *stack_.store);
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+  });
+  beside_begun_.wait(false);
+}
+
+void Trial::end_beside() {
+  if (!beside_thread_.joinable()) return;
+  beside_thread_.request_stop();
+  beside_thread_.join();
+  if (!beside_ && !note(beside_.error()) && problem_.empty()) problem_ = "beside the operations: " + beside_.error().message();
+  device_->set_flush_takes({});
+}
+
 void Trial::stop() {
   if (std::exchange(stopped_, true)) return;
+  end_beside();
   trace_ = device_->trace();
   stack_.crash();
   for (std::size_t i = flush_failed_at_; i < trace_.size(); ++i) trace_[i].flush = false;
@@ -284,11 +308,13 @@ void Trial::stop() {
 }
 
 Start Trial::close() {
+  end_beside();
   if (!stack_.close()) std::abort();
   return {device_->image(), model_.copy()};
 }
 
 Start Trial::cut() {
+  end_beside();
   Start next{device_->image(), model_.copy()};
   stack_.crash();
   return next;

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "crash/moments.h"
@@ -70,6 +72,11 @@ class Trial {
   std::size_t tables() const;  // that there are
   // Discards what is free. False: the device has refused, which changes nothing.
   bool trim();
+  // From now on a thread of its own does this again and again, and flushes of the device last, so that others come meanwhile.
+  // It must change nothing that can be seen of the tree.
+  using Work = std::function<Result<void>(Tree&, Store&)>;
+  void begin_beside(const Work& work);
+  void end_beside();
   // Ends the recorded run: no more operations.
   void stop();
 
@@ -113,6 +120,9 @@ class Trial {
   Fault fault_ = Fault::none;
   static constexpr std::size_t kNever = static_cast<std::size_t>(-1);
   std::atomic<std::size_t> flush_failed_at_ = kNever;  // events
+  Result<void> beside_;  // how that went
+  std::atomic<bool> beside_begun_ = false;
+  std::jthread beside_thread_;
 };
 
 }  // namespace lsmfs::test

@@ -3,10 +3,13 @@
 #pragma once
 
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include "lsmfs/device.h"
@@ -115,7 +118,7 @@ inline void apply_torn(SparseImage& image, const TraceEvent& event, std::mt19937
   }
 }
 
-// Thread-safe; events are in the order in which the requests took effect.
+// Thread-safe; events are in the order in which the requests took effect. A flush covers what came before its beginning.
 class SparseDevice : public Device {
  public:
   explicit SparseDevice(SparseImage image, bool writable = true) : image_(std::move(image)), writable_(writable) {}
@@ -135,9 +138,12 @@ class SparseDevice : public Device {
     return {};
   }
   Result<void> flush() override {
-    std::lock_guard lock(mutex_);
-    if (!writable_) return make_error(EROFS, "flush of a read-only device");
-    if (recording_) trace_.push_back({true, 0, nullptr});
+    {
+      std::lock_guard lock(mutex_);
+      if (!writable_) return make_error(EROFS, "flush of a read-only device");
+      if (recording_) trace_.push_back({true, 0, nullptr});
+    }
+    if (const auto time = flush_takes_.load(); time.count() > 0) std::this_thread::sleep_for(time);
     return {};
   }
   Result<void> discard(ByteOffset from, ByteCount length) override {
@@ -154,6 +160,7 @@ class SparseDevice : public Device {
   const std::string& path() const override { return path_; }
 
   void record() { recording_ = true; }
+  void set_flush_takes(std::chrono::microseconds time) { flush_takes_ = time; }
   // What a write that fails may leave: a part of it.
   void tear(ByteOffset to, Bytes data) {
     std::lock_guard lock(mutex_);
@@ -181,6 +188,7 @@ class SparseDevice : public Device {
   SparseImage image_;
   const bool writable_;
   bool recording_ = false;
+  std::atomic<std::chrono::microseconds> flush_takes_{std::chrono::microseconds{0}};
   std::vector<TraceEvent> trace_;
   std::string path_ = "sparse";
 };
