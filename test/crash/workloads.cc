@@ -243,6 +243,16 @@ const Start& start_with_a_huge_file() {
   return start;
 }
 
+const Start& start_with_orphans() {
+  static const Start start = [] {
+    Trial trial(start_with_a_huge_file());
+    for (const char* path : {"huge", "foo"}) unlink_of_open(path).run(trial);
+    trial.sync();
+    return trial.cut();
+  }();
+  return start;
+}
+
 const std::vector<Operation>& operations() {
   static const std::vector<Operation> all = make_operations();
   return all;

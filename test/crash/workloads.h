@@ -38,9 +38,11 @@ const Start& start_before_switch();
 const Start& start_with_big_files();
 // foo, and a file of more rows than are erased one by one.
 const Start& start_with_a_huge_file();
+// The last one, after a crash at which both had lost their names and were open.
+const Start& start_with_orphans();
 
 const std::vector<Operation>& operations();
-// For the last two starts.
+// For those with a big and with a huge file.
 const std::vector<Operation>& operations_on_big_files();
 const std::vector<Operation>& operations_on_a_huge_file();
 
