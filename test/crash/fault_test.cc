@@ -58,7 +58,7 @@ void work(Trial& trial) {
 }
 
 // One of so many of the states that a power cut after the failure may leave is judged.
-constexpr std::size_t kEvery = 25, kEveryLong = 5;
+constexpr std::size_t kEvery = 10, kEveryLong = 2;
 
 void run(Kind kind, std::size_t at, bool for_ever, const Between& planted = {}, std::size_t every = everything() ? kEveryLong : kEvery) {
   SCOPED_TRACE(fmt::format("{} {} fails{}", name(kind), at, for_ever ? ", and all later ones" : ""));

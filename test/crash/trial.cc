@@ -27,6 +27,7 @@ Trial::Trial(const Start& start, DeviceHook hook, const Between& between)
     return;
   }
   stack_ = std::move(*stack);
+  mounted_at_ = device_->events();
   look_up(model_.root);
 }
 
@@ -329,6 +330,7 @@ Findings Trial::judge(const TrialLimits& limits) {
   each_crash_state(start_, trace_, limits.states, [&](const CrashState& state) {
     if (!findings.problem.empty()) return false;
     ++findings.possible;
+    if (state.events < mounted_at_ && !one_in(limits.while_mounting)) return true;
     if (!one_in(limits.every)) return true;
     ++findings.states;
     const Demands demands{.unmounted = one_in(limits.unmounted),

@@ -24,11 +24,14 @@ struct Start {
   Model model;
 };
 
-// Of the states, drawn by their seed, one in so many; 0: none.
+// One in so many, drawn by the seed of the states; 0: none.
 struct TrialLimits {
   StateLimits states;
-  std::size_t every = 1;  // is judged; of these
-  std::size_t cut_recovery = 100, unmounted = 50, later_life = 100;  // more is demanded (recovery.h: Demands)
+  std::size_t every = 1;  // state is judged;
+  // of those of the mount with which the trial began, which is the same in most trials, one in so many of these;
+  std::size_t while_mounting = 10;
+  // of those that are judged, more is demanded of one in so many (recovery.h: Demands).
+  std::size_t cut_recovery = 100, unmounted = 30, later_life = 50;
 };
 
 class Trial {
@@ -113,6 +116,7 @@ class Trial {
   std::optional<Error> unmountable_, failed_;
   Model model_, before_;  // the latter: as before the operation under way
   Moments moments_;
+  std::size_t mounted_at_ = 0;  // events
   std::vector<TraceEvent> trace_;
   bool stopped_ = false;
   std::string problem_;
