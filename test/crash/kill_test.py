@@ -1,15 +1,17 @@
-"""kill -9 of the daemon, again and again, while a program works on the mount and writes down elsewhere what it has done and
-what was synced: each time the tree is what it was after one of the program's calls, none before the last sync.
+"""kill -9 of the daemon, again and again, while two programs work on the mount, each in a folder of its own, and write down elsewhere
+what they have done and what was synced: each time a folder is what it was after one of its program's calls, none before the last
+sync, and none that had returned before a sync of the other program was called.
 
 Needs root. 20 cycles; LSMFS_LONG=1: 1,000."""
 
 import copy
+import errno
 import os
 import random
 import struct
 import sys
 import time
-import unittest
+import traceback
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))), "integration"))
 
@@ -18,8 +20,11 @@ from harness import MiB  # noqa: E402
 
 CYCLES = 1000 if os.environ.get("LSMFS_LONG") else 20
 SEED = int(os.environ.get("LSMFS_SEED", "0")) or random.SystemRandom().getrandbits(32)
-DONE, SYNCED = b"d", b"s"
-RECORD = struct.Struct("<cI")
+PROGRAMS = 2
+# A record of the manifest says what, of which program, and the number of the call: a sync is called, one has returned, another call has.
+ASKED, SYNCED, DONE = b"a", b"s", b"d"
+RECORD = struct.Struct("<cBI")
+GONE = {errno.ENOTCONN, errno.ECONNABORTED}  # what calls meet when the daemon is dead: nothing else may end a program
 SIZE_MAX = 300_000
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -76,16 +81,14 @@ class Story:
         return ("write", path, at, data)
 
     def was_writing(self, found, path, at, data):
-        """Whether `found` is the tree after that call, which was the last, but with only the first pages of `data`."""
+        """Whether `found` is the tree after that call, which was the last, but with no more of `data` than what lies in its first page."""
         if path not in found or found[path] is None or found | {path: None} != self.files | {path: None}:
             return False
-        for cut in range((at // PAGE + 1) * PAGE, at + len(data), PAGE):
-            contents = bytearray(self._before)
-            contents.extend(bytes(max(0, at - len(contents))))
-            contents[at:cut] = data[:cut - at]
-            if contents == found[path]:
-                return True
-        return False
+        first = -at % PAGE
+        contents = bytearray(self._before)
+        contents.extend(bytes(max(0, at - len(contents))))
+        contents[at:at + first] = data[:first]
+        return 0 < first < len(data) and contents == found[path]
 
     def _truncate(self, path, size):
         contents = self.files[path]
@@ -107,61 +110,125 @@ class Story:
         return ("rename", path, to)
 
 
-def perform(root, call, *arguments):
-    """Each is one system call that changes the tree. All but a write are one request to the daemon: the kernel ends a request
-    in the middle of a write where a page ends that it has not cached whole (fuse_fill_write_pages in fs/fuse/file.c)."""
+def perform(call, *arguments):
+    """Each is one system call that changes the tree below the current folder. All but a write are one request to the daemon: the kernel
+    ends a request where the page ends in which a write begins, if it has not cached that one whole (fuse_fill_write_pages in
+    fs/fuse/file.c)."""
     if call == "nothing":
         return
-    path = os.path.join(root, arguments[0])
+    path = arguments[0] or "."
     if call == "create":
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
     elif call == "mkdir":
         os.mkdir(path)
     elif call == "write":
-        fd = os.open(path, os.O_WRONLY)
-        os.pwrite(fd, arguments[2], arguments[1])
-        os.close(fd)
+        write(path, *arguments[1:])
     elif call == "truncate":
         os.truncate(path, arguments[1])
     elif call == "rename":
-        os.rename(path, os.path.join(root, arguments[1]))
+        os.rename(path, arguments[1])
     elif call == "unlink":
         os.unlink(path)
     elif call == "sync":
-        fd = os.open(path, os.O_RDONLY)
-        os.fsync(fd)
-        os.close(fd)
+        sync(path)
 
 
-def perform_no_sync(root, call, *arguments):
+def write(path, at, data):
+    fd = os.open(path, os.O_WRONLY)
+    done = os.pwrite(fd, data, at)
+    if done < len(data):
+        os.pwrite(fd, data[done:], at + done)  # says why
+        raise AssertionError(f"{path}: wrote {done} of {len(data)} bytes")
+    os.close(fd)
+
+
+def sync(path):
+    fd = os.open(path, os.O_RDONLY)
+    os.fsync(fd)
+    os.close(fd)
+
+
+def perform_no_sync(call, *arguments):
     """A fault: an fsync that does nothing."""
     if call != "sync":
-        perform(root, call, *arguments)
+        perform(call, *arguments)
 
 
-def perform_no_truncate(root, call, *arguments):
+def perform_no_truncate(call, *arguments):
     """A fault: something is acknowledged and not done."""
     if call != "truncate":
-        perform(root, call, *arguments)
+        perform(call, *arguments)
 
 
-def work(root, seed, files, manifest, do):
-    """Until the daemon is gone. A call is written down when it has returned."""
+class PerformLate:
+    """A fault: what is acknowledged is done some time later. A sync waits for it, so that only those of others miss it."""
+
+    def __init__(self):
+        self._owed = ("nothing",)
+
+    def __call__(self, *call):
+        time.sleep(0.05)
+        perform(*self._owed)
+        self._owed = call
+        if call[0] == "sync":
+            perform(*call)
+
+
+def work(program, seed, files, manifest, do):
+    """In the current folder, until the daemon is gone. A call is written down when it has returned, a sync also when it is called."""
     story = Story(seed, files)
     number = 0
-    try:
-        while True:
-            call = story.step()
-            number += 1
-            do(root, *call)
-            os.write(manifest, RECORD.pack(SYNCED if call[0] == "sync" else DONE, number))
-    except OSError:
-        pass
+    while True:
+        call = story.step()
+        number += 1
+        if call[0] == "sync":
+            os.write(manifest, RECORD.pack(ASKED, program, number))
+        do(*call)
+        os.write(manifest, RECORD.pack(SYNCED if call[0] == "sync" else DONE, program, number))
+
+
+def start(folder, *arguments):
+    """A process that works in a folder. Its exit status is the number of the error that it met, or 255."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)  # stays that of the mount, when that is taken away
+    pid = os.fork()
+    if pid == 0:
+        status = 255
+        try:
+            os.fchdir(fd)
+            work(*arguments)
+        except OSError as error:
+            status = error.errno or status
+            if status not in GONE:
+                traceback.print_exc()
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    os.close(fd)
+    return pid
+
+
+def windows(records):
+    """Of each program the first and the last of its calls after which its folder may be as it is found."""
+    done, asked, first = [0] * PROGRAMS, [None] * PROGRAMS, [0] * PROGRAMS
+    for kind, program, number in records:
+        if kind == ASKED:
+            asked[program] = list(done)
+            continue
+        done[program] = number
+        if kind == SYNCED:
+            first = [max(pair) for pair in zip(first, asked[program])]
+            first[program] = number
+    return [(synced, returned + 1) for synced, returned in zip(first, done)]
+
+
+def fail(error):
+    raise error
 
 
 def tree(root):
     found = {}
-    for folder, folders, names in os.walk(root):
+    for folder, folders, names in os.walk(root, onerror=fail):
         for name in folders:
             found[os.path.relpath(os.path.join(folder, name), root)] = None
         for name in names:
@@ -175,69 +242,98 @@ class Kill(harness.MountCase):
     def test_what_was_synced_survives_and_the_rest_is_one_moment_of_the_past(self):
         print(f"run again with LSMFS_SEED={SEED}")
         rng = random.Random(SEED)
-        volume = self.volume(256 * MiB)
-        volume.mount("sync_interval=1")
-        files, calls, syncs, lost = {}, 0, 0, 0
+        volume = self.prepared("sync_interval=1")
+        trees, calls, syncs, lost, ends = [{}] * PROGRAMS, 0, 0, 0, set()
         for cycle in range(CYCLES):
-            seed = rng.getrandbits(32)
-            manifest = os.path.join(self.work.path, "manifest")
-            done, synced = self.run_and_kill(volume, seed, files, manifest, rng.uniform(0.02, 0.5))
+            lives = [(rng.getrandbits(32), files) for files in trees]
+            found = self.run_and_kill(volume, lives, rng.uniform(0.02, 0.5), ends)
             if rng.random() < 0.3:
                 self.kill_at_once(volume, rng)
             volume.mount("sync_interval=1")
-            found = tree(volume.point)
-            survived = self.moment(seed, files, found, synced, done + 1)
-            if survived is None:
-                self.fail(f"cycle {cycle}, seed {SEED}: the tree is as after none of the calls {synced} to {done + 1}; "
-                          + self.nearest(seed, files, found, synced, done + 1))
-            files, calls, syncs, lost = found, calls + done, syncs + (synced > 0), lost + max(0, done - survived)
+            trees = self.trees(volume)
+            for program, ((seed, before), after, (first, last)) in enumerate(zip(lives, trees, found)):
+                survived = self.moment(seed, before, after, first, last)
+                if survived is None:
+                    self.fail(f"cycle {cycle}, seed {SEED}: folder {program} is as after none of the calls {first} to {last}; "
+                              + self.nearest(seed, before, after, first, last))
+                calls, syncs, lost = calls + last - 1, syncs + (first > 0), lost + max(0, last - 1 - survived)
             if cycle % 50 == 49:
                 volume.umount()
                 self._check(volume)
                 volume.mount("sync_interval=1")
         print(f"{CYCLES} kills, {calls} calls, {syncs} times something had been synced since the last kill, {lost} calls lost")
-        self.assertGreater(syncs, CYCLES // 4, "hardly anything had been synced: nothing tested")
+        print(f"the programs' last calls met {', '.join(sorted(ends))}")
+        self.assertGreater(syncs, PROGRAMS * CYCLES // 4, "hardly anything had been synced: nothing tested")
         self.assertGreater(lost, 0, "nothing was ever lost: the kills came too late")
 
     @harness.lsmfs_only
     def test_an_fsync_that_does_nothing_is_noticed(self):
-        self.noticed(perform_no_sync)
+        self.noticed(perform_no_sync, perform_no_sync)
 
     @harness.lsmfs_only
     def test_a_call_that_does_nothing_is_noticed(self):
-        self.noticed(perform_no_truncate)
+        self.noticed(perform, perform_no_truncate)
 
-    def noticed(self, fault):
+    @harness.lsmfs_only
+    def test_a_call_that_an_fsync_of_another_program_misses_is_noticed(self):
+        self.noticed(perform, PerformLate())
+
+    def test_what_a_program_meets_is_told(self):
+        def no_room(*_):
+            raise OSError(errno.ENOSPC, "planted")
+
+        def mistake(*_):
+            raise ValueError("planted")
+        for fault, status in (no_room, errno.ENOSPC), (mistake, 255):
+            manifest = os.open(os.path.join(self.work.path, "manifest"), os.O_WRONLY | os.O_CREAT)
+            pid = start(self.work.path, 0, 1, {}, manifest, fault)
+            os.close(manifest)
+            self.assertEqual(self.status(pid), status)
+
+    def noticed(self, *faults):
         """Within a few kills: after one of them nothing was done since the last sync."""
-        volume = self.volume(256 * MiB)
-        files = {}
+        volume = self.prepared("sync_interval=0")
+        trees = [{}] * PROGRAMS
         for seed in range(10):
+            lives = [(seed, files) for files in trees]
+            found = self.run_and_kill(volume, lives, 0.3, set(), faults)
             volume.mount("sync_interval=0")
-            done, synced = self.run_and_kill(volume, seed, files, os.path.join(self.work.path, "manifest"), 0.3, fault)
-            volume.mount("sync_interval=0")
-            found = tree(volume.point)
-            volume.umount()
-            if self.moment(seed, files, found, synced, done + 1) is None:
+            trees = self.trees(volume)
+            if any(self.moment(*life, after, *window) is None for life, after, window in zip(lives, trees, found)):
                 return
-            files = found
         self.fail("ten kills, and all seemed to be well")
 
-    def run_and_kill(self, volume, seed, files, manifest, seconds, do=perform):
-        """How many calls had returned, and the last of them that was a sync."""
-        fd = os.open(manifest, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
-        pid = os.fork()
-        if pid == 0:
-            try:
-                work(volume.point, seed, files, fd, do)
-            finally:
-                os._exit(0)
+    def prepared(self, options):
+        """Mounted, with a folder for each program."""
+        volume = self.volume(256 * MiB)
+        volume.mount(options)
+        for program in range(PROGRAMS):
+            os.mkdir(volume.path(str(program)))
+        sync(volume.point)
+        return volume
+
+    @staticmethod
+    def trees(volume):
+        return [tree(volume.path(str(program))) for program in range(PROGRAMS)]
+
+    def run_and_kill(self, volume, lives, seconds, ends, faults=(perform,) * PROGRAMS):
+        """The programs' windows(). `lives`: the seed of each, and what its folder holds; `ends`: gets what their last calls met."""
+        path = os.path.join(self.work.path, "manifest")
+        manifest = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+        pids = [start(volume.path(str(program)), program, seed, files, manifest, do)
+                for program, ((seed, files), do) in enumerate(zip(lives, faults))]
+        os.close(manifest)
         time.sleep(seconds)
         volume.kill()
-        os.waitpid(pid, 0)
-        os.lseek(fd, 0, os.SEEK_SET)
-        with os.fdopen(fd, "rb") as file:
-            records = [RECORD.unpack_from(chunk) for chunk in iter(lambda: file.read(RECORD.size), b"")]
-        return len(records), max((number for kind, number in records if kind == SYNCED), default=0)
+        for status in [self.status(pid) for pid in pids]:
+            self.assertIn(status, GONE, "a program met something else than the end of the daemon")
+            ends.add(errno.errorcode[status])
+        with open(path, "rb") as file:
+            return windows(RECORD.iter_unpack(file.read()))
+
+    @staticmethod
+    def status(pid):
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
     def kill_at_once(self, volume, rng):
         """Once more, while or soon after it recovers."""
@@ -248,12 +344,13 @@ class Kill(harness.MountCase):
     @staticmethod
     def moment(seed, files, found, first, last):
         """The last number of calls, of first to last, after which, or within the last of which, the tree was as it was found;
-        None: there is none."""
+        None: there is none. The first is there as a whole: it had been synced."""
         story = Story(seed, files)
         same = None
         for number in range(last + 1):
             call = story.step() if number > 0 else ("nothing",)
-            if number >= first and (story.files == found or call[0] == "write" and story.was_writing(found, *call[1:])):
+            whole, within = number >= first and story.files == found, number > first and call[0] == "write"
+            if whole or within and story.was_writing(found, *call[1:]):
                 same = number
         return same
 
