@@ -58,6 +58,8 @@ class Sampler:
     def end(self):
         self._stop.set()
         self._thread.join(300)
+        if self._thread.is_alive():
+            self._failed("samples: wait for something that does not come")
 
     def column(self, name, begin=0.0, end=1.0):
         """Of the samples of a part of the time."""

@@ -1,9 +1,11 @@
 """Mixed work for a long time on a file system that is kept 70 to 90 % full: every read is right, no error is met but a counted
-ENOSPC, the daemon does not grow, it unmounts in good time, nothing is wrong afterwards, and all space comes back.
+ENOSPC of what needs room, which hardly ever comes below 90 %, the daemon does not grow, it unmounts in good time, nothing is wrong
+afterwards, and all space comes back.
 
 Needs root. 20 seconds; LSMFS_LONG=1: 30 minutes; LSMFS_SOAK_SECONDS: so many. LSMFS: the program, also one that was built with a
 sanitizer, which may not report anything. What the daemon took is written to soak.csv beside the program, what it said to soak.log."""
 
+import errno
 import glob
 import os
 import random
@@ -12,6 +14,7 @@ import statistics
 import sys
 import time
 import unittest
+import unittest.mock
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))), "integration"))
 
@@ -27,6 +30,7 @@ SIZE = 1024 * MiB if SECONDS >= 300 else 448 * MiB
 CACHE = 64 * MiB
 STEADY = 600          # seconds of a run from which on it is judged whether the daemon grows
 LOST = 0.02           # of the space, when all has been deleted
+EARLY = 1 / 1000      # of the steps, that may find no room before it is full
 
 
 class Kind:
@@ -95,7 +99,7 @@ class Soak(harness.MountCase):
                 workers.Git(volume.point, SEED, self.work.sub("git"), 30 if few else 150),
                 workers.Writes(volume.point, SEED), workers.Sparse(volume.point, SEED), workers.Renames(volume.point, SEED, 200 if few else 2000)]
         readers = [workers.Reader(volume.point, SEED, ballast, number) for number in range(2)]
-        while ballast.used() < 0.72:
+        while workers.used(volume.point) < 0.72:
             ballast.step()
         ballast.pause = 0.05
         print(f"ready after {time.monotonic() - begin:.0f} s")
@@ -115,12 +119,13 @@ class Soak(harness.MountCase):
             sampler.end()
             shutil.copy(volume.log, os.path.join(place, "soak.log"))
         for worker in team.workers:
-            print(f"{worker.name}: {worker.steps} steps, {worker.without_room} times no room")
+            print(f"{worker.name}: {worker.steps} steps, {worker.without_room} times no room, {worker.too_early} of them too early")
         self.assertEqual(team.errors, [])
         self.assertEqual(late, [], "these wait for something that does not come")
         self.assertGreaterEqual(time.monotonic() - begin, SECONDS)
         for worker in team.workers:
             self.assertGreater(worker.steps, 0, worker.name)
+        self.assertLessEqual(sum(worker.too_early for worker in team.workers), EARLY * sum(worker.steps for worker in team.workers))
         self.judge(sampler)
 
         taken = self.timed(volume.umount)
@@ -228,6 +233,33 @@ class Noticed(unittest.TestCase):
         block = next(iter(sparse._data))
         with open(sparse._path, "r+b") as file:
             self.noticed(sparse, lambda: workers.syscalls.punch_hole(file.fileno(), block * workers.BLOCK, workers.BLOCK))
+
+    def ended(self, worker, name, seconds=60):
+        """The team of one worker for whom a system call gives ENOSPC. It may go on until that has been met some times."""
+        def no_room(*_):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        team = workers.Team()
+        deadline = time.monotonic() + seconds
+        with unittest.mock.patch.object(workers.os, name, no_room):
+            team.start([worker])
+            while worker.without_room < 3 and not team.stop.wait(0.01) and time.monotonic() < deadline:
+                pass
+            self.assertEqual(team.end(seconds), [])
+        return team
+
+    def test_no_room_for_what_needs_none(self):
+        for kind, name in (workers.Writes, "fsync"), (workers.Writes, "fdatasync"):
+            worker = kind(self.work.sub(name), 1)
+            self.assertEqual(len(self.ended(worker, name).errors), 1, name)
+            self.assertEqual(worker.without_room, 0)
+        renames = workers.Renames(self.work.path, 1, 50)
+        self.assertEqual(len(self.ended(renames, "rename").errors), 1)
+
+    def test_no_room_for_what_needs_some_is_counted(self):
+        writes = workers.Writes(self.work.path, 1)
+        self.assertEqual(self.ended(writes, "pwrite").errors, [])
+        self.assertGreaterEqual(writes.without_room, 3)
+        self.assertEqual(writes.too_early, writes.without_room if workers.used(self.work.path) < workers.Team.FULL else 0)
 
     def test_a_name_that_is_gone(self):
         renames = workers.Renames(self.work.path, 1, 50)

@@ -1,9 +1,11 @@
 """Those who work on a file system during a soak test, each in a folder of its own. What must be there each of them knows from
 elsewhere: checksums and contents in memory, facts of a tree on another file system. Whatever is read is compared.
 
-A step may fail with ENOSPC, which is counted; recover() then brings the worker back to something that it knows.
+A step may find no room() for what it writes, which is counted; recover() then brings the worker back to something that it knows. No
+other call may give ENOSPC: what takes nothing more, or gives something back, always works.
 """
 
+import contextlib
 import errno
 import hashlib
 import os
@@ -29,6 +31,26 @@ def digest(data):
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
+class NoRoom(Exception):
+    """ENOSPC from a call that may need room."""
+
+
+@contextlib.contextmanager
+def room():
+    """Around the calls that may need some."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        raise NoRoom from error
+
+
+def used(root):
+    facts = os.statvfs(root)
+    return 1 - facts.f_bavail / facts.f_blocks
+
+
 def command(*words, cwd=None):
     """ENOSPC of a program is an ENOSPC of its caller; any other failure is an error."""
     done = harness.call(*words, cwd=cwd, seconds=900)
@@ -41,6 +63,8 @@ def command(*words, cwd=None):
 
 class Team:
     """Runs workers until somebody says stop, or one of them finds something wrong."""
+
+    FULL = 0.9  # the share of the space that is used, from which on there may be no room
 
     def __init__(self):
         self.stop = threading.Event()
@@ -58,10 +82,9 @@ class Team:
             try:
                 worker.step()
                 worker.steps += 1
-            except OSError as error:
-                if error.errno != errno.ENOSPC:
-                    return self._failed(worker)
+            except NoRoom:
                 worker.without_room += 1
+                worker.too_early += used(worker.root) < self.FULL
                 try:
                     worker.recover()
                 except Exception:
@@ -88,11 +111,12 @@ class Worker:
         self.name = type(self).__name__
         self.root = os.path.join(root, self.name)
         self.rng = random.Random(f"{seed} {self.name}")
-        self.steps = self.without_room = 0
+        self.steps = 0
+        self.without_room = self.too_early = 0  # times; the latter: of them, before it was full
         os.makedirs(self.root, exist_ok=True)
 
     def recover(self):
-        """After ENOSPC."""
+        """After there was no room."""
 
     def verify(self):
         """Reads all that it has, at the end, when nobody is at work any more."""
@@ -116,19 +140,15 @@ class Ballast(Worker):
         for folder in range(20):
             os.mkdir(os.path.join(self.root, str(folder)))
 
-    def used(self):
-        facts = os.statvfs(self.root)
-        return 1 - facts.f_bavail / facts.f_blocks
-
     def step(self):
         facts = os.statvfs(self.root)
         self._deleted = [(when, size) for when, size in self._deleted if when > time.monotonic() - self.LATE]
-        used = self.used() - sum(size for _, size in self._deleted) / (facts.f_blocks * facts.f_frsize)
-        if used > self.HIGH:
+        share = used(self.root) - sum(size for _, size in self._deleted) / (facts.f_blocks * facts.f_frsize)
+        if share > self.HIGH:
             self._filling = False
-        elif used < self.LOW:
+        elif share < self.LOW:
             self._filling = True
-        if self._filling and self.used() < self.HIGH:
+        if self._filling and used(self.root) < self.HIGH:
             size = self._write()
         elif self._filling or not self.files:
             size = MiB  # until df has followed, and until others have less
@@ -142,11 +162,11 @@ class Ballast(Worker):
         path = os.path.join(self.root, str(self.rng.randrange(20)), str(self._number))
         data = self.rng.randbytes(self.rng.choice(self.SIZES))
         try:
-            with open(path, "xb", buffering=0) as file:
+            with room(), open(path, "xb", buffering=0) as file:
                 at = 0
                 while at < len(data):
                     at += file.write(data[at:at + MiB])
-        except OSError:
+        except NoRoom:
             if os.path.exists(path):
                 os.unlink(path)
             raise
@@ -217,8 +237,9 @@ class Unpack(Worker):
     def step(self):
         self._number += 1
         tree = os.path.join(self.root, str(self._number))
-        os.mkdir(tree)
-        command("tar", "-xpf", self._tar, "-C", tree)
+        with room():
+            os.mkdir(tree)
+            command("tar", "-xpf", self._tar, "-C", tree)
         self._trees.append(tree)
         self._compare(self.rng.choice(self._trees))
         if len(self._trees) > 2:
@@ -258,8 +279,9 @@ class Git(Worker):
         self._number = 0
 
     def _git(self, *words, at=None):
-        return command("git", "-c", "safe.directory=*", "-c", "protocol.file.allow=always", "-c", "gc.auto=0", "-c", "maintenance.auto=false",
-                       "-C", at or self._clone, *words)
+        with room():
+            return command("git", "-c", "safe.directory=*", "-c", "protocol.file.allow=always", "-c", "gc.auto=0", "-c", "maintenance.auto=false",
+                           "-C", at or self._clone, *words)
 
     def step(self):
         if self._head is None:
@@ -286,9 +308,10 @@ class Git(Worker):
             self._number += 1
             path = self.rng.choice(sorted(blobs)) if self.rng.random() < 0.5 else f"new/{self._number}"
             data = self.rng.randbytes(self.rng.randrange(40_000))
-            os.makedirs(os.path.dirname(os.path.join(self._clone, path)), exist_ok=True)
-            with open(os.path.join(self._clone, path), "wb") as file:
-                file.write(data)
+            with room():
+                os.makedirs(os.path.dirname(os.path.join(self._clone, path)), exist_ok=True)
+                with open(os.path.join(self._clone, path), "wb") as file:
+                    file.write(data)
             blobs[path] = self._blob(data)
         self._git("add", "-A")
         self._git("commit", "-q", "-m", f"Change {self._number}")
@@ -348,12 +371,14 @@ class Writes(Worker):
             if dice < 0.6:
                 at = self.rng.randrange(self.SIZE_MAX - 100_000)
                 data = self.rng.randbytes(self.rng.choice([10, 1000, BLOCK, 30_000, 100_000]))
-                done = os.pwrite(fd, data, at)  # less than asked, when there is no room for the rest
+                with room():
+                    done = os.pwrite(fd, data, at)  # less than asked, when there is no room for the rest
                 contents.extend(bytes(max(0, at - len(contents))))
                 contents[at:at + done] = data[:done]
             elif dice < 0.65:
                 size = self.rng.randrange(self.SIZE_MAX)
-                os.ftruncate(fd, size)
+                with room() if size > len(contents) else contextlib.nullcontext():
+                    os.ftruncate(fd, size)
                 contents.extend(bytes(max(0, size - len(contents))))
                 del contents[size:]
             elif dice < 0.75 and contents:
@@ -403,7 +428,9 @@ class Sparse(Worker):
             dice = self.rng.random()
             if dice < 0.4 and len(self._data) < self.DATA_MAX:
                 data = self.rng.randbytes(BLOCK)
-                if os.pwrite(fd, data, block * BLOCK) == BLOCK:
+                with room():
+                    done = os.pwrite(fd, data, block * BLOCK)
+                if done == BLOCK:
                     self._data[block] = data
             elif dice < 0.6 and self._data:
                 block = self.rng.choice(list(self._data))
