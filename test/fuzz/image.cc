@@ -1,5 +1,5 @@
 // The target of whole images: changes of a sound one, and then all that is done with an image: the volume, the store, the
-// check and the tree are opened for reading, everything is read; they are opened for writing, and used.
+// check and the tree are opened for reading, everything is read; they are opened for writing, and used. Or it is repaired first.
 //
 // An input is a byte of mode and a list of changes, all of numbers as varints. Either of bytes on the device (place, which
 // structure, offset in it, bytes), after which the checksums of superblocks, metadata log and frames are put right unless
@@ -7,7 +7,7 @@
 // written through a store, so that RocksDB's checksums are right and the rows are not.
 //
 // Beside crashes, endless loops and sizes that are believed: what check_tree() finds nothing in can be read to the end and
-// used, and has as many files as it says.
+// used, and has as many files as it says. So can what was repaired, in which it finds nothing any more.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/falloc.h>
@@ -34,7 +34,7 @@ using test::SparseDevice;
 using test::SparseImage;
 using test::Stack;
 
-enum Mode : std::uint8_t { kSealed = 1, kRows = 2, kInLog = 4, kFlushed = 8 };
+enum Mode : std::uint8_t { kSealed = 1, kRows = 2, kInLog = 4, kFlushed = 8, kRepaired = 16 };
 
 constexpr std::size_t kChangesMax = 8, kBytesMax = 64;
 constexpr std::size_t kStepsMax = 1000;               // entries that a walk looks at
@@ -455,6 +455,33 @@ void judge_writing(const SparseImage& image, bool clean) {
   check(!clean || closed, "nothing is wrong with a tree that cannot be closed");
 }
 
+// As lsmfs fsck -y does it, but once.
+Result<void> repair(Device& device) {
+  LSMFS_TRY(Volume::repair(device, [](std::string_view) {}));
+  LSMFS_ASSIGN(const auto volume, Volume::open(device));
+  LSMFS_TRY(Store::repair(*volume, {.cache = kCache}));
+  LSMFS_ASSIGN(const auto store, Store::open(*volume, {.cache = kCache}));
+  if (planted != Planted::damage_not_repaired) {
+    LSMFS_ASSIGN(const RepairReport rows, repair_tree(*store));
+    if (!rows.left.clean()) return make_error(EUCLEAN, rows.left.problems.front());
+  }
+  return store->close();
+}
+
+// It is repaired, and then there is nothing wrong with it; or it is beyond repair, and that is said.
+bool judge_repair(const SparseImage& image) {
+  SparseDevice device(image);
+  if (const auto repaired = repair(device); !repaired) {
+    check(is_opening_error(repaired.error().code), "the repair: an error that is not promised: " + repaired.error().message());
+    return false;
+  }
+  ++image_counts.repaired;
+  bool opened = false;
+  check(judge_reading(device.image(), opened), "a repair leaves something that is wrong");
+  judge_writing(device.image(), true);
+  return opened;
+}
+
 bool run_image(std::string_view input) {
   if (input.empty()) return false;
   const auto mode = static_cast<std::uint8_t>(input.front());
@@ -464,9 +491,13 @@ bool run_image(std::string_view input) {
   ++image_counts.images;
   const Memory memory;
   bool opened = false;
-  const bool clean = judge_reading(image, opened);
-  // Of the volume's own damage the check of the tree knows nothing.
-  judge_writing(image, clean && (mode & kRows));
+  if (mode & kRepaired) {
+    opened = judge_repair(image);
+  } else {
+    const bool clean = judge_reading(image, opened);
+    // Of the volume's own damage the check of the tree knows nothing.
+    judge_writing(image, clean && (mode & kRows));
+  }
   check(Memory::largest_piece() <= kLargestPiece, fmt::format("{} bytes are asked for at once", Memory::largest_piece()));
   return opened;
 }
@@ -479,15 +510,18 @@ std::vector<std::string> image_examples() {
     put_string(bytes, text);
     return bytes;
   };
-  // One byte changed, of each kind of structure, here and there.
-  for (const std::uint8_t mode : {kSealed, static_cast<Mode>(kInLog)}) {
+  // One byte changed, of each kind of structure, here and there. Each second one is repaired.
+  const auto add = [&](int mode, const std::string& changes) {
+    all.push_back(static_cast<char>(mode | (all.size() % 2 ? int{kRepaired} : 0)) + changes);
+  };
+  for (const int mode : {int{kSealed}, int{kInLog}}) {
     for (std::uint64_t place = 0; place < kPlaces; ++place) {
-      for (const std::uint64_t offset : {50u, 4097u}) all.push_back(static_cast<char>(mode) + change(place, offset * 7, offset, "\x7f"));
+      for (const std::uint64_t offset : {50u, 4097u}) add(mode, change(place, offset * 7, offset, "\x7f"));
     }
   }
-  for (const std::uint8_t mode : {static_cast<Mode>(kRows | kInLog), static_cast<Mode>(kRows | kFlushed)}) {
+  for (const int mode : {kRows | kInLog, kRows | kFlushed}) {
     for (std::uint64_t operation = 0; operation < 8; ++operation) {
-      for (const std::uint64_t row : {0u, 8u}) all.push_back(static_cast<char>(mode) + change(operation, row, row + operation, std::string("\3abc", 4)));
+      for (const std::uint64_t row : {0u, 8u}) add(mode, change(operation, row, row + operation, std::string("\3abc", 4)));
     }
   }
   return all;
@@ -497,6 +531,6 @@ std::vector<std::string> image_examples() {
 
 ImageCounts image_counts;
 
-const Target kImage{"image", run_image, image_examples, 512, 0, 100};
+const Target kImage{"image", run_image, image_examples, 512, 0, 160};
 
 }  // namespace lsmfs::fuzz

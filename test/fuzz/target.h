@@ -47,7 +47,7 @@ inline constexpr std::size_t kMemoryBase = MiB;
 
 // How far the images got, of all that kImage was given.
 struct ImageCounts {
-  std::size_t images = 0, volumes = 0, stores = 0, trees = 0, clean = 0;  // the last: check_tree() found nothing
+  std::size_t images = 0, volumes = 0, stores = 0, trees = 0, clean = 0, repaired = 0;  // clean: check_tree() found nothing
 };
 extern ImageCounts image_counts;
 
@@ -61,6 +61,7 @@ enum class Planted {
   length_believed,       // patch: room is made for as many segments as the operand says it has
   field_cut_off,         // record: the uid is written in 16 bits
   damage_not_reported,   // image: check_tree() finds nothing
+  damage_not_repaired,   // image: repair_tree() does nothing
 };
 extern Planted planted;
 
