@@ -165,6 +165,8 @@ TEST_F(Holes, AllocationOfWhatIsThereNeedsNoRoom) {
   EXPECT_EQ(allocate(f, FALLOC_FL_KEEP_SIZE, 100, 100), 0);
   EXPECT_EQ(allocate(f, 0, 0, MiB + 1), ENOSPC);
   EXPECT_EQ(allocate(sparse, 0, 0, MiB), ENOSPC);
+  EXPECT_EQ(allocate(sparse, kPunch, MiB - 5000, 4000), 0) << "which gives some back";
+  EXPECT_EQ(allocate(f, FALLOC_FL_ZERO_RANGE, 5000, 100'000), ENOSPC);
   room = 100 * KiB;
   EXPECT_EQ(allocate(f, 0, 0, MiB + 50 * KiB), 0) << "only what comes to it";
   EXPECT_EQ(h.attr(f).size, MiB + 50 * KiB);
