@@ -40,7 +40,7 @@ constexpr const char* kAllowed[] = {
     "close", "eventfd2", "fstat", "lseek", "newfstatat", "poll", "ppoll", "read", "readv", "statx", "write", "writev",
     // Rings that were made before, which allow nothing but requests of FUSE; to set them up is below.
     "io_uring_enter",
-    // To read, which is what open() below leaves: the table of mounts and the groups of a caller, both in /proc.
+    // To read, which is what open() below leaves: the table of mounts, the groups of a caller and its processor, all in /proc.
     "open", "openat",
     // The process that mounts and unmounts, and its end.
     "recvmsg", "sendmsg", "wait4",
@@ -77,7 +77,7 @@ std::vector<Rule> allowed_if() {
       {"fcntl", {is_int(1, F_SETFD)}},
       {"fcntl", {is_int(1, F_GETFL)}},
       {"fcntl", {is_int(1, F_DUPFD_CLOEXEC)}},
-      // The threads of rings bind themselves to a processor.
+      // The threads that take requests bind themselves to a processor.
       {"sched_setaffinity", {is_int(0, 0)}},
       // They step back, and no other way. Which threads that will be is not known yet: the kernel lets it have those of other
       // processes of its user step back as well.

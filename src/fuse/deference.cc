@@ -5,8 +5,6 @@
 
 #include <algorithm>
 
-#include "fuse/ring.h"
-
 namespace lsmfs {
 namespace {
 
@@ -14,7 +12,7 @@ using namespace std::chrono_literals;
 
 // How long a request may wait behind others.
 constexpr auto kLook = 2ms;
-// How long a ring has the usual policy after others have held it up, at first and at most.
+// How long a thread has the usual policy after others have held it up, at first and at most.
 constexpr std::chrono::steady_clock::duration kPenalty = 50ms, kPenaltyMax = 3200ms;
 
 // setrlimit(2): 20 minus the nice value, which comes back with the usual policy, and which renice(1) may change.
@@ -31,49 +29,45 @@ bool Deference::permit() {
   return setrlimit(RLIMIT_NICE, &limit) == 0 || enough_now;
 }
 
-std::vector<Deference::Watched> Deference::watched(const std::vector<Ring*>& rings) {
+std::vector<Deference::Watched> Deference::watched(const std::vector<Deferring*>& threads) {
   std::vector<Watched> all;
-  for (Ring* ring : rings) all.push_back({.ring = ring});
+  for (Deferring* thread : threads) all.push_back({.thread = thread});
   return all;
 }
 
-Deference::Deference(const std::vector<Ring*>& rings)
-    : rings_(watched(rings)),
+Deference::Deference(const std::vector<Deferring*>& threads)
+    : threads_(watched(threads)),
       activity_(kLook, {.look =
                             [this] {
                               const auto now = Clock::now();
-                              for (Watched& watched : rings_) look(watched, now);
+                              for (Watched& watched : threads_) look(watched, now);
                             },
                         .end =
                             [this] {
                               // Nobody looks after them now.
-                              for (Watched& watched : rings_) set(watched, false);
+                              for (Watched& watched : threads_) set(watched, false);
                             }}) {}
 
 void Deference::look(Watched& watched, Clock::time_point now) {
-  const std::uint64_t turns = watched.ring->turns();
-  const bool held_up = watched.ring->wanted() && turns == watched.turns;
+  const std::uint64_t turns = watched.thread->turns();
+  const bool held_up = watched.thread->wanted() && turns == watched.turns;
   watched.turns = turns;
-  if (!watched.defers) {
-    if (now >= watched.again) {
-      set(watched, true);
-      watched.again = now;
-    }
-    return;
-  }
-  if (held_up) {
+  if (watched.defers && held_up) {
     // Soon after the last time: longer.
     const bool again = now - watched.again < watched.penalty;
     watched.penalty = again ? std::min(2 * watched.penalty, kPenaltyMax) : kPenalty;
     watched.again = now + watched.penalty;
-    set(watched, false);
   }
+  const bool defers = now >= watched.again && watched.thread->ready();
+  if (defers && !watched.defers) watched.again = now;
+  set(watched, defers);
 }
 
 void Deference::set(Watched& watched, bool defers) {
+  if (!defers) watched.thread->let_go();
   if (watched.defers == defers) return;
   const sched_param none{};
-  if (sched_setscheduler(watched.ring->thread_id(), defers ? SCHED_IDLE : SCHED_OTHER, &none) == 0) watched.defers = defers;
+  if (sched_setscheduler(watched.thread->thread_id(), defers ? SCHED_IDLE : SCHED_OTHER, &none) == 0) watched.defers = defers;
 }
 
 }  // namespace lsmfs

@@ -1,4 +1,4 @@
-// Has the threads of rings step back behind their callers, so that a caller stays on its processor.
+// Has threads that serve requests step back behind their callers, so that a caller stays on its processor.
 //
 // When an answer wakes its caller, the kernel looks for a processor that idles; the one on which the answer is given does
 // not, so the caller moves to another one, which has to be woken, with each request. A processor that runs nothing but
@@ -6,11 +6,13 @@
 // processors a request took 6 us instead of 13.
 //
 // The price of that policy is that such a thread waits for as long as anybody else wants its processor. So this object
-// looks after the rings every few milliseconds while requests come: one that has not got on with its requests since the
+// looks after them every few milliseconds while requests come: one that has not got on with its requests since the
 // last look is given back the usual policy, for longer each time this happens again.
 //
 // Threads: request() from any; it has one of its own.
 #pragma once
+
+#include <sys/types.h>
 
 #include <chrono>
 #include <cstdint>
@@ -20,7 +22,21 @@
 
 namespace lsmfs {
 
-class Ring;
+// A thread that serves the requests of one processor.
+class Deferring {
+ public:
+  virtual ~Deferring() = default;
+  // How many times it has come to serve requests, or gone to wait for them.
+  virtual std::uint64_t turns() const = 0;
+  // Whether there is a request that it has not come to, or has not done with.
+  virtual bool wanted() const = 0;
+  virtual pid_t thread_id() const = 0;
+
+  // Asked at each look at which it may defer: whether that is of use now.
+  virtual bool ready() { return true; }
+  // It does not defer any more.
+  virtual void let_go() {}
+};
 
 class Deference {
  public:
@@ -28,8 +44,8 @@ class Deference {
   // are the rights for it.
   static bool permit();
 
-  // The rings have been started; they must outlive it.
-  explicit Deference(const std::vector<Ring*>& rings);
+  // The threads have been started; they must outlive it.
+  explicit Deference(const std::vector<Deferring*>& threads);
 
   // Says that a request has come.
   void request() { activity_.request(); }
@@ -37,18 +53,18 @@ class Deference {
  private:
   using Clock = std::chrono::steady_clock;
   struct Watched {
-    Ring* ring;
+    Deferring* thread;
     bool defers = false;
-    std::uint64_t turns = 0;         // of the ring, at the last look
+    std::uint64_t turns = 0;         // at the last look
     Clock::time_point again{};       // when it may defer again, or since when it does
     Clock::duration penalty{};       // how long it did not the last time
   };
 
-  static std::vector<Watched> watched(const std::vector<Ring*>& rings);
+  static std::vector<Watched> watched(const std::vector<Deferring*>& threads);
   static void look(Watched& watched, Clock::time_point now);
   static void set(Watched& watched, bool defers);
 
-  std::vector<Watched> rings_;
+  std::vector<Watched> threads_;
   Activity activity_;
 };
 

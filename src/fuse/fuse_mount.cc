@@ -126,7 +126,7 @@ FuseMount::FuseMount(Tree& tree, const MountOptions& options, Administration adm
 FuseMount::~FuseMount() {
   // The descriptors first: unmounting waits for answers as long as somebody could give them.
   context_.turnstile.close();
-  if (rings_) rings_->stop();
+  stop_serving();
   session_.reset();
   if (still_mounted()) (void)mounter().unmount(true);
 }
@@ -173,8 +173,22 @@ Result<void> FuseMount::begin() {
     const auto started = rings_->start(fuse_session_fd(session_.get()), [this] { return server(); }, options_.notice);
     if (!started) return make_error(started.error().code, "rings of io_uring, without which it works: -o io_uring=off");
   }
+  if (options_.prepared->may_defer) defer();
   mounter().tune();
   return {};
+}
+
+// Who serves requests steps back behind their callers.
+void FuseMount::defer() {
+  if (!rings_) follower_.emplace(fuse_session_fd(session_.get()));
+  deference_.emplace(rings_ ? rings_->threads() : std::vector<Deferring*>{&*follower_});
+}
+
+void FuseMount::stop_serving() {
+  if (rings_) rings_->stop();
+  deference_.reset();  // looks at them
+  if (rings_) rings_->close();
+  follower_.reset();
 }
 
 Result<void> FuseMount::serve(std::function<void()> on_ready, std::function<void()> on_destroy) {
@@ -197,7 +211,7 @@ Result<void> FuseMount::serve(std::function<void()> on_ready, std::function<void
     loop_done_ = true;
     // On a mount that is not a fuseblk the kernel sends no DESTROY.
     context_.destroy();
-    if (rings_) rings_->stop();
+    stop_serving();
     session_.reset();
   }
   context_.destroy = [] {};
@@ -215,7 +229,7 @@ Serve FuseMount::server() {
           pass = std::make_shared<Turnstile::Pass>(context_.turnstile)](fuse_buf& message) {
     const fuse_in_header& header = header_of(message);
     latency_->request();
-    if (context_.rings != nullptr) context_.rings->request();
+    if (deference_) deference_->request();
     // This one closes it, or waits until it is closed.
     const bool last = header.opcode == FUSE_DESTROY;
     if (!last && !pass->enter()) return refuse(header);
@@ -246,7 +260,9 @@ Result<void> FuseMount::loop() {
     if (got == -EINTR || got == -EAGAIN) continue;
     if (got < 0) return make_error(-got, "reading /dev/fuse");
     if (got == 0) break;  // unmounted
+    if (follower_) follower_->begin(static_cast<pid_t>(header_of(buffer).pid));
     serve(buffer);
+    if (follower_) follower_->end();
   }
   return {};
 }

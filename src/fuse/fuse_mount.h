@@ -13,6 +13,8 @@
 #include <thread>
 
 #include "fuse/context.h"
+#include "fuse/deference.h"
+#include "fuse/follower.h"
 #include "fuse/idle_latency.h"
 #include "fuse/kernel_cache.h"
 #include "fuse/libfuse.h"
@@ -44,6 +46,8 @@ class FuseMount : public Mount {
 
   static constexpr std::size_t kKinds = 64;
 
+  void defer();
+  void stop_serving();
   Result<void> loop();
   Serve server();  // to be called in the thread that is to serve; waits for serve()
   void process(fuse_buf& buffer);
@@ -64,6 +68,8 @@ class FuseMount : public Mount {
   std::optional<LatencyHold> latency_;
   std::optional<Watchdog> watchdog_;  // in serve()
   std::unique_ptr<Rings> rings_;
+  std::optional<Follower> follower_;    // without rings
+  std::optional<Deference> deference_;  // of those who serve
   std::unique_ptr<fuse_session, CloseSession> session_;
   std::optional<MountEntry> entry_;  // of the mount
   std::atomic<bool> stop_{false}, loop_done_{false};

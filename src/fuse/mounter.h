@@ -28,6 +28,7 @@ struct PreparedMount {
   std::unique_ptr<Mounter> mounter;
   Fd latency_device;  // of LatencyHold, if there is to be a hold
   std::unique_ptr<Rings> rings;  // if requests are to come through them
+  bool may_defer = false;  // Deference::permit()
 };
 // For who has not called prepare_mount(), and keeps its privileges.
 Result<std::shared_ptr<PreparedMount>> prepare_here(const MountOptions& options);

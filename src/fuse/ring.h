@@ -23,6 +23,7 @@
 #include <thread>
 #include <vector>
 
+#include "fuse/deference.h"
 #include "fuse/libfuse.h"
 #include "lsmfs/base.h"
 
@@ -31,13 +32,13 @@ namespace lsmfs {
 // Serves one request, which has the form in which it would have been read from /dev/fuse.
 using Serve = std::function<void(fuse_buf&)>;
 
-class Ring {
+class Ring final : public Deferring {
  public:
   // `queues`: what it serves, the processor's own first, then those of processors that are not there. `payload`: bytes that
   // come with a request or its answer at most. Nothing else than its own use can be made of it later, so it may be made
   // while there are more rights. Errors: ENOSYS, EPERM (the kernel's or an administrator's no), EINVAL (too old), ENOMEM.
   static Result<std::unique_ptr<Ring>> make(unsigned processor, const std::vector<unsigned>& queues, std::size_t payload);
-  ~Ring();
+  ~Ring() override;
   Ring(const Ring&) = delete;
   Ring& operator=(const Ring&) = delete;
 
@@ -48,11 +49,9 @@ class Ring {
   bool answer(std::uint64_t unique, const iovec* parts, int count);
   // The ring whose thread calls, or null.
   static Ring* of_this_thread();
-  // How many times its thread has come to serve requests, or gone to wait for them.
-  std::uint64_t turns() const { return turns_.load(std::memory_order_relaxed); }
-  // Whether there is a request that its thread has not come to, or has not done with.
-  bool wanted() const;
-  pid_t thread_id() const { return thread_id_; }
+  std::uint64_t turns() const override { return turns_.load(std::memory_order_relaxed); }
+  bool wanted() const override;
+  pid_t thread_id() const override { return thread_id_; }
   // Ends the thread. What is answered afterwards reaches nobody.
   void stop();
   // Once the threads of all rings have ended, and nobody asks for wanted() any more: the kernel's part of it goes.

@@ -80,17 +80,11 @@ Result<std::unique_ptr<Rings>> Rings::make(Choice choice, std::size_t payload) {
   if (!made) return std::unique_ptr<Rings>();
   auto rings = std::make_unique<Rings>();
   rings->rings_ = std::move(*made);
-  rings->may_defer_ = Deference::permit();
   return rings;
 }
 
 Result<void> Rings::start(int fuse, const std::function<Serve()>& server, const std::function<void(std::string_view)>& notice) {
-  std::vector<Ring*> all;
-  for (auto& ring : rings_) {
-    LSMFS_TRY(ring->start(fuse, server, notice));
-    all.push_back(ring.get());
-  }
-  if (may_defer_) deference_.emplace(all);
+  for (auto& ring : rings_) LSMFS_TRY(ring->start(fuse, server, notice));
   return {};
 }
 
@@ -103,10 +97,18 @@ bool Rings::answer(const iovec* parts, int count) {
   return std::any_of(rings_.begin(), rings_.end(), [&](auto& ring) { return ring->answer(header.unique, parts, count); });
 }
 
+std::vector<Deferring*> Rings::threads() const {
+  std::vector<Deferring*> all;
+  for (const auto& ring : rings_) all.push_back(ring.get());
+  return all;
+}
+
+// Their threads use each other's rings: all end before the first is closed.
 void Rings::stop() {
-  // Their threads use each other's rings, and the deference, which looks at them all.
   for (auto& ring : rings_) ring->stop();
-  deference_.reset();
+}
+
+void Rings::close() {
   for (auto& ring : rings_) ring->close();
 }
 

@@ -6,10 +6,8 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <vector>
 
-#include "fuse/deference.h"
 #include "fuse/ring.h"
 #include "lsmfs/fuse.h"
 
@@ -26,17 +24,15 @@ class Rings {
   Result<void> start(int fuse, const std::function<Serve()>& server, const std::function<void(std::string_view)>& notice);
   // Sends a reply that libfuse made, a fuse_out_header first; false when it is not of a request that came through a ring.
   bool answer(const iovec* parts, int count);
-  // Says that a request has come through a ring.
-  void request() {
-    if (deference_) deference_->request();
-  }
+  // Their threads, once they are started.
+  std::vector<Deferring*> threads() const;
   // No more requests are served and nothing is answered any more; what was, is.
   void stop();
+  // Then, when nobody looks at the threads any more.
+  void close();
 
  private:
   std::vector<std::unique_ptr<Ring>> rings_;
-  bool may_defer_ = false;
-  std::optional<Deference> deference_;  // from start() to stop()
 };
 
 // The numbers in a list like those in /sys/devices/system/cpu: "0-2,5". Empty: it is none.

@@ -13,10 +13,14 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <future>
+#include <set>
 #include <string>
+#include <thread>
 
 #include "fuse/attributes.h"
 #include "fuse/deference.h"
+#include "fuse/follower.h"
 #include "fuse/idle_latency.h"
 #include "fuse/rings.h"
 #include "fuse/workers.h"
@@ -89,6 +93,65 @@ TEST(Deference, CanBeTakenBackByWhoWasGivenPriority) {
   ::waitpid(child, &status, 0);
   if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "there is no raising of limits here";
   EXPECT_EQ(status, 0) << WEXITSTATUS(status);
+}
+
+// The processors on which this thread may run.
+std::set<int> processors() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  EXPECT_EQ(::sched_getaffinity(0, sizeof allowed, &allowed), 0);
+  std::set<int> numbers;
+  for (int i = 0; i < CPU_SETSIZE; ++i) {
+    if (CPU_ISSET(i, &allowed)) numbers.insert(i);
+  }
+  return numbers;
+}
+
+TEST(Follower, IsBoundToTheProcessorOnWhichItsCallerStays) {
+  const std::set<int> any = processors();
+  const int processor = *any.rbegin();
+  std::promise<pid_t> begun;
+  std::promise<void> over;
+  std::thread caller([&] {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(processor, &one);
+    EXPECT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
+    begun.set_value(::gettid());
+    over.get_future().wait();
+  });
+  const pid_t thread = begun.get_future().get();
+  EXPECT_EQ(processor_of(thread), processor);
+  const auto request = [](Follower& follower, pid_t by) {
+    follower.begin(by);
+    EXPECT_TRUE(follower.wanted());
+    const std::set<int> during = processors();
+    follower.end();
+    EXPECT_FALSE(follower.wanted());
+    return during;
+  };
+  {
+    Follower follower(-1);
+    EXPECT_EQ(request(follower, thread), any);
+    EXPECT_FALSE(follower.ready()) << "it may be on its way";
+    EXPECT_TRUE(follower.ready());
+    EXPECT_EQ(request(follower, 0), std::set<int>{processor}) << "nobody's, as those of the kernel itself are";
+    EXPECT_TRUE(follower.ready());
+    follower.let_go();
+    EXPECT_EQ(request(follower, thread), any);
+    EXPECT_TRUE(follower.ready());
+    EXPECT_EQ(request(follower, thread), std::set<int>{processor});
+  }
+  EXPECT_EQ(processors(), any) << "as before it came";
+  over.set_value();
+  caller.join();
+}
+
+TEST(Follower, FollowsNobodyWhoIsNotKnown) {
+  EXPECT_EQ(processor_of(0), -1);
+  Follower follower(-1);
+  EXPECT_FALSE(follower.ready());
+  EXPECT_FALSE(follower.ready());
 }
 
 class LatencyDevice : public testing::Test {

@@ -1,0 +1,57 @@
+// Has the thread that reads /dev/fuse run on its caller's processor, so that the two take turns there.
+//
+// The kernel wakes whoever waits for a request or for its answer on a processor that idles, if there is one, and to wake that
+// takes longer than to serve most requests. So when requests keep coming from one processor, the thread binds itself to it, and
+// steps back behind the caller (fuse/deference.h), who then stays as well. What it is not: of use where callers on several
+// processors take turns. Then the thread is bound to none, as without it.
+//
+// Threads: begin() and end() belong to the one that serves, all else to Deference.
+#pragma once
+
+#include <sched.h>
+
+#include <atomic>
+
+#include "fuse/deference.h"
+
+namespace lsmfs {
+
+class Follower final : public Deferring {
+ public:
+  // `fuse`: the descriptor of /dev/fuse. To be made by the thread that will serve what comes from there.
+  explicit Follower(int fuse);
+  ~Follower() override;  // by the same
+
+  // Around each request; `caller` is the thread that made it, 0 if nobody did.
+  void begin(pid_t caller) {
+    turns_.store(turns_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    if (caller != 0) caller_.store(caller, std::memory_order_relaxed);
+    const int processor = processor_.load(std::memory_order_relaxed);
+    if (processor != bound_) bind(processor);
+  }
+  void end() { turns_.store(turns_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
+
+  std::uint64_t turns() const override { return turns_.load(std::memory_order_relaxed); }
+  bool wanted() const override;
+  pid_t thread_id() const override { return thread_; }
+  bool ready() override;
+  void let_go() override { processor_.store(kAny, std::memory_order_relaxed); }
+
+ private:
+  static constexpr int kAny = -1;
+  void bind(int processor);
+
+  const int fuse_;
+  const pid_t thread_;
+  cpu_set_t any_;                      // where it may run
+  std::atomic<std::uint64_t> turns_{0};  // odd: it serves
+  std::atomic<pid_t> caller_{0};       // of the latest request
+  std::atomic<int> processor_{kAny};   // where it is to run ...
+  int bound_ = kAny;                   // ... and where it is bound to
+  int last_ = kAny;                    // where the caller was at the last look
+};
+
+// The processor on which a thread runs, or last ran; -1 when that cannot be known. proc(5).
+int processor_of(pid_t thread);
+
+}  // namespace lsmfs
