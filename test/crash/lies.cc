@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <sstream>
 
 #include "tree/harness.h"
@@ -280,24 +281,6 @@ class Repaired {
 }  // namespace
 
 Reads read_everything(Tree& tree, const std::string& expected) { return Reader(tree, expected).run(); }
-
-std::string lies(const std::string& found, const std::string& expected, const std::set<std::string>& failed) {
-  std::set<std::string> right, seen;
-  std::string line;
-  for (std::istringstream lines(expected); std::getline(lines, line);) right.insert(line);
-  for (std::istringstream lines(found); std::getline(lines, line);) {
-    if (line.find(" ino=") == line.npos) continue;  // an error's message
-    if (!seen.insert(path_of(line)).second) return "listed twice: " + line;
-    if (!right.contains(line) && !failed.contains(path_of(line))) return "a wrong line: " + line;
-  }
-  for (const std::string& one : right) {
-    const std::string path = path_of(one);
-    if (seen.contains(path)) continue;
-    const bool explained = std::ranges::any_of(failed, [&](const std::string& at) { return at.empty() || path == at || path.starts_with(at + "/"); });
-    if (!explained) return "silently missing: " + one;
-  }
-  return "";
-}
 
 std::string unsaid(const std::string& found, const Past& past, const Said& said) {
   return found == past.moments.back() ? "" : Repaired(past, said).judge(found);

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <map>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -19,9 +18,6 @@ struct Reads {
 
 // `expected`: the dump (tree/model.h) of what should be there. An error hides what that call would have told, and nothing else.
 Reads read_everything(Tree& tree, const std::string& expected);
-
-// The same of a dump that has been taken already. `failed`: the paths that gave errors, of which nothing is expected then.
-std::string lies(const std::string& found, const std::string& expected, const std::set<std::string>& failed);
 
 // What a tree was, as dumps: at first, and after each operation. The last is what it is.
 struct Past {

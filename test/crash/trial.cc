@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <set>
 #include <utility>
 
 #include "crash/lies.h"
@@ -265,11 +264,7 @@ std::string Trial::read_all() {
   return found == expected ? "" : "reads give\n" + found + "and not\n" + expected;
 }
 
-std::string Trial::read_what_can_be() {
-  std::set<std::string> failed;
-  const std::string found = dump(tree(), &failed);
-  return lies(found, model_.dump(), failed);
-}
+std::string Trial::read_what_can_be() { return read_everything(tree(), model_.dump()).lie; }
 
 void Trial::begin_beside(const Work& work) {
   device_->set_flush_takes(std::chrono::milliseconds(1));
