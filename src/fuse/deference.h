@@ -22,7 +22,7 @@
 
 namespace lsmfs {
 
-// A thread that serves the requests of one processor.
+// A thread that serves requests.
 class Deferring {
  public:
   virtual ~Deferring() = default;

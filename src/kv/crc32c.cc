@@ -1,10 +1,10 @@
 // RocksDB's CRC-32C, with the processor's instruction for it.
 //
 // RocksDB sums up each record of the write-ahead log, so all that is written goes through this function once. Distributions
-// build it for processors that may lack the instruction, and it then has only a table: 0.8 GB/s, half of what
-// a commit of file data costs. The dynamic linker takes the program's definition of a symbol before
-// a library's, and with it gives the library this one. It computes the same, so nothing depends on it; where the library
-// calls its own without asking the dynamic linker, or for other processors, everything is as without it.
+// build it for processors that may lack the instruction, and it then has only a table: 0.8 GB/s, half of what a commit of
+// file data costs. The dynamic linker takes the program's definition of a symbol before a library's, and so gives the library
+// this one. It computes the same, so nothing depends on it; where the library calls its own without asking the dynamic linker,
+// or for other processors, everything is as without it.
 #include <dlfcn.h>
 
 #include <cstddef>
