@@ -210,13 +210,19 @@ class Repaired {
   // nullopt: there was no such path.
   std::optional<std::string> home(const std::string& path) const {
     if (path.empty()) return "";
-    const auto known = right_.find(path);
-    if (known == right_.end()) return std::nullopt;
+    const Line* known = latest(path);
+    if (!known) return std::nullopt;
     const auto renamed = past_.renamed.find(path);
     const std::string& was = renamed == past_.renamed.end() ? path : renamed->second;
     const auto parent = home(parent_of(was));
     if (!parent) return std::nullopt;
-    return keys::child_home(*parent, name_of(was), known->second.ino);
+    return keys::child_home(*parent, name_of(was), known->ino);
+  }
+  // What is there, or was: where a table was taken away, older rows come to light. Null: nothing ever was.
+  const Line* latest(const std::string& path) const {
+    if (const auto now = right_.find(path); now != right_.end()) return &now->second;
+    const auto before = earlier_.find(path);
+    return before == earlier_.end() ? nullptr : &before->second;
   }
 
   bool is_lost(Family family, const std::string& first, const std::string& last) const {
