@@ -23,7 +23,7 @@ import loop  # noqa: E402
 import simdisk  # noqa: E402
 import synthetic_repository  # noqa: E402
 import workspace  # noqa: E402
-from lsmfs_aging import cli, engine, figures, memory, results, scan, traces  # noqa: E402
+from lsmfs_aging import cli, engine, figures, host, memory, results, scan, traces  # noqa: E402
 from shared import commands, file_systems  # noqa: E402
 
 PROGRAM = os.path.join(ROOT, "bench", "aging", "lsmfs-aging")
@@ -148,6 +148,7 @@ class Workloads(Case):
         # As if all were.
         points = self.run_to_the_end("intrafile", "--every", 100, "--repeat", 2, "--stolen", "0%", fs="ext4")
         self.check_repeated(points, [1, 1, 1, 1], counted=4)
+        self.assertEqual([point.disturbed for point in points if point.x == 0], [1, 1], "the others are made again as well")
         path, counting = os.path.join(self.results, "points.csv"), ("1", "3")
         with open(path, encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file))
@@ -159,6 +160,29 @@ class Workloads(Case):
             writer.writeheader()
             writer.writerows(rows)
         self.check_repeated(self.points(), [1, 0, 1, 0], counted=2)
+
+    def test_a_scan_waits_for_the_host_with_patience(self):
+        def waited(patience, *stolen, stopped=False):
+            """How many looks and how long a pause it took, where the host takes `stolen` of each two seconds, one after the other."""
+            looks, clock = [], [0]
+
+            def looked():
+                clock[0] += 2
+                looks.append(stolen[len(looks)])
+                return looks[-1], 2
+
+            def pause(seconds):
+                clock[0] += seconds
+
+            host.wait(0.02, patience, lambda: stopped, looked, pause, lambda: clock[0])
+            return len(looks), clock[0]
+
+        self.assertEqual(waited(0, 2), (0, 0))
+        self.assertEqual(waited(60, 0.01), (1, 2))
+        self.assertEqual(waited(60, 0.5, 0.04, 0.01), (3, 26))
+        self.assertEqual(waited(20, 0.5, 0.5, 0.5), (2, 20), "it gives up")
+        self.assertEqual(waited(60, 0.5, stopped=True), (1, 2))
+        self.assertGreater(host.look()[1], 1)
 
     def check_repeated(self, points, disturbed, counted):
         """What `disturbed` says of the repetitions of the last point, and how many of them its figure is made of."""

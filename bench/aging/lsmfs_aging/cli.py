@@ -1,6 +1,7 @@
 """The command line."""
 
 import argparse
+import math
 import os
 import signal
 import subprocess
@@ -67,8 +68,10 @@ def arguments(words):
         one.add_argument("--seed", type=int, default=1, help="default: 1")
         one.add_argument("--repeat", type=int, default=3, metavar="N", help="how often the last point is measured, for the spread; default: 3")
         one.add_argument("--stolen", type=_share, default="2%", metavar="PERCENT",
-                         help="of these, one during which the host of a virtual machine had the processors for so much of the time or more does not count "
+                         help="a scan during which the host of a virtual machine had the processors for so much of the time or more does not count "
                               "and is made again, as often as there are to be repetitions; default: 2%%")
+        one.add_argument("--patience", type=float, default=0, metavar="MINUTES",
+                         help="for which a scan waits until the host has the processors for less than that; default: 0")
         one.add_argument("--work", default="/var/tmp", metavar="FOLDER", help="for mount points and inputs; default: /var/tmp")
         one.add_argument("--lsmfs", default=os.path.join(BUILT, "lsmfs"), metavar="PROGRAM", help="default: build/release/lsmfs")
         one.add_argument("--simdisk", default=os.path.join(BUILT, "lsmfs-simdisk"), metavar="PROGRAM", help="default: build/release/lsmfs-simdisk")
@@ -81,6 +84,8 @@ def arguments(words):
         parser.error("report: give one results folder, or two to compare")
     if given.command == "run" and given.repeat < 1:
         parser.error("--repeat: at least 1")
+    if given.command == "run" and not 0 <= given.patience < math.inf:
+        parser.error("--patience: a number of minutes, 0 or more")
     return given
 
 

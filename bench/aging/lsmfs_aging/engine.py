@@ -35,7 +35,7 @@ def run(given, stop):
             print(f"{found.folder}: was finished {found.run['finished']}; lsmfs-aging report {folder} writes it up", file=sys.stderr)
             return 0
         with progress.Progress(len(kinds) * len(systems) * workload.steps()) as shown:
-            context = stage.Context(tools, found, work, given.size, given.seed, given.repeat, given.stolen, stop, shown.tell, shown.advance, shown.skip)
+            context = stage.Context(tools, found, work, given.size, given.seed, given.repeat, given.stolen, 60 * given.patience, stop, shown.tell, shown.advance, shown.skip)
             try:
                 workload.prepare(context)
                 for kind in kinds:

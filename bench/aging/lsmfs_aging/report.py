@@ -213,9 +213,9 @@ queue that it sorts. Its hard disk and SSD reproduce the bandwidth of random rea
 <li>The published curves are of another machine, other disks, kernels of 2016 and the history of Linux: they stand behind ours for their shape.</li>
 <li>Aging runs without pauses and with the whole device free: file systems that tidy up in idle time get none, and none has to fight for space.</li>
 <li>The spread is that of repeated scans of the last point, greatest minus least by the median, not that of repeated agings. On loop devices and simulated disks each of them begins with
-the same bytes on the device; on a real device with what the scan before has left. Of a virtual machine, one during which the host had the processors for longer than was asked for
-(<code>--stolen</code>) does not count and is made again, at most as many times as there are to be repetitions; if none counts in the end, all do, and the table says so. The rows of
-those that do not count are in points.csv, too (<code>disturbed</code>).</li></ul>"""
+the same bytes on the device; on a real device with what the scan before has left.</li>
+<li>On a virtual machine a scan of any point during which the host had the processors for longer than was asked for (<code>--stolen</code>) does not count and is made again, at most as many
+times as there are to be repetitions; if none counts in the end, all do, and the table says so. The rows of those that do not count are in points.csv, too (<code>disturbed</code>).</li></ul>"""
 
 
 def page(title, parts):

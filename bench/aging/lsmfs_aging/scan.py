@@ -8,7 +8,7 @@ import stat
 from shared.cold import drop_caches
 from shared.commands import Problem, call, one_line
 
-from . import traces
+from . import host, traces
 
 LOST = "lost+found"  # some file systems have one from the start
 
@@ -33,21 +33,15 @@ def cold(tools, device, fs, point, work, command, found=(0, 1)):
 
 def mounted(tools, device, fs, work, command, found=(0, 1)):
     """The same with whatever is in memory."""
-    stolen, late = _stolen_seconds(), device.late_seconds()
+    stolen, late = host.stolen_seconds(), device.late_seconds()
     status, err, seconds, trace = device.traced(work, *command)
-    stolen = round(_stolen_seconds() - stolen, 2)
+    stolen = round(host.stolen_seconds() - stolen, 2)
     late = None if late is None else round(device.late_seconds() - late, 6)
     if status not in found:
         raise Problem(f"{command[0]} on {fs.name}: exit status {status}: {one_line(err)}")
     with open(trace, encoding="ascii") as lines:
         reads = traces.reads(traces.parse(lines))
     return Scan(seconds, reads, tools.modelled(trace), stolen, late)
-
-
-def _stolen_seconds():
-    """Of all processors, since the machine started; see proc_stat(5), steal."""
-    with open("/proc/stat", encoding="ascii") as file:
-        return int(file.readline().split()[8]) / os.sysconf("SC_CLK_TCK")
 
 
 @dataclasses.dataclass(frozen=True)

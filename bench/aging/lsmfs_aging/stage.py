@@ -12,7 +12,7 @@ import workspace
 from shared.cold import drop_caches, grep_command, seeded, used_bytes
 from shared.commands import Problem, call
 
-from . import results, scan
+from . import host, results, scan
 
 
 class Stopped(Exception):
@@ -29,7 +29,8 @@ class Context:
     size: int                # of each device, bytes
     seed: int
     repeat: int              # how often the last point is measured
-    stolen: float            # one of these is disturbed when the host had the processors for this share of its time
+    stolen: float            # a scan is disturbed when the host had the processors for this share of its time
+    patience: float          # seconds for which a scan may wait until the host has less
     stop: object             # stop() says whether somebody asked the run to end
     tell: object             # tell(text): what is being done now
     advance: object          # advance(steps), as they are done
@@ -149,9 +150,11 @@ class Stage:
         devices; those that were disturbed are made again, as many times as there are repetitions."""
         repeats = self.context.repeat if last else 1
         quiet = 0
-        for repeat in range(2 * repeats if repeats > 1 else 1):
+        for repeat in range(2 * repeats):
+            self.context.tell(f"waiting to scan the {tree} tree at {x:g}")
+            host.wait(self.context.stolen, self.context.patience, self.context.stop)
             self.context.tell(f"scanning the {tree} tree at {x:g}")
-            if scanned == self._cold and repeats > 1:
+            if scanned == self._cold:
                 self._unmount(point)
                 if repeat == 0:
                     device.keep()
@@ -159,7 +162,7 @@ class Stage:
                     device.restore()
             words = grep_command(point, seeded(self.context.seed, self.workload, x, repeat))
             made = scanned(device, point, words)
-            disturbed = repeats > 1 and made.stolen_seconds >= self.context.stolen * made.seconds
+            disturbed = host.is_disturbed(made.stolen_seconds, made.seconds, self.context.stolen)
             self._add(made, tree, repeat, more, x=x, tree_bytes=size, disturbed=int(disturbed), **(facts if repeat == 0 else {}))
             quiet += not disturbed
             if quiet == repeats:
