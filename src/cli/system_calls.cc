@@ -4,7 +4,6 @@
 #include <linux/fs.h>
 #include <linux/io_uring.h>
 #include <linux/prctl.h>
-#include <sched.h>
 #include <seccomp.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -79,10 +78,6 @@ std::vector<Rule> allowed_if() {
       {"fcntl", {is_int(1, F_DUPFD_CLOEXEC)}},
       // The threads that take requests bind themselves to a processor.
       {"sched_setaffinity", {is_int(0, 0)}},
-      // They step back, and no other way. Which threads that will be is not known yet: the kernel lets it have those of other
-      // processes of its user step back as well.
-      {"sched_setscheduler", {is_int(1, SCHED_IDLE)}},
-      {"sched_setscheduler", {is_int(1, SCHED_OTHER)}},
       // Names of threads, and of memory.
       {"prctl", {is_int(0, PR_SET_NAME)}},
       {"prctl", {is_int(0, PR_SET_VMA)}},

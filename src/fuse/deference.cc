@@ -1,9 +1,11 @@
 #include "fuse/deference.h"
 
 #include <sched.h>
-#include <sys/resource.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <thread>
+#include <utility>
 
 namespace lsmfs {
 namespace {
@@ -15,18 +17,19 @@ constexpr auto kLook = 2ms;
 // How long a thread has the usual policy after others have held it up, at first and at most.
 constexpr std::chrono::steady_clock::duration kPenalty = 50ms, kPenaltyMax = 3200ms;
 
-// setrlimit(2): 20 minus the nice value, which comes back with the usual policy, and which renice(1) may change.
-constexpr rlim_t kAnyNice = 40;
-
 }  // namespace
 
-bool Deference::permit() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NICE, &limit) != 0) return false;
-  const bool enough_now = limit.rlim_cur >= static_cast<rlim_t>(20 - getpriority(PRIO_PROCESS, 0));
-  limit.rlim_cur = std::max(limit.rlim_cur, kAnyNice);
-  limit.rlim_max = std::max(limit.rlim_max, kAnyNice);
-  return setrlimit(RLIMIT_NICE, &limit) == 0 || enough_now;
+Result<void> set_deferring(pid_t thread, bool defers) {
+  const sched_param none{};
+  if (sched_setscheduler(thread, defers ? SCHED_IDLE : SCHED_OTHER, &none) != 0) return make_error(errno, "policy of a thread");
+  return {};
+}
+
+bool may_set_deferring() {
+  // Tried by a thread that ends with it: it could be left with the wrong policy.
+  bool both = false;
+  std::thread([&both] { both = set_deferring(0, true) && set_deferring(0, false); }).join();
+  return both;
 }
 
 std::vector<Deference::Watched> Deference::watched(const std::vector<Deferring*>& threads) {
@@ -35,20 +38,34 @@ std::vector<Deference::Watched> Deference::watched(const std::vector<Deferring*>
   return all;
 }
 
-Deference::Deference(const std::vector<Deferring*>& threads)
-    : threads_(watched(threads)),
-      activity_(kLook, {.look =
-                            [this] {
-                              const auto now = Clock::now();
-                              for (Watched& watched : threads_) look(watched, now);
-                            },
+Deference::Deference(const std::vector<Deferring*>& threads, Set set)
+    : set_(std::move(set)),
+      threads_(watched(threads)),
+      activity_(kLook, {.look = [this] { look(); },
                         .end =
                             [this] {
                               // Nobody looks after them now.
-                              for (Watched& watched : threads_) set(watched, false);
+                              const std::lock_guard lock(mutex_);
+                              nobody_defers();
                             }}) {}
 
-void Deference::look(Watched& watched, Clock::time_point now) {
+void Deference::stop() {
+  const std::lock_guard lock(mutex_);
+  nobody_defers();
+  threads_.clear();
+}
+
+void Deference::nobody_defers() {
+  for (Watched& watched : threads_) set(watched, false);
+}
+
+void Deference::look() {
+  const std::lock_guard lock(mutex_);
+  const auto now = Clock::now();
+  for (Watched& watched : threads_) look_at(watched, now);
+}
+
+void Deference::look_at(Watched& watched, Clock::time_point now) {
   const std::uint64_t turns = watched.thread->turns();
   const bool held_up = watched.thread->wanted() && turns == watched.turns;
   watched.turns = turns;
@@ -65,9 +82,7 @@ void Deference::look(Watched& watched, Clock::time_point now) {
 
 void Deference::set(Watched& watched, bool defers) {
   if (!defers) watched.thread->let_go();
-  if (watched.defers == defers) return;
-  const sched_param none{};
-  if (sched_setscheduler(watched.thread->thread_id(), defers ? SCHED_IDLE : SCHED_OTHER, &none) == 0) watched.defers = defers;
+  if (watched.defers != defers && set_(watched.thread->thread_id(), defers)) watched.defers = defers;
 }
 
 }  // namespace lsmfs

@@ -9,16 +9,19 @@
 // looks after them every few milliseconds while requests come: one that has not got on with its requests since the
 // last look is given back the usual policy, for longer each time this happens again.
 //
-// Threads: request() from any; it has one of its own.
+// Threads: request() and stop() from any; it has one of its own.
 #pragma once
 
 #include <sys/types.h>
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
+#include <mutex>
 #include <vector>
 
 #include "fuse/activity.h"
+#include "lsmfs/base.h"
 
 namespace lsmfs {
 
@@ -38,17 +41,23 @@ class Deferring {
   virtual void let_go() {}
 };
 
+// Gives a thread the policy SCHED_IDLE, or takes it back. Errors: sched_setscheduler(2).
+Result<void> set_deferring(pid_t thread, bool defers);
+// Whether this process may do both: to take it back takes CAP_SYS_NICE or a limit, RLIMIT_NICE, that only root can raise.
+bool may_set_deferring();
+
 class Deference {
  public:
-  // Whether this process may take the policy back, which takes a limit that only root can raise. To be called while there
-  // are the rights for it.
-  static bool permit();
+  using Set = std::function<Result<void>(pid_t thread, bool defers)>;
 
-  // The threads have been started; they must outlive it.
-  explicit Deference(const std::vector<Deferring*>& threads);
+  // The threads have been started, and are there until stop(). `set` does as set_deferring().
+  Deference(const std::vector<Deferring*>& threads, Set set);
+  ~Deference() { stop(); }
 
   // Says that a request has come.
   void request() { activity_.request(); }
+  // For good: nobody defers any more.
+  void stop();
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -61,10 +70,14 @@ class Deference {
   };
 
   static std::vector<Watched> watched(const std::vector<Deferring*>& threads);
-  static void look(Watched& watched, Clock::time_point now);
-  static void set(Watched& watched, bool defers);
+  void look();
+  void look_at(Watched& watched, Clock::time_point now);  // with the lock
+  void nobody_defers();  // with the lock
+  void set(Watched& watched, bool defers);  // with the lock
 
-  std::vector<Watched> threads_;
+  const Set set_;
+  std::mutex mutex_;
+  std::vector<Watched> threads_;  // guarded by mutex_; none after stop()
   Activity activity_;
 };
 

@@ -19,7 +19,10 @@ Follower::Follower(int fuse) : fuse_(fuse), thread_(gettid()) {
   (void)sched_getaffinity(0, sizeof any_, &any_);  // none, on a machine that has too many: then it follows nobody
 }
 
-Follower::~Follower() {
+Follower::~Follower() { go_anywhere(); }
+
+void Follower::go_anywhere() {
+  let_go();
   if (bound_ != kAny) bind(kAny);
 }
 

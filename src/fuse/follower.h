@@ -5,7 +5,7 @@
 // steps back behind the caller (fuse/deference.h), who then stays as well. What it is not: of use where callers on several
 // processors take turns. Then the thread is bound to none, as without it.
 //
-// Threads: begin() and end() belong to the one that serves, all else to Deference.
+// Threads: begin(), end() and go_anywhere() belong to the one that serves, all else to Deference.
 #pragma once
 
 #include <sched.h>
@@ -30,6 +30,8 @@ class Follower final : public Deferring {
     if (processor != bound_) bind(processor);
   }
   void end() { turns_.store(turns_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
+  // At once, until it is told to be ready.
+  void go_anywhere();
 
   std::uint64_t turns() const override { return turns_.load(std::memory_order_relaxed); }
   bool wanted() const override;

@@ -72,6 +72,8 @@ class FuseMount::Watch {
   void run() {
     while (signalled()) {
       mount_.options_.notice("stopping on a signal");
+      // The mounter does one thing at a time: while it waits for the last answers, it could give nobody the usual policy back.
+      mount_.stop_deferring();
       // The kernel then ends the session, unless more mounts show it (mount --bind): a further signal is needed to leave
       // those without a daemon.
       if (mount_.still_mounted() && mount_.mounter().unmount(false)) continue;
@@ -181,12 +183,17 @@ Result<void> FuseMount::begin() {
 // Who serves requests steps back behind their callers.
 void FuseMount::defer() {
   if (!rings_) follower_.emplace(fuse_session_fd(session_.get()));
-  deference_.emplace(rings_ ? rings_->threads() : std::vector<Deferring*>{&*follower_});
+  deference_.emplace(rings_ ? rings_->threads() : std::vector<Deferring*>{&*follower_},
+                     [this](pid_t thread, bool defers) { return mounter().set_deferring(thread, defers); });
+}
+
+void FuseMount::stop_deferring() {
+  if (deference_) deference_->stop();
 }
 
 void FuseMount::stop_serving() {
+  stop_deferring();  // what follows are no requests, and those who serve go
   if (rings_) rings_->stop();
-  deference_.reset();  // looks at them
   if (rings_) rings_->close();
   follower_.reset();
 }
@@ -195,6 +202,9 @@ Result<void> FuseMount::serve(std::function<void()> on_ready, std::function<void
   std::once_flag destroyed;
   context_.destroy = [&] {
     std::call_once(destroyed, [&] {
+      // Nobody waits for what the thread that serves the last request does now, nor should it wait for others.
+      stop_deferring();
+      if (follower_) follower_->go_anywhere();
       context_.turnstile.close();
       workers_.drain();
       kernel_cache_.drain();

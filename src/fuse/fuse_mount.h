@@ -47,6 +47,7 @@ class FuseMount : public Mount {
   static constexpr std::size_t kKinds = 64;
 
   void defer();
+  void stop_deferring();
   void stop_serving();
   Result<void> loop();
   Serve server();  // to be called in the thread that is to serve; waits for serve()

@@ -21,7 +21,7 @@ Result<std::shared_ptr<PreparedMount>> prepared_with(std::unique_ptr<Mounter> mo
   prepared->mounter = std::move(mounter);
   LSMFS_ASSIGN(prepared->latency_device, LatencyHold::open_device(options.latency));
   LSMFS_ASSIGN(prepared->rings, Rings::make(options.io_uring, kTransferMax));
-  prepared->may_defer = Deference::permit();
+  prepared->may_defer = prepared->mounter->may_set_deferring();
   return prepared;
 }
 

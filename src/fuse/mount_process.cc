@@ -2,12 +2,15 @@
 
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "fuse/channel.h"
@@ -15,13 +18,21 @@
 namespace lsmfs {
 namespace {
 
-// A request is one of these letters. An answer is an errno value or 0 in four bytes, then the error's context; with it
-// comes the descriptor of /dev/fuse, if that was asked for.
-constexpr char kMount = 'm', kTune = 't', kUnmount = 'u', kUnmountLazily = 'l';
+// A request is one of these letters; after kDefer and kServe comes the number of a thread, in four bytes. An answer is an
+// errno value or 0 in four bytes, then the error's context; with it comes the descriptor of /dev/fuse, if that was asked for.
+constexpr char kMount = 'm', kTune = 't', kUnmount = 'u', kUnmountLazily = 'l', kMayDefer = 'p', kDefer = 'd', kServe = 's';
 
-Result<Fd> perform(Mounter& mounter, char request) {
+Result<void> set_deferring(Mounter& mounter, std::string_view thread, bool defers) {
+  Reader reader(thread);
+  const auto number = static_cast<pid_t>(reader.le32());
+  // Other processes are none of its business.
+  if (!reader.ok() || number <= 0 || syscall(SYS_tgkill, getppid(), number, 0) != 0) return make_error(ESRCH, "policy of a thread");
+  return mounter.set_deferring(number, defers);
+}
+
+Result<Fd> perform(Mounter& mounter, std::string_view request) {
   const auto without_descriptor = [](const Result<void>& done) { return done ? Result<Fd>(Fd()) : Result<Fd>(done.error()); };
-  switch (request) {
+  switch (request[0]) {
     case kMount:
       return mounter.mount();
     case kTune:
@@ -29,7 +40,12 @@ Result<Fd> perform(Mounter& mounter, char request) {
       return Fd();
     case kUnmount:
     case kUnmountLazily:
-      return without_descriptor(mounter.unmount(request == kUnmountLazily));
+      return without_descriptor(mounter.unmount(request[0] == kUnmountLazily));
+    case kMayDefer:
+      return mounter.may_set_deferring() ? Result<Fd>(Fd()) : make_error(EPERM, "policy of a thread");
+    case kDefer:
+    case kServe:
+      return without_descriptor(set_deferring(mounter, request.substr(1), request[0] == kDefer));
     default:
       return make_error(EINVAL, "mounting");
   }
@@ -57,7 +73,7 @@ std::string encode(const Result<Fd>& done) {
   const auto mounter = mounter_here(options);
   while (const auto request = receive_message(channel.get())) {
     // The descriptor goes out of this process with the answer: the mount must be dead when its daemon is.
-    const auto done = perform(*mounter, request->bytes[0]);
+    const auto done = perform(*mounter, request->bytes);
     if (!send_message(channel.get(), encode(done), done ? done->get() : -1)) break;
   }
   _exit(0);
@@ -80,11 +96,18 @@ class Apart final : public Mounter {
     LSMFS_TRY(ask(lazy ? kUnmountLazily : kUnmount));
     return {};
   }
+  Result<void> set_deferring(pid_t thread, bool defers) override {
+    LSMFS_TRY(ask(defers ? kDefer : kServe, static_cast<std::uint32_t>(thread)));
+    return {};
+  }
+  bool may_set_deferring() override { return ask(kMayDefer).has_value(); }
 
  private:
-  Result<Fd> ask(char request) {
+  Result<Fd> ask(char letter, std::optional<std::uint32_t> number = {}) {
+    std::string request(1, letter);
+    if (number) put_le32(request, *number);
     const std::lock_guard lock(mutex_);
-    const bool asked = send_message(channel_.get(), {&request, 1});
+    const bool asked = send_message(channel_.get(), request);
     auto answer = asked ? receive_message(channel_.get()) : std::nullopt;
     if (!answer) return make_error(ESRCH, "the process that mounts and unmounts");
     Reader reader(answer->bytes);

@@ -1,7 +1,8 @@
 // A process that mounts and unmounts for another one, which then needs no privileges to do so.
 //
-// It knows from its start what to mount and where, and hears nothing but which of a Mounter's functions to call: whoever
-// has taken over the other process gets no more from it than the end of this mount. It ends when the other one does.
+// It knows from its start what to mount and where, and hears nothing but which of a Mounter's functions to call, and for which
+// of the other one's threads: whoever has taken over that process gets no more from it than the end of this mount. It ends
+// when the other one does.
 #pragma once
 
 #include <memory>

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "fuse/deference.h"
 #include "fuse/kernel_mount.h"
 
 namespace lsmfs {
@@ -26,6 +27,9 @@ class Here final : public Mounter {
   Result<void> unmount(bool lazy) override {
     return still_there() ? lsmfs::unmount(options_.mount_point, lazy) : Result<void>();
   }
+
+  Result<void> set_deferring(pid_t thread, bool defers) override { return lsmfs::set_deferring(thread, defers); }
+  bool may_set_deferring() override { return lsmfs::may_set_deferring(); }
 
  private:
   bool still_there() const { return entry_ && still_mounted(*entry_); }

@@ -1,4 +1,5 @@
-// The part of a mount's life that takes privileges: attaching it to its mount point and taking it away.
+// The part of a mount's life that takes privileges: attaching it to its mount point, taking it away, and letting a thread of
+// the policy SCHED_IDLE have the usual one back.
 //
 // Threads: all functions from any, one at a time or several.
 #pragma once
@@ -19,6 +20,10 @@ class Mounter {
   virtual void tune() = 0;
   // Nothing happens when the mount has gone already. EBUSY (not lazy, and in use), EPERM.
   virtual Result<void> unmount(bool lazy) = 0;
+  // As set_deferring(), for threads of the process that is served. ESRCH: it is not one of those.
+  virtual Result<void> set_deferring(pid_t thread, bool defers) = 0;
+  // Whether that will be allowed, both ways.
+  virtual bool may_set_deferring() = 0;
 };
 
 // Does it in this process.
@@ -28,7 +33,7 @@ struct PreparedMount {
   std::unique_ptr<Mounter> mounter;
   Fd latency_device;  // of LatencyHold, if there is to be a hold
   std::unique_ptr<Rings> rings;  // if requests are to come through them
-  bool may_defer = false;  // Deference::permit()
+  bool may_defer = false;  // Mounter::may_set_deferring()
 };
 // For who has not called prepare_mount(), and keeps its privileges.
 Result<std::shared_ptr<PreparedMount>> prepare_here(const MountOptions& options);

@@ -1,17 +1,16 @@
 // Pieces that need no mount.
 
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <sched.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <future>
 #include <set>
@@ -22,6 +21,7 @@
 #include "fuse/deference.h"
 #include "fuse/follower.h"
 #include "fuse/idle_latency.h"
+#include "fuse/mount_process.h"
 #include "fuse/rings.h"
 #include "fuse/workers.h"
 
@@ -76,23 +76,78 @@ TEST(Rings, ReadTheKernelsListsOfProcessors) {
   }
 }
 
-TEST(Deference, CanBeTakenBackByWhoWasGivenPriority) {
-  if (::geteuid() != 0) GTEST_SKIP() << "only root can raise a priority";
-  const pid_t child = ::fork();
-  if (child == 0) {
-    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
-    const __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3]{};
-    const sched_param priority{};
-    if (::setpriority(PRIO_PROCESS, 0, -10) != 0) ::_exit(1);
-    if (!Deference::permit()) ::_exit(77);
-    if (::syscall(SYS_capset, &header, none) != 0) ::_exit(2);
-    if (::sched_setscheduler(0, SCHED_IDLE, &priority) != 0) ::_exit(3);
-    ::_exit(::sched_setscheduler(0, SCHED_OTHER, &priority) == 0 ? 0 : 4);
+// A thread that waits for its end.
+class Waiting {
+ public:
+  ~Waiting() {
+    over_.set_value();
+    thread_.join();
   }
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "there is no raising of limits here";
-  EXPECT_EQ(status, 0) << WEXITSTATUS(status);
+  pid_t id() const { return id_; }
+
+ private:
+  std::promise<void> over_;
+  std::promise<pid_t> begun_;
+  std::thread thread_{[this] {
+    begun_.set_value(::gettid());
+    over_.get_future().wait();
+  }};
+  const pid_t id_ = begun_.get_future().get();
+};
+
+TEST(MountProcess, HasThreadsOfTheProcessThatItServesStepBackAndNoOthers) {
+  const auto mounter = mounter_apart(MountOptions{});
+  ASSERT_TRUE(mounter);
+  if (!(*mounter)->may_set_deferring()) GTEST_SKIP() << "this user may not take the policy back";
+  const Waiting thread;
+  ASSERT_TRUE((*mounter)->set_deferring(thread.id(), true));
+  EXPECT_EQ(::sched_getscheduler(thread.id()), SCHED_IDLE);
+  EXPECT_EQ(::sched_getscheduler(::gettid()), SCHED_OTHER);
+  ASSERT_TRUE((*mounter)->set_deferring(thread.id(), false));
+  EXPECT_EQ(::sched_getscheduler(thread.id()), SCHED_OTHER);
+
+  const pid_t other = ::fork();
+  if (other == 0) {
+    ::pause();
+    ::_exit(0);
+  }
+  for (const pid_t id : {other, 1, 0, -1, -::getpid()}) {
+    const auto done = (*mounter)->set_deferring(id, true);
+    ASSERT_FALSE(done) << id;
+    EXPECT_EQ(done.error().code, ESRCH) << id;
+  }
+  EXPECT_EQ(::sched_getscheduler(other), SCHED_OTHER);
+  ::kill(other, SIGKILL);
+  ::waitpid(other, nullptr, 0);
+}
+
+TEST(Deference, StopsForGood) {
+  class Idle final : public Deferring {
+   public:
+    std::uint64_t turns() const override { return 0; }
+    bool wanted() const override { return false; }
+    pid_t thread_id() const override { return 77; }
+    void let_go() override { ++let_go_; }
+    std::atomic<int> let_go_{0};
+  } idle;
+  std::atomic<bool> defers{false};
+  std::atomic<int> set{0};
+  Deference deference({&idle}, [&](pid_t thread, bool value) {
+    EXPECT_EQ(thread, 77);
+    defers = value;
+    ++set;
+    return Result<void>();
+  });
+  while (!defers) deference.request();
+  deference.stop();
+  EXPECT_FALSE(defers);
+  EXPECT_GT(idle.let_go_, 0);
+  const int before = set;
+  for (int i = 0; i < 20; ++i) {
+    deference.request();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(set, before);
 }
 
 // The processors on which this thread may run.
@@ -138,6 +193,10 @@ TEST(Follower, IsBoundToTheProcessorOnWhichItsCallerStays) {
     EXPECT_EQ(request(follower, 0), std::set<int>{processor}) << "nobody's, as those of the kernel itself are";
     EXPECT_TRUE(follower.ready());
     follower.let_go();
+    EXPECT_EQ(request(follower, thread), any);
+    EXPECT_TRUE(follower.ready());
+    EXPECT_EQ(request(follower, thread), std::set<int>{processor});
+    follower.go_anywhere();
     EXPECT_EQ(request(follower, thread), any);
     EXPECT_TRUE(follower.ready());
     EXPECT_EQ(request(follower, thread), std::set<int>{processor});

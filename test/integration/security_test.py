@@ -11,6 +11,8 @@ import harness
 import syscalls
 from harness import LSMFS, MiB
 
+# linux/capability.h
+CAP_SYS_NICE = 23
 # What the kernel's log tells of a system call that a filter refuses.
 REFUSED = re.compile(r"type=1326 .* pid=(\d+) .* exe=\"([^\"]*)\"")
 
@@ -136,6 +138,33 @@ class Security(harness.MountCase):
         for target in descriptors(pid):
             self.assertTrue(target == "/dev/null" or target.startswith("socket:"), target)
         self.assertEqual(os.readlink(f"/proc/{pid}/cwd"), "/")
+
+    def test_who_serves_steps_back_while_requests_come(self):
+        volume = self.mounted()
+        if not int(status(self.mounter(volume), self.mounter(volume))["CapEff"], 16) >> CAP_SYS_NICE & 1:
+            self.skipTest("the policy of a thread cannot be taken back without CAP_SYS_NICE")
+        pid = self.daemon(volume)
+
+        def defer():
+            return any(os.sched_getscheduler(int(thread)) == os.SCHED_IDLE for thread in os.listdir(f"/proc/{pid}/task"))
+
+        def defer_at_requests():
+            for _ in range(1000):
+                os.statvfs(volume.point)
+            return defer()
+
+        self.assertFalse(defer(), "nobody asks for anything")
+        self.wait(defer_at_requests, "nobody steps back")
+        self.wait(lambda: not defer(), "somebody steps back with nobody to look after them")
+        self.check_confined(volume)
+        # In the midst of requests, by either way.
+        self.wait(defer_at_requests, "nobody steps back")
+        volume.umount()
+        volume.mount()
+        pid = self.daemon(volume)
+        self.wait(defer_at_requests, "nobody steps back")
+        os.kill(pid, signal.SIGTERM)
+        self.wait(lambda: not volume.processes(), "the daemon goes on")
 
     def test_a_signal_unmounts(self):
         for image in (True, False):

@@ -143,6 +143,10 @@ TEST_F(Filtered, AnswersWhatItDoesNotKnowAsAKernelThatDoesNotHaveIt) {
          const sched_param first{1};
          return ::sched_setscheduler(0, SCHED_FIFO, &first);
        }},
+      {"sched_setscheduler: stepping back", [] {
+         const sched_param none{};
+         return ::sched_setscheduler(0, SCHED_IDLE, &none);
+       }},
       {"processors of another process", [=] {
          cpu_set_t all;
          CPU_ZERO(&all);
