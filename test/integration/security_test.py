@@ -153,7 +153,7 @@ class Security(harness.MountCase):
                 os.statvfs(volume.point)
             return defer()
 
-        self.assertFalse(defer(), "nobody asks for anything")
+        self.wait(lambda: not defer(), "somebody steps back with nobody to look after them")
         self.wait(defer_at_requests, "nobody steps back")
         self.wait(lambda: not defer(), "somebody steps back with nobody to look after them")
         self.check_confined(volume)
