@@ -8,6 +8,9 @@ namespace {
 // Stands in the home of a file that was made without a name.
 constexpr std::string_view kUnnamed = "#";
 
+// Of an inode. Many programs give a file a second name and take the first away, to be told when the second is taken.
+constexpr std::size_t kNamesKnown = 4;
+
 bool supported_type(std::uint32_t mode) {
   return S_ISREG(mode) || S_ISDIR(mode) || S_ISLNK(mode) || S_ISCHR(mode) || S_ISBLK(mode) || S_ISFIFO(mode) ||
          S_ISSOCK(mode);
@@ -135,6 +138,7 @@ Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wai
   const std::string link_row = encode(Link{ino, inode->record.mode & S_IFMT});
   if (inode->place == Inode::Place::named) {
     // The record leaves the entry for a row of its own. Its blocks stay where they are.
+    inode->names = {{inode->parent, inode->dir_home, inode->name}};
     inode->record.home = inode->home();
     batch().put(Family::names, inode->row_key(), link_row);
     open_->entries[inode->row_key()] = ino;
@@ -154,6 +158,9 @@ Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wai
     count(inode->record, +1);
   } else {
     batch().put(Family::names, keys::entry(*dir->shared_home(), name), link_row);
+    const bool known = !inode->names.empty() && inode->names.size() < kNamesKnown;
+    if (known) inode->names.push_back({dir_ino, dir->shared_home(), std::string(name)});
+    else inode->names.clear();
   }
   ++inode->record.nlink;
   inode->record.ctime = now;
@@ -166,6 +173,19 @@ Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wai
   return inode->record.attr();
 }
 
+// The record of a file that has one name goes back to the entry: a walk would have to look for it elsewhere, each time.
+void LsmTree::back_to_entry(Inode& inode) {
+  if (inode.place != Inode::Place::linked || inode.record.nlink != 1 || inode.names.size() != 1) return;
+  batch().erase(Family::names, keys::linked(inode.ino()));
+  inode.place = Inode::Place::named;
+  inode.parent = inode.names.front().dir;
+  inode.dir_home = std::move(inode.names.front().dir_home);
+  inode.name = std::move(inode.names.front().name);
+  inode.names.clear();
+  if (!inode.record.has_rows_below()) inode.record.home.clear();
+  open_->entries[inode.row_key()] = inode.ino();
+}
+
 // Takes away the entry `name` of `dir`, which is `inode`, and what follows for the inode.
 void LsmTree::remove_name(Inode& dir, std::string_view name, Inode& inode, const Time& now) {
   Record& record = inode.record;
@@ -175,6 +195,7 @@ void LsmTree::remove_name(Inode& dir, std::string_view name, Inode& inode, const
   // Only a file of several names can have one left, whatever a damaged record says.
   record.nlink = inode.place == Inode::Place::linked && record.nlink > 0 ? record.nlink - 1 : 0;
   changed(inode);
+  std::erase_if(inode.names, [&](const Inode::Name& known) { return known.dir == dir.ino() && known.name == name; });
   if (record.nlink > 0) return;
   count(record, -1);
   if (inode.place == Inode::Place::linked) batch().erase(Family::names, keys::linked(record.ino));

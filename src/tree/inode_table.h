@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "tree/dir_cookies.h"
 #include "tree/keys.h"
@@ -21,6 +22,11 @@ namespace lsmfs {
 using SharedHome = std::shared_ptr<const std::string>;
 
 struct Inode {
+  struct Name {
+    Ino dir;
+    SharedHome dir_home;
+    std::string name;
+  };
   enum class Place : std::uint8_t {
     named,   // the record is in the entry of its only name
     linked,  // the record is in a row of its own; the entries are links to it
@@ -38,6 +44,7 @@ struct Inode {
   Ino parent;                    // the directory it was last found in
   SharedHome dir_home;           // named: home of that directory
   std::string name;              // named: the name in it
+  std::vector<Name> names;       // linked: all of them, or none when they are not all known
   SharedHome own_home;           // a directory: home() when it was asked for; reset when that changes
   std::unique_ptr<DirCookies> cookies;
 

@@ -26,6 +26,12 @@ Result<Inode*> LsmTree::find_directory(Ino ino) {
   return inode;
 }
 
+// Of a file that had several names, and was found by the one that is left.
+void LsmTree::know_only_name(Inode& inode, Inode& dir, std::string_view name) {
+  if (inode.place != Inode::Place::linked || inode.record.nlink != 1) return;
+  inode.names.assign(1, {dir.ino(), dir.shared_home(), std::string(name)});
+}
+
 // Puts the inode of an entry's row into the table, unless it is there: then what is in memory counts.
 Result<Inode*> LsmTree::adopt(Inode& dir, std::string_view name, std::string_view value, Wait wait) {
   auto row = decode_entry(value);
@@ -36,6 +42,7 @@ Result<Inode*> LsmTree::adopt(Inode& dir, std::string_view name, std::string_vie
     // The entry of an inode with one name is the one it was found by. Else a directory could lie in itself.
     if (inode->place != Inode::Place::linked && (inode->parent != dir.ino() || inode->name != name)) return damaged("an entry", ino);
     inode->parent = dir.ino();
+    know_only_name(*inode, dir, name);
     return inode;
   }
   if (ino >= state_.next_ino) return damaged("the number", ino);  // it would be given again
@@ -47,6 +54,7 @@ Result<Inode*> LsmTree::adopt(Inode& dir, std::string_view name, std::string_vie
     if (!record || record->ino != ino || record->home.empty() || record->is_directory()) return damaged("the record", ino);
     inode.record = std::move(*record);
     inode.place = Inode::Place::linked;
+    know_only_name(inode, dir, name);
   } else {
     inode.record = std::get<Record>(std::move(*row));
     const bool derived = inode.record.is_directory() && inode.record.home.empty();

@@ -212,6 +212,7 @@ void LsmTree::seal() {
     // Without a name it needs a row only so that what lies below it is found and erased after a crash.
     if (inode->removed() && !inode->has_row && !inode->record.has_rows_below()) continue;
     if (inode->removed()) inode->has_row = true;
+    back_to_entry(*inode);
     batch().put(Family::names, inode->row_key(), encode(inode->record));
   }
   batch().put(Family::names, keys::kState, encode(state_));

@@ -134,6 +134,7 @@ class LsmTree final : public Tree {
   Result<Inode*> find(Ino ino);               // ESTALE when not in the table
   Result<Inode*> find_directory(Ino ino);  // also ENOTDIR; ENOENT when removed
   Result<Inode*> load(Inode& dir, std::string_view name, Wait wait);  // nullptr: no such name
+  static void know_only_name(Inode& inode, Inode& dir, std::string_view name);
   Result<Inode*> adopt(Inode& dir, std::string_view name, std::string_view row, Wait wait);
   void changed(Inode& inode);                 // its record goes into the open group
   void blocks_changed(Inode& inode);          // as some of its blocks do
@@ -181,6 +182,7 @@ class LsmTree final : public Tree {
   void put_inherited(Inode& inode, const Inherited& inherited);  // its access control lists, when it has its home
   static void settle_far_away(Inode& inode);
   Inode& add(Inode& dir, std::string_view name, const NewInode& what, const Inherited& inherited, const Time& now);
+  void back_to_entry(Inode& inode);
   void remove_name(Inode& dir, std::string_view name, Inode& inode, const Time& now);
   Result<void> remove(Ino dir, std::string_view name, bool directory, Wait wait);
   void count(const Record& record, int change);

@@ -121,6 +121,8 @@ void LsmTree::place(Inode& inode, Inode& dir, std::string_view name, const Rows&
   inode.parent = dir.ino();
   if (inode.place == Inode::Place::linked) {
     batch().put(Family::names, keys::entry(*dir.shared_home(), name), encode(Link{record.ino, record.mode & S_IFMT}));
+    inode.names.clear();
+    if (record.nlink == 1) inode.names.push_back({dir.ino(), dir.shared_home(), std::string(name)});
     return;
   }
   const std::string old_home = inode.home();

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "tree/harness.h"
+#include "tree/keys.h"
 
 namespace lsmfs::test {
 namespace {
@@ -76,6 +77,79 @@ TEST(Names, HardLinksShareOneInodeUntilTheLastIsGone) {
   ASSERT_TRUE(h.tree().unlink(h.walk("d"), "g", Wait::yes));
   h.remount();
   EXPECT_EQ(h.rows(Family::blocks), 0u);
+}
+
+// Else a listing would look for it elsewhere. git gives each of its objects a second name and takes the first away.
+TEST(Names, TheRecordOfAFileWithOneNameLeftIsInItsEntryAgain) {
+  Harness h;
+  const auto linked_rows = [&h] {
+    EXPECT_TRUE(h.tree().sync());
+    EXPECT_EQ(h.check(), "");
+    return h.rows(Family::names, keys::kLinkedPrefix);
+  };
+  const Ino a = h.mkdir(kRootIno, "a"), b = h.mkdir(kRootIno, "b");
+  const auto link = [&h](Ino ino, Ino dir, std::string_view name) { EXPECT_TRUE(h.tree().link(ino, dir, name, Wait::yes)); };
+  const auto unlink = [&h](Ino dir, std::string_view name) { EXPECT_TRUE(h.tree().unlink(dir, name, Wait::yes)); };
+
+  const Ino object = h.create(a, "temporary", "object");  // in one group
+  link(object, b, "object");
+  unlink(a, "temporary");
+  const Ino late = h.create(a, "late", "late");  // each in a group of its own
+  EXPECT_TRUE(h.tree().sync());
+  link(late, a, "second");
+  EXPECT_EQ(linked_rows(), 1u);
+  unlink(a, "late");
+  EXPECT_EQ(linked_rows(), 0u);
+  const Ino three = h.create(a, "one", "three");
+  link(three, a, "two");
+  link(three, b, "three");
+  unlink(a, "one");
+  EXPECT_EQ(linked_rows(), 1u);
+  unlink(a, "two");
+  EXPECT_EQ(linked_rows(), 0u);
+  const Ino empty = h.create(a, "empty");
+  link(empty, b, "still empty");
+  unlink(a, "empty");
+  h.write(empty, 0, "no more");
+  EXPECT_TRUE(h.tree().rename(kRootIno, "b", kRootIno, "renamed", 0, Wait::yes));
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_EQ(linked_rows(), 0u);
+    EXPECT_EQ(h.list(a), std::vector<std::string>{"second"});
+    EXPECT_EQ(h.list(b), (std::vector<std::string>{"object", "still empty", "three"}));
+    EXPECT_EQ(h.read_path("renamed/object"), "object");
+    EXPECT_EQ(h.read_path("renamed/three"), "three");
+    EXPECT_EQ(h.read_path("renamed/still empty"), "no more");
+    EXPECT_EQ(h.read_path("a/second"), "late");
+    EXPECT_EQ(h.attr(h.walk("renamed/three")).nlink, 1u);
+    h.remount();
+    EXPECT_EQ(h.walk("a"), a);
+    EXPECT_EQ(h.walk("renamed"), b);
+  }
+}
+
+// Which name is left is not known when the others were made before the mount. Whoever finds it knows.
+TEST(Names, TheOnlyNameOfAFileIsKnownWhenItIsFound) {
+  Harness h;
+  const Ino dir = h.mkdir(kRootIno, "dir");
+  const Ino ino = h.create(dir, "one", "data");
+  ASSERT_TRUE(h.tree().link(ino, dir, "two", Wait::yes));
+  h.remount();
+  h.walk("dir");
+  ASSERT_TRUE(h.tree().unlink(dir, "one", Wait::yes));
+  h.remount();
+  EXPECT_EQ(h.rows(Family::names, keys::kLinkedPrefix), 1u);
+  EXPECT_EQ(h.check(), "");
+  ASSERT_EQ(h.walk("dir/two"), ino);
+  ASSERT_TRUE(h.tree().rename(dir, "two", kRootIno, "moved", 0, Wait::yes));
+  ASSERT_TRUE(h.tree().sync());
+  EXPECT_EQ(h.rows(Family::names, keys::kLinkedPrefix), 0u);
+  EXPECT_EQ(h.check(), "");
+  ASSERT_TRUE(h.tree().link(ino, dir, "again", Wait::yes));
+  ASSERT_TRUE(h.tree().unlink(kRootIno, "moved", Wait::yes));
+  h.crash();
+  EXPECT_EQ(h.read_path("moved"), "data");
+  EXPECT_EQ(h.walk("dir/again"), Ino{});
+  EXPECT_EQ(h.check(), "");
 }
 
 TEST(Names, DirectoriesCountTheirSubdirectoriesInNlink) {
