@@ -28,8 +28,8 @@ Result<Inode*> LsmTree::find_directory(Ino ino) {
 
 // Of a file that had several names, and was found by the one that is left.
 void LsmTree::know_only_name(Inode& inode, Inode& dir, std::string_view name) {
-  if (inode.place != Inode::Place::linked || inode.record.nlink != 1) return;
-  inode.names.assign(1, {dir.ino(), dir.shared_home(), std::string(name)});
+  if (inode.place != Inode::Place::linked || inode.record.nlink != 1 || !inode.names.empty()) return;
+  inode.names.push_back({dir.ino(), dir.shared_home(), std::string(name)});
 }
 
 // Puts the inode of an entry's row into the table, unless it is there: then what is in memory counts.

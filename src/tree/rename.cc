@@ -122,7 +122,7 @@ void LsmTree::place(Inode& inode, Inode& dir, std::string_view name, const Rows&
   if (inode.place == Inode::Place::linked) {
     batch().put(Family::names, keys::entry(*dir.shared_home(), name), encode(Link{record.ino, record.mode & S_IFMT}));
     inode.names.clear();
-    if (record.nlink == 1) inode.names.push_back({dir.ino(), dir.shared_home(), std::string(name)});
+    know_only_name(inode, dir, name);
     return;
   }
   const std::string old_home = inode.home();
