@@ -72,10 +72,10 @@ Result<bool> holds_database(const Volume& volume) {
 
 Database::Database(Volume& volume, const Sizing& sizing, FailStop& fail_stop, GiveWay& give_way, const Options& options)
     : volume_(volume),
-      cache_(make_cache(sizing)),
+      caches_(sizing.cache),
       env_(rocksdb::NewCompositeEnv(
           make_file_system(volume, fail_stop, give_way, ByteCount{sizing.blocks_memtable + sizing.blocks_memtable / 16}))) {
-  const OptionParts parts{env_.get(), make_notice_logger(options.notice), options.listener, cache_};
+  const OptionParts parts{env_.get(), make_notice_logger(options.notice), options.listener, caches_};
   options_ = db_options(sizing, parts, options.create);
   families_ = {{kNamesFamily, family_options(Family::names, sizing, parts)},
                {kBlocksFamily, family_options(Family::blocks, sizing, parts)}};

@@ -37,14 +37,15 @@ class Database {
   using Handles = rocksdb::ColumnFamilyHandle* [2];  // by Family
   const Handles& handles() const { return handles_; }
   rocksdb::ColumnFamilyHandle* handle(Family family) const { return handles_[static_cast<int>(family)]; }
-  rocksdb::Cache& cache() const { return *cache_; }
+  Caches& caches() { return caches_; }
+  const Caches& caches() const { return caches_; }
   // May be changed before open().
   rocksdb::DBOptions& options() { return options_; }
   std::vector<rocksdb::ColumnFamilyDescriptor>& families() { return families_; }
 
  private:
   Volume& volume_;
-  const std::shared_ptr<rocksdb::Cache> cache_;
+  Caches caches_;
   const std::unique_ptr<rocksdb::Env> env_;
   rocksdb::DBOptions options_;
   std::vector<rocksdb::ColumnFamilyDescriptor> families_;  // by Family

@@ -1,8 +1,5 @@
 #include "kv/options.h"
 
-#if __has_include(<rocksdb/advanced_cache.h>)
-#include <rocksdb/advanced_cache.h>  // where rocksdb::Cache lives from 8.x on
-#endif
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/table.h>
 #include <rocksdb/utilities/table_properties_collectors.h>
@@ -10,6 +7,7 @@
 #include <rocksdb/write_buffer_manager.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "kv/footer.h"
 #include "kv/patch.h"
@@ -26,9 +24,9 @@ constexpr std::size_t kBlocksTableBlock = 64 * KiB;
 
 constexpr int kBloomBits = 10;  // 1 % of needless reads
 
-rocksdb::BlockBasedTableOptions table_options(Family family, const OptionParts& parts) {
+rocksdb::BlockBasedTableOptions table_options(Family family, std::shared_ptr<rocksdb::Cache> cache) {
   rocksdb::BlockBasedTableOptions t;
-  t.block_cache = parts.cache;
+  t.block_cache = std::move(cache);
   t.block_size = family == Family::names ? kNamesTableBlock : kBlocksTableBlock;
   // 5 is the newest that every version from 6.6 on reads, with the faster filters.
   t.format_version = kTableFormat;
@@ -52,19 +50,6 @@ rocksdb::BlockBasedTableOptions table_options(Family family, const OptionParts& 
 }
 
 }  // namespace
-
-std::shared_ptr<rocksdb::Cache> make_cache(const Sizing& sizing) {
-  rocksdb::LRUCacheOptions o;
-  o.capacity = sizing.cache;
-  o.num_shard_bits = 4;             // two cores; each shard must hold many 64 KiB blocks
-  o.strict_capacity_limit = false;  // true turns a full cache into failed reads
-  o.high_pri_pool_ratio = 0.5;      // index and filters outlive a scan
-  return rocksdb::NewLRUCache(o);
-}
-
-std::uint64_t cache_usage(const rocksdb::Cache& cache) { return cache.GetUsage(); }
-void set_cache_capacity(rocksdb::Cache& cache, std::uint64_t bytes) { cache.SetCapacity(bytes); }
-void empty_cache(rocksdb::Cache& cache) { cache.EraseUnRefEntries(); }
 
 rocksdb::DBOptions db_options(const Sizing& sizing, const OptionParts& parts, bool create) {
   rocksdb::DBOptions o;
@@ -119,9 +104,9 @@ rocksdb::DBOptions db_options(const Sizing& sizing, const OptionParts& parts, bo
   // ---- threads and memory
   o.max_background_jobs = sizing.background_jobs;  // of which one flushes: more have deadlocked
   o.max_subcompactions = 1;                        // two cores
-  // Memtables count against the cache; over half of it the oldest is flushed early.
+  // Memtables count against the cache (that of blocks, which fill most of them); over half of it the oldest is flushed early.
   o.write_buffer_manager =
-      std::make_shared<rocksdb::WriteBufferManager>(sizing.cache / 2, parts.cache, /*allow_stall=*/false);
+      std::make_shared<rocksdb::WriteBufferManager>(sizing.cache / 2, parts.caches.of(Family::blocks), /*allow_stall=*/false);
   o.enable_pipelined_write = false;  // commits rarely meet; visible in order is worth more
 
   // ---- nothing that writes by the clock
@@ -133,7 +118,7 @@ rocksdb::DBOptions db_options(const Sizing& sizing, const OptionParts& parts, bo
 rocksdb::ColumnFamilyOptions family_options(Family family, const Sizing& sizing, const OptionParts& parts) {
   const bool names = family == Family::names;
   rocksdb::ColumnFamilyOptions o;
-  o.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table_options(family, parts)));
+  o.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table_options(family, parts.caches.of(family))));
   o.merge_operator = make_patch_operator();
 
   o.write_buffer_size = names ? sizing.names_memtable : sizing.blocks_memtable;
@@ -216,7 +201,7 @@ rocksdb::ReadOptions cursor_options(const CursorOptions& options) {
 }
 
 std::shared_ptr<rocksdb::TableFactory> uncached_tables(Family family) {
-  rocksdb::BlockBasedTableOptions t = table_options(family, {});
+  rocksdb::BlockBasedTableOptions t = table_options(family, nullptr);
   t.no_block_cache = true;
   t.cache_index_and_filter_blocks = false;
   t.cache_index_and_filter_blocks_with_high_priority = false;

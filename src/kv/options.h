@@ -5,11 +5,11 @@
 // extractor, SingleDelete, change_level, async_io, BlobDB.
 #pragma once
 
-#include <rocksdb/cache.h>
 #include <rocksdb/options.h>
 
 #include <memory>
 
+#include "kv/caches.h"
 #include "kv/sizing.h"
 #include "lsmfs/kv.h"
 
@@ -30,13 +30,9 @@ struct OptionParts {
   rocksdb::Env* env = nullptr;
   std::shared_ptr<rocksdb::Logger> logger;
   std::shared_ptr<rocksdb::EventListener> listener;
-  std::shared_ptr<rocksdb::Cache> cache;
+  Caches caches;
 };
 
-std::shared_ptr<rocksdb::Cache> make_cache(const Sizing& sizing);
-std::uint64_t cache_usage(const rocksdb::Cache& cache);
-void set_cache_capacity(rocksdb::Cache& cache, std::uint64_t bytes);
-void empty_cache(rocksdb::Cache& cache);  // of all that nobody holds on to
 rocksdb::DBOptions db_options(const Sizing& sizing, const OptionParts& parts, bool create);
 rocksdb::ColumnFamilyOptions family_options(Family family, const Sizing& sizing, const OptionParts& parts);
 

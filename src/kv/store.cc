@@ -203,13 +203,13 @@ Result<void> RocksStore::flush() {
 
 Result<void> RocksStore::drop_caches() {
   LSMFS_TRY(flush());
-  kv::empty_cache(database_->cache());
+  database_->caches().empty();
   return {};
 }
 
 void RocksStore::share_cache(ByteCount taken) {
   // The rest is for blocks, and for memtables, which may come to half of it all.
-  kv::set_cache_capacity(database_->cache(), sizing_.cache - std::min(taken.v, sizing_.cache / 4));
+  database_->caches().set_capacity(sizing_.cache - std::min(taken.v, sizing_.cache / 4));
 }
 
 Result<std::vector<std::string>> RocksStore::verify(Family family, const std::function<void(ByteCount)>& progress) {
@@ -337,7 +337,7 @@ StoreStats RocksStore::stats() const {
     }
   }
   for (const auto& [number, level] : levels) stats.levels.push_back(level);
-  stats.cache_bytes = kv::cache_usage(database_->cache());
+  stats.cache_bytes = database_->caches().usage();
   return stats;
 }
 

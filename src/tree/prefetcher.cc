@@ -9,7 +9,9 @@ namespace {
 constexpr std::size_t kMarkBytes = 64 * KiB;  // how fine the progress of walker and reader is known
 constexpr unsigned kBeyondMax = 32;
 constexpr auto kIdle = std::chrono::milliseconds(500);  // after this without an access the walk ends
-constexpr auto kWaitMax = std::chrono::milliseconds(200);
+constexpr auto kWaitMax = std::chrono::milliseconds(200);  // without any progress of the walk
+// What the walk does not reach within so many bytes of rows is elsewhere. The kernel reads ahead in a file by some requests of 1 MiB.
+constexpr std::uint64_t kNear = 4 * MiB;
 constexpr auto kCursorAge = std::chrono::seconds(1);  // a cursor keeps the tables that have been merged since it was made
 
 }  // namespace
@@ -71,11 +73,17 @@ void Prefetcher::let_go() {
 
 void Prefetcher::wait_for(std::string_view end) {
   std::unique_lock lock(mutex_);
-  const std::uint64_t generation = generation_;
-  progress_.wait_for(lock, kWaitMax, [&] {
-    const bool coming = mode_ == Mode::walking && generation_ == generation && reached_ < end && !resting_;
-    return stop_ || !coming;
-  });
+  const std::uint64_t generation = generation_, from = walked_;
+  const auto coming = [&] {
+    return !stop_ && mode_ == Mode::walking && generation_ == generation && reached_ < end && !resting_ && walked_ - from < kNear;
+  };
+  std::uint64_t walked = 0;
+  do {
+    walked = walked_;
+    progress_.wait_for(lock, kWaitMax, [&] { return !coming(); });
+  } while (coming() && walked_ != walked);
+  // Overtaken, as was expected: a reader who is faster than the device is ahead of the walk at each access.
+  if (generation_ == generation && reached_ >= end) beyond_ = 0;
 }
 
 void Prefetcher::run() {

@@ -24,7 +24,7 @@ struct PrefetcherOptions {
   Family family = Family::blocks;
   std::size_t first_window{256 * KiB};  // bytes of rows ahead at the start of a walk ...
   std::size_t last_window{16 * MiB};    // ... doubled up to this as the walk goes on
-  ByteCount device_read{1 * MiB};
+  ByteCount device_read{2 * MiB};
   unsigned tolerated_gap = 64;           // rows that a walker may pass over between two accesses
 };
 

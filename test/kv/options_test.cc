@@ -53,7 +53,7 @@ class Levels : public testing::Test {
     usage.table_total = usage.table_free = ByteCount{448 * MiB};
     usage.fixed_total = usage.fixed_free = ByteCount{32 * MiB};
     sizing_ = kv::Sizing::plan(usage, ByteCount{64 * MiB});
-    const kv::OptionParts parts{env_.get(), nullptr, largest_, kv::make_cache(sizing_)};
+    const kv::OptionParts parts{env_.get(), nullptr, largest_, kv::Caches(sizing_.cache)};
     rocksdb::DBOptions options = kv::db_options(sizing_, parts, true);
     options.use_direct_reads = false;
     rocksdb::ColumnFamilyOptions family = kv::family_options(Family::blocks, sizing_, parts);

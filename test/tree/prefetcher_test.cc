@@ -24,9 +24,11 @@ class CountingStore final : public Store {
 
   std::atomic<std::uint64_t> furthest{0}, steps{0};
   CursorWatch walks;  // the cursors of walks ahead, which read far; others look at a few rows
+  std::chrono::microseconds device_time{0};  // what a walk ahead waits for every 64 rows
 
   class RowCursor final : public Cursor {
    public:
+    // `token`: that of a walk ahead, or null.
     RowCursor(CountingStore& store, std::shared_ptr<void> token) : store_(store), token_(std::move(token)) {}
     void seek(std::string_view k) override {
       at_ = std::strtoull(std::string(k).c_str(), nullptr, 10);
@@ -40,6 +42,7 @@ class CountingStore final : public Store {
 
    private:
     void load() {
+      if (token_ && at_ % 64 == 0) std::this_thread::sleep_for(store_.device_time);
       key_ = CountingStore::key(at_);
       ++store_.steps;
       std::uint64_t seen = store_.furthest;
@@ -123,6 +126,47 @@ TEST(Prefetcher, RestsUntilHalfOfWhatIsAheadIsUsed) {
   const std::uint64_t before = store.furthest;
   read(600);
   EXPECT_TRUE(soon([&] { return store.furthest >= before + 500; })) << store.furthest;
+}
+
+// The kernel sends the next request of a file before it has the answer to the last one, so that such a reader is ahead of the
+// walk whenever it asks.
+TEST(Prefetcher, AReaderFasterThanTheDeviceStaysInOneWalk) {
+  constexpr std::uint64_t kRequest = 64;
+  CountingStore store;
+  store.device_time = std::chrono::milliseconds(1);
+  Prefetcher ahead(store, {});
+  const auto note = [&](std::uint64_t request) {
+    for (int twice = 0; twice < 2; ++twice) ahead.note(store.key(request * kRequest), store.key((request + 1) * kRequest));
+  };
+  note(0);
+  note(1);
+  EXPECT_TRUE(soon([&] { return store.walks.made() == 1; }));
+  for (std::uint64_t request = 1; request < 100; ++request) {
+    note(request + 1);
+    ahead.wait_for(store.key((request + 1) * kRequest));
+  }
+  EXPECT_GE(store.furthest, 100 * kRequest);
+  EXPECT_EQ(store.walks.made(), 1u);
+}
+
+TEST(Prefetcher, AReaderElsewhereDoesNotWaitUntilAWalkComesThere) {
+  CountingStore store;
+  store.device_time = std::chrono::milliseconds(1);
+  Prefetcher ahead(store, {.first_window = 128 * MiB, .last_window = 128 * MiB});  // it never rests
+  ahead.note(store.key(0), store.key(16));
+  ahead.note(store.key(16), store.key(32));
+  EXPECT_TRUE(soon([&] { return store.walks.made() == 1; }));
+  std::atomic<bool> stop = false;
+  std::thread walker([&] {
+    for (std::uint64_t row = 32; !stop && row + 1 < CountingStore::kRows; row += 16) {
+      ahead.note(store.key(row), store.key(row + 16));
+      ahead.wait_for(store.key(row + 16));
+    }
+  });
+  ahead.wait_for(store.key(CountingStore::kRows - 1));
+  EXPECT_LT(store.furthest, CountingStore::kRows / 2);
+  stop = true;
+  walker.join();
 }
 
 TEST(Prefetcher, LeavesRandomReadersAlone) {
