@@ -73,6 +73,7 @@ void Prefetcher::let_go() {
 
 void Prefetcher::wait_for(std::string_view end) {
   std::unique_lock lock(mutex_);
+  if (reached_ >= end) return;
   const std::uint64_t generation = generation_, from = walked_;
   const auto coming = [&] {
     return !stop_ && mode_ == Mode::walking && generation_ == generation && reached_ < end && !resting_ && walked_ - from < kNear;

@@ -169,6 +169,23 @@ TEST(Prefetcher, AReaderElsewhereDoesNotWaitUntilAWalkComesThere) {
   walker.join();
 }
 
+// Who reads before a walk has not been overtaken by it: with nobody else in it, it ends.
+TEST(Prefetcher, ReadersOnBothSidesOfAWalkDoNotKeepItGoing) {
+  CountingStore store;
+  store.device_time = std::chrono::milliseconds(1);
+  Prefetcher ahead(store, {.first_window = 128 * MiB, .last_window = 128 * MiB});
+  ahead.note(store.key(1000), store.key(1001));
+  ahead.note(store.key(1001), store.key(1002));
+  EXPECT_TRUE(soon([&] { return store.walks.made() == 1; }));
+  for (std::uint64_t i = 0; i < 1000 && store.walks.there() == 1; ++i) {
+    ahead.note(store.key(15'000 + i), store.key(15'001 + i));
+    ahead.note(store.key(10), store.key(11));
+    ahead.wait_for(store.key(11));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_LT(store.furthest, CountingStore::kRows / 2);
+}
+
 TEST(Prefetcher, LeavesRandomReadersAlone) {
   CountingStore store;
   Prefetcher ahead(store, {});
