@@ -16,12 +16,11 @@ namespace lsmfs::kv {
 // Copies share their memory. Thread-safe.
 class Caches {
  public:
-  Caches() = default;  // without memory: of() is null
-  explicit Caches(std::uint64_t bytes);
+  explicit Caches(std::uint64_t bytes);  // of both together
 
   const std::shared_ptr<rocksdb::Cache>& of(Family family) const { return family == Family::names ? names_ : blocks_; }
   std::uint64_t usage() const;
-  void set_capacity(std::uint64_t bytes);  // of both together
+  void set_capacity(std::uint64_t bytes);  // likewise
   void empty();                            // of all that nobody holds on to
 
  private:
