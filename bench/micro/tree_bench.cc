@@ -172,6 +172,31 @@ void ReaddirWithAttributes(benchmark::State& state) {
 }
 BENCHMARK(ReaddirWithAttributes)->ArgName("known")->Arg(1)->Arg(0)->UseRealTime();
 
+// Through directories of a few files in the order of their listings, as find(1) goes; all is forgotten again by the next.
+void Walk(benchmark::State& state) {
+  constexpr int kDirectories = 200, kFilesEach = 15;
+  NewTree f;
+  std::vector<Ino> directories;
+  for (int i = 0; i < kDirectories; ++i) {
+    directories.push_back(make(*f.tree, kRootIno, "directory" + std::to_string(i), S_IFDIR | 0755));
+    for (int k = 0; k < kFilesEach; ++k) f.tree->forget(make_file(*f.tree, directories.back(), "file_name_" + std::to_string(k)), 1);
+  }
+  must(f.tree->sync());
+  must(f.store->flush());
+  for (const Ino directory : directories) f.tree->forget(directory, 1);
+  std::vector<Ino> listed;
+  for (auto _ : state) {
+    if (list(*f.tree, kRootIno, directories) != kDirectories) give_up(make_error(EUCLEAN, "readdir"));
+    for (const Ino directory : directories) {
+      if (list(*f.tree, directory, listed) != kFilesEach) give_up(make_error(EUCLEAN, "readdir"));
+      for (const Ino file : listed) f.tree->forget(file, 1);
+    }
+    for (const Ino directory : directories) f.tree->forget(directory, 1);
+  }
+  state.SetItemsProcessed(state.iterations() * kDirectories * (1 + kFilesEach));
+}
+BENCHMARK(Walk)->UseRealTime();
+
 // With the wait for the committer when that is behind. The kernel forgets each file.
 void Create(benchmark::State& state) {
   NewTree f;

@@ -1,5 +1,7 @@
 #include "lsmfs/base.h"
 
+#include <algorithm>
+
 namespace lsmfs {
 namespace {
 
@@ -66,12 +68,14 @@ std::uint64_t Reader::be64() {
 
 std::uint64_t Reader::varint() {
   std::uint64_t v = 0;
-  for (unsigned shift = 0; shift < 64; shift += 7) {
-    const std::uint8_t b = u8();
-    if (!ok_) return 0;
-    if (shift == 63 && b > 1) break;  // over 64 bits
-    v |= static_cast<std::uint64_t>(b & 0x7f) << shift;
-    if (b < 0x80) return v;
+  for (std::size_t i = 0; i < std::min<std::size_t>(rest_.size(), 10); ++i) {
+    const auto b = static_cast<std::uint8_t>(rest_[i]);
+    if (i == 9 && b > 1) break;  // over 64 bits
+    v |= static_cast<std::uint64_t>(b & 0x7f) << (7 * i);
+    if (b < 0x80) {
+      rest_.remove_prefix(i + 1);
+      return v;
+    }
   }
   fail();
   return 0;

@@ -18,7 +18,7 @@ constexpr std::uint64_t kDotsSize = 64;  // bytes of "." and ".." in the kernel'
 
 constexpr std::uint64_t mask(int bits) { return (std::uint64_t{1} << bits) - 1; }
 
-// Of a name in a deque, roughly.
+// Of a name in a list, roughly.
 constexpr std::size_t memory_of(std::size_t name_size) { return 64 + name_size; }
 static_assert((DirCookies::kRuns * DirCookies::kRecent + DirCookies::kRemoved) * memory_of(kNameMax) <= DirCookies::Memory::kMost / 2);
 
@@ -120,14 +120,19 @@ std::optional<std::string> DirCookies::resume(std::uint64_t cookie) {
   return name;
 }
 
-void DirCookies::given(std::string_view name) {
+void DirCookies::given(std::string_view names) {
+  if (names.empty()) return;
   if (runs_.empty()) start();
-  add(runs_.back(), name, kRecent);
+  while (!names.empty()) {
+    const std::size_t size = names.find('\0');
+    add(runs_.back(), names.substr(0, size), kRecent);
+    names.remove_prefix(size + 1);
+  }
 }
 
 void DirCookies::found(std::string_view name) {
   start();
-  given(name);
+  add(runs_.back(), name, kRecent);
 }
 
 void DirCookies::ended() {

@@ -20,7 +20,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <list>
 #include <optional>
 #include <string>
@@ -72,8 +71,8 @@ class DirCookies {
   std::uint64_t pass(Walk& walk, std::string_view name, bool last) const;
   bool is_full(const Walk& walk) const { return walk.in_page == page_size_; }
 
-  // `name` has been given to the walk that was resumed last.
-  void given(std::string_view name);
+  // These names, each with a 0 after it, have been given to the walk that was resumed last.
+  void given(std::string_view names);
   // A walk goes on after `name`, which was not remembered.
   void found(std::string_view name);
   // The walk that was resumed last has been given all there is.
@@ -82,7 +81,7 @@ class DirCookies {
   void changed(std::string_view name, bool gone);
 
  private:
-  using Names = std::deque<std::pair<std::uint64_t, std::string>>;  // with their hashes, the latest last
+  using Names = std::list<std::pair<std::uint64_t, std::string>>;  // with their hashes, the latest last
   std::uint64_t hash(std::string_view name) const;
   void start();
   void add(Names& names, std::string_view name, std::size_t most);

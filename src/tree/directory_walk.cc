@@ -10,6 +10,9 @@ namespace {
 constexpr ByteCount kWalkReadahead{256 * KiB};
 constexpr std::uint64_t kDots = 2;  // the cookies 1 and 2 follow "." and ".."
 
+// Programs pass over ".", and libraries over an entry of no inode.
+void give_filler(const Tree::DirVisitor& visit) { visit({.name = ".", .attr = {}, .next_cookie = DirCookies::kEnd}); }
+
 // From the first entry on to the one after that which `cookie` follows.
 Result<void> find_place(Cursor& cursor, const std::string& home, std::uint64_t cookie, DirCookies& cookies) {
   for (; cursor.valid(); cursor.next()) {
@@ -25,13 +28,28 @@ Result<void> find_place(Cursor& cursor, const std::string& home, std::uint64_t c
 
 }  // namespace
 
+// What is at hand while entries are given.
+struct LsmTree::Listing {
+  Inode& dir;
+  const std::string& home;
+  const std::string& end;  // of the rows of its entries
+  const bool plus;
+  const DirVisitor& visit;
+  const Wait wait;
+  DirCookies::Walk walk;
+  ParkedCursor::Place place{};  // without a cursor when the directory is empty
+  bool given = false;           // something
+  bool ended = false;           // all there is has been given
+  std::string names{};          // that have been given, each with a 0 after it
+
+  bool has_more() const { return place.cursor && place.cursor->valid() && place.cursor->key() < end; }
+};
+
 Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const DirVisitor& visit, Wait wait,
                               AccessTime atime) {
   if (cookie == DirCookies::kEnd) return {};
-  // Programs pass over ".", and libraries over an entry of no inode.
-  const auto give_filler = [&visit] { visit({.name = ".", .attr = {}, .next_cookie = DirCookies::kEnd}); };
   if (cookie == DirCookies::kFull) {
-    give_filler();
+    give_filler(visit);
     return {};
   }
   LSMFS_ASSIGN(const Lock lock, acquire_for_access(wait));
@@ -46,16 +64,13 @@ Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const Di
   // cookie. And a walk that must wait says so before it has given anything.
   const std::string& home = *dir->shared_home();
   const std::string begin = keys::entries_begin(home), end = keys::entries_end(home);
-  std::unique_ptr<Cursor> cursor;
-  DirCookies::Walk walk = cookies.walk_at(cookie);
+  Listing listing{.dir = *dir, .home = home, .end = end, .plus = plus, .visit = visit, .wait = wait, .walk = cookies.walk_at(cookie)};
   if (dir->record.size > 0) {
     const auto after = cookies.resume(cookie);
     if (!after && wait == Wait::no) return make_error(EAGAIN, "");  // the entries before it may be many
     if (cookie == 0) names_ahead_.note(begin, end);
-    cursor = store_.cursor(Family::names, {.lower = begin, .upper = end, .wait = wait,
-                                           .readahead = wait == Wait::yes ? kWalkReadahead : ByteCount{0}});
-    cursor->seek(!after || after->empty() ? begin : keys::entry(home, *after) + '\0');
-    LSMFS_TRY(after ? cursor->status() : find_place(*cursor, home, cookie, cookies));
+    seek_names(listing.place, !after || after->empty() ? begin : keys::entry(home, *after) + '\0', begin, end, wait);
+    LSMFS_TRY(after ? listing.place.cursor->status() : find_place(*listing.place.cursor, home, cookie, cookies));
   }
 
   if (cookie == 0 && atime == AccessTime::now) note_access_time(*dir);
@@ -67,50 +82,81 @@ Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const Di
     if (const Inode* target = inodes_.find(target_ino)) entry.attr = target->record.attr();
     entry.attr.ino = target_ino;
     entry.attr.mode |= S_IFDIR;
-    entry.next_cookie = dot + 1 == kDots && !(cursor && cursor->valid()) ? DirCookies::kEnd : dot + 1;
+    entry.next_cookie = dot + 1 == kDots && !listing.has_more() ? DirCookies::kEnd : dot + 1;
     if (!visit(entry)) return {};
+    listing.given = true;
   }
 
+  const auto listed = list(listing);
+  if (listing.ended) {
+    cookies.ended();
+  } else {
+    cookies.given(listing.names);
+  }
+  if (wait == Wait::no && listing.place.cursor && listing.place.cursor->status()) parked_names_.park(std::move(listing.place), committed_);
+  return listed;
+}
+
+// Puts a cursor on the first row from `target` on, which lies in the directory's range [begin, end).
+void LsmTree::seek_names(ParkedCursor::Place& place, const std::string& target, const std::string& begin, const std::string& end, Wait wait) {
+  if (wait == Wait::yes) {
+    place.cursor = store_.cursor(Family::names, {.lower = begin, .upper = end, .wait = wait, .readahead = kWalkReadahead});
+  } else {
+    place = parked_names_.take(committed_);
+    // In a walk of the tree, a directory's entries follow those of the one before, or of its own parent.
+    if (place.cursor && place.cursor->valid() && place.passed < target && target <= place.cursor->key()) return;
+    if (!place.cursor) place.cursor = store_.cursor(Family::names, {.lower = {}, .upper = {}, .wait = wait});
+  }
+  place.cursor->seek(target);
+  place.passed = target;
+}
+
+// Gives entries until there are no more, or no more are wanted.
+Result<void> LsmTree::list(Listing& listing) {
+  const auto& cursor = listing.place.cursor;
+  std::string& passed = listing.place.passed;
+  DirCookies& cookies = *listing.dir.cookies;
   std::string name, row;
-  bool given = cookie < kDots;
-  while (cursor && cursor->valid()) {
-    name = keys::entry_name(home, cursor->key());
-    if (!keys::is_name(name)) return make_error(EUCLEAN, fmt::format("the name of an entry in directory {} is damaged", ino.v));
+  while (listing.has_more()) {
+    passed = cursor->key();
+    name = keys::entry_name(listing.home, passed);
+    if (!keys::is_name(name)) return make_error(EUCLEAN, fmt::format("the name of an entry in directory {} is damaged", listing.dir.ino().v));
     row = cursor->value();
     cursor->next();
     const auto more = cursor->status();
-    if (!more && !(more.error().code == EAGAIN && given)) return more;
+    if (!more && !(more.error().code == EAGAIN && listing.given)) return more;
     // When only the next row is missing in memory, this entry is not known to be the last.
-    const bool last = more.has_value() && !cursor->valid();
+    const bool last = more.has_value() && !listing.has_more();
 
     DirEntry entry;
     entry.name = name;
     Inode* inode = nullptr;
-    if (plus) {
-      auto adopted = adopt(*dir, name, row, wait);
-      if (!adopted && adopted.error().code == EAGAIN && given) return {};
+    if (listing.plus) {
+      auto adopted = adopt(listing.dir, name, row, listing.wait);
+      if (!adopted && adopted.error().code == EAGAIN && listing.given) return {};
       LSMFS_ASSIGN(inode, std::move(adopted));
       entry.attr = inode->record.attr();
     } else {
       const auto decoded = decode_entry(row);
-      if (!decoded) return make_error(EUCLEAN, fmt::format("the row of an entry in directory {} is damaged", ino.v));
+      if (!decoded) return make_error(EUCLEAN, fmt::format("the row of an entry in directory {} is damaged", listing.dir.ino().v));
       const auto* link = std::get_if<Link>(&*decoded);
       entry.attr.ino = link ? link->ino : std::get<Record>(*decoded).ino;
       entry.attr.mode = link ? link->type : std::get<Record>(*decoded).mode & S_IFMT;
     }
-    entry.next_cookie = cookies.pass(walk, name, last);
-    const bool accepted = visit(entry);
+    entry.next_cookie = cookies.pass(listing.walk, name, last);
+    const bool accepted = listing.visit(entry);
     if (inode) {
       if (accepted) ++inode->lookups;
       drop_if_unused(inode);
     }
     if (!accepted) return {};
-    cookies.given(name);
-    if (entry.next_cookie == DirCookies::kFull) give_filler();
-    given = true;
+    (listing.names += name) += '\0';
+    if (entry.next_cookie == DirCookies::kFull) give_filler(listing.visit);
+    listing.given = true;
   }
-  if (cursor && cursor->status()) cookies.ended();
-  if (!given && cookies.is_full(walk)) give_filler();  // what was to follow has been removed
+  if (!cursor || !cursor->status()) return {};
+  listing.ended = true;
+  if (!listing.given && cookies.is_full(listing.walk)) give_filler(listing.visit);  // what was to follow has been removed
   return {};
 }
 

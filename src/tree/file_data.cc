@@ -188,21 +188,13 @@ Result<std::size_t> LsmTree::read_blocks(const std::string& home, ByteOffset off
   blocks_ahead_.note(begin_key, end_key);
   if (wait == Wait::yes) blocks_ahead_.wait_for(end_key);
 
-  std::unique_ptr<Cursor> cursor;
-  const auto now = std::chrono::steady_clock::now();
-  auto made = now;
-  if (wait == Wait::no) {
-    std::lock_guard lock(parked_mutex_);
-    if (parked_.cursor && parked_.epoch == epoch && now - parked_.made < kParkedAge) {
-      cursor = std::move(parked_.cursor);
-      made = parked_.made;
-    }
-  }
   const bool parkable = wait == Wait::no;
+  ParkedCursor::Place place;
+  if (parkable) place = parked_blocks_.take(epoch);
+  auto& cursor = place.cursor;
   if (cursor && cursor->valid() && cursor->key() < begin_key) cursor->next();
-  if (cursor && !cursor->status()) cursor.reset();  // the row after the last read's is not in memory; this read's may be
+  if (cursor && !cursor->status()) place = {};  // the row after the last read's is not in memory; this read's may be
   if (!cursor) {
-    made = now;
     cursor = store_.cursor(Family::blocks, {.lower = {}, .upper = parkable ? std::string() : end_key, .wait = wait});
     cursor->seek(begin_key);
   } else if (!cursor->valid() || cursor->key() != begin_key) {
@@ -229,10 +221,7 @@ Result<std::size_t> LsmTree::read_blocks(const std::string& home, ByteOffset off
   }
   LSMFS_TRY(cursor->status());
   zero_until(end);
-  if (parkable) {
-    std::lock_guard lock(parked_mutex_);
-    if (commits_waiting_ == 0) parked_ = {std::move(cursor), epoch, made, now};
-  }
+  if (parkable) parked_blocks_.park(std::move(place), epoch);
   return to.size();
 }
 

@@ -84,7 +84,7 @@ class InodeTable {
     return it == inodes_.end() ? nullptr : &it->second;
   }
   const Inode* find(Ino ino) const { return const_cast<InodeTable*>(this)->find(ino); }
-  Inode& insert(Inode inode) {
+  Inode& insert(Inode&& inode) {
     const Ino ino = inode.ino();
     Inode& inserted = inodes_.insert_or_assign(ino, std::move(inode)).first->second;
     tell();

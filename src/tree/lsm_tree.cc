@@ -11,7 +11,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr auto kParkedIdle = milliseconds(1000);
 
 std::uint64_t random_number() {
   std::random_device device;
@@ -99,10 +98,7 @@ Result<void> LsmTree::close() {
   }
   wake_.notify_all();
   if (background_.joinable()) background_.join();
-  {
-    std::lock_guard parked(parked_mutex_);
-    parked_ = {};
-  }
+  clear_parked();
   {
     Lock lock(mutex_);
     if (closed_ || options_.read_only) return {};
@@ -114,17 +110,6 @@ Result<void> LsmTree::close() {
     LSMFS_TRY(commit_all(lock, Wait::yes));
   }
   return store_.sync();
-}
-
-LsmTree::NobodyParks::NobodyParks(LsmTree& tree) : tree_(tree) {
-  std::lock_guard parked(tree_.parked_mutex_);
-  ++tree_.commits_waiting_;
-  tree_.parked_ = {};
-}
-
-LsmTree::NobodyParks::~NobodyParks() {
-  std::lock_guard parked(tree_.parked_mutex_);
-  --tree_.commits_waiting_;
 }
 
 LsmTree::Lock LsmTree::locked() const {
@@ -248,10 +233,10 @@ void LsmTree::settled(const Group& group) {
     Inode* inode = inodes_.find(ino);
     if (inode && inode->record_group == group.number) drop_if_unused(inode);
   }
+  parked_names_.clear();  // shows what was before
   if (!group.blocks) return;
   ++blocks_epoch_;
-  std::lock_guard parked(parked_mutex_);
-  parked_ = {};  // shows what was before
+  parked_blocks_.clear();
 }
 
 void LsmTree::fail(std::string_view what, const Error& error) {
@@ -304,10 +289,7 @@ Result<void> LsmTree::drop_caches() {
   // Their cursors hold on to blocks of the cache.
   names_ahead_.let_go();
   blocks_ahead_.let_go();
-  {
-    std::lock_guard parked(parked_mutex_);
-    parked_ = {};
-  }
+  clear_parked();
   return store_.drop_caches();
 }
 
@@ -396,7 +378,7 @@ void LsmTree::background() {
     const auto age = [&] { return interval * 4 / 5; };
     // What has become due when it is not cannot be done: a wait for it would end at once each time.
     const auto in_use = [&] { return interval.count() > 0 && can_change(); };
-    auto deadline = steady_clock::now() + kParkedIdle;
+    auto deadline = steady_clock::now() + ParkedCursor::kIdle;
     if (dirty_since_ && in_use()) deadline = std::min(deadline, *dirty_since_ + age());
     if (unnoted_since_ && in_use()) deadline = std::min(deadline, *unnoted_since_ + interval);
     wake_.wait_until(lock, deadline);  // or until the first change after a sync, or the first sync after a note
@@ -411,10 +393,8 @@ void LsmTree::background() {
     lock.unlock();
     if (due) (void)sync();  // a failure is reported and kept there
     if (note) (void)store_.note_synced();
-    {
-      std::lock_guard parked(parked_mutex_);
-      if (parked_.cursor && steady_clock::now() - parked_.used > kParkedIdle) parked_ = {};
-    }
+    parked_names_.clear_if_idle();
+    parked_blocks_.clear_if_idle();
     lock.lock();
   }
 }

@@ -36,6 +36,7 @@
 #include "tree/acl.h"
 #include "tree/group.h"
 #include "tree/inode_table.h"
+#include "tree/parked_cursor.h"
 #include "tree/prefetcher.h"
 #include "tree/record.h"
 
@@ -90,15 +91,6 @@ class LsmTree final : public Tree {
   static constexpr std::size_t kGroupGrowth = 4;
   // What the log and the tables may need for one more record or row, generously; for the check of free space.
   static constexpr std::size_t kRecordRoom = 16 * KiB;
-
-  // A cursor over all blocks that a reader left where its read ended; the next read in key order
-  // goes on from there without a seek. It shows the blocks as of `epoch`.
-  struct ParkedCursor {
-    std::unique_ptr<Cursor> cursor;
-    std::uint64_t epoch = 0;
-    std::chrono::steady_clock::time_point made, used;
-  };
-  static constexpr std::chrono::seconds kParkedAge{1};  // it keeps the tables that have been merged since it was made
 
   // ---- locking and committing (lsm_tree.cc)
   Lock locked() const;
@@ -223,6 +215,11 @@ class LsmTree final : public Tree {
   void erase_seen(const SeenBlocks& seen, BlockIndex from, BlockIndex to, std::uint64_t rows);
   Result<void> make_hole(const Lock& lock, Inode& inode, std::uint64_t from, std::uint64_t to, SeenBlocks seen, Wait wait);
 
+  // ---- directories (directory_walk.cc)
+  struct Listing;
+  void seek_names(ParkedCursor::Place& place, const std::string& target, const std::string& begin, const std::string& end, Wait wait);
+  Result<void> list(Listing& listing);
+
   // ---- data (file_data.cc)
   void put_part(Ino ino, const std::string& home, std::uint64_t index, std::size_t at, std::string_view bytes,
                 bool replaces);
@@ -263,19 +260,15 @@ class LsmTree final : public Tree {
   bool closed_ = false;
   std::condition_variable wake_;
 
-  std::mutex parked_mutex_;
-  ParkedCursor parked_;
-  int commits_waiting_ = 0;  // under parked_mutex_
+  ParkedCursor parked_names_, parked_blocks_;  // of the epochs committed_ and blocks_epoch_
+  void clear_parked() {
+    parked_names_.clear();
+    parked_blocks_.clear();
+  }
   // While the tree waits for a commit: that may wait for space, which a parked cursor would keep, and nobody would take it away.
-  class NobodyParks {
-   public:
-    explicit NobodyParks(LsmTree& tree);
-    ~NobodyParks();
-    NobodyParks(const NobodyParks&) = delete;
-    NobodyParks& operator=(const NobodyParks&) = delete;
-
-   private:
-    LsmTree& tree_;
+  struct NobodyParks {
+    explicit NobodyParks(LsmTree& tree) : names(tree.parked_names_), blocks(tree.parked_blocks_) {}
+    const ParkedCursor::Closed names, blocks;
   };
 
   Prefetcher names_ahead_, blocks_ahead_;

@@ -82,8 +82,8 @@ Ino get_ino(Reader& in) {
   return ino;
 }
 
-std::optional<Record> read_record(Reader& in) {
-  Record r;
+// Into a record as it is made. False: damaged.
+bool read_record(Reader& in, Record& r) {
   const std::uint8_t flags = in.u8();
   r.ino = get_ino(in);
   r.mode = get_u32(in);
@@ -101,14 +101,14 @@ std::optional<Record> read_record(Reader& in) {
   if (flags & kHasHome) r.home = in.string();
   if (flags & kHasXattrs) get_xattrs(in, r.xattrs);
   if (flags & kHasInodeFlags) r.flags = get_u32(in);
-  if (!in.ok() || !in.at_end() || (flags & ~kKnownFlags) || !known_type(r.mode)) return std::nullopt;
-  if (S_ISREG(r.mode) && (r.size > kFileSizeMax || r.blocks > block_count(r.size))) return std::nullopt;
-  if (S_ISLNK(r.mode) && (r.symlink.empty() || r.symlink.size() > kSymlinkMax || r.size != r.symlink.size())) return std::nullopt;
-  if (r.xattr_names_size() > kXattrListMax || r.xattr_inline_size() > kXattrInlineSum) return std::nullopt;
-  if (((flags & kHasInodeFlags) != 0) != (r.flags != 0) || (r.flags & ~kInodeFlags)) return std::nullopt;
-  if (((flags & kHasHome) != 0) == r.home.empty()) return std::nullopt;
-  if (r.home.size() > (r.is_directory() ? keys::kPathHomeMax : keys::kHomeMax)) return std::nullopt;
-  return r;
+  if (!in.ok() || !in.at_end() || (flags & ~kKnownFlags) || !known_type(r.mode)) return false;
+  if (S_ISREG(r.mode) && (r.size > kFileSizeMax || r.blocks > block_count(r.size))) return false;
+  if (S_ISLNK(r.mode) && (r.symlink.empty() || r.symlink.size() > kSymlinkMax || r.size != r.symlink.size())) return false;
+  if (r.xattr_names_size() > kXattrListMax || r.xattr_inline_size() > kXattrInlineSum) return false;
+  if (((flags & kHasInodeFlags) != 0) != (r.flags != 0) || (r.flags & ~kInodeFlags)) return false;
+  if (((flags & kHasHome) != 0) == r.home.empty()) return false;
+  if (r.home.size() > (r.is_directory() ? keys::kPathHomeMax : keys::kHomeMax)) return false;
+  return true;
 }
 
 }  // namespace
@@ -222,9 +222,9 @@ std::optional<EntryRow> decode_entry(std::string_view value) {
   Reader in(value);
   switch (in.u8()) {
     case kRecordRow: {
-      auto record = read_record(in);
-      if (!record) return std::nullopt;
-      return std::move(*record);
+      std::optional<EntryRow> row(std::in_place, std::in_place_type<Record>);
+      if (!read_record(in, std::get<Record>(*row))) row.reset();
+      return row;
     }
     case kLinkRow: {
       Link link;

@@ -19,7 +19,7 @@ constexpr std::uint64_t kSeed = 42;
 std::string name_of(std::size_t i) { return fmt::format("{:07}", i); }
 
 void give(DirCookies& cookies, std::size_t from, std::size_t to) {
-  for (std::size_t i = from; i < to; ++i) cookies.given(name_of(i));
+  for (std::size_t i = from; i < to; ++i) cookies.given(name_of(i) + '\0');
 }
 
 class Cookies : public testing::Test {
@@ -100,7 +100,7 @@ TEST_F(Cookies, RememberTheNamesThatWereGivenLately) {
 
 TEST_F(Cookies, AWalkThatIsSlowIsRememberedWhileOthersPass) {
   cookies.resume(0);
-  cookies.given("slow");
+  cookies.given(std::string("slow\0", 5));
   for (std::size_t walk = 1; walk < DirCookies::kRuns; ++walk) {
     cookies.resume(0);
     give(cookies, 0, 2000);
@@ -128,7 +128,7 @@ TEST_F(Cookies, APlaceThatWasLookedForIsRemembered) {
 
 TEST_F(Cookies, OfAWalkThatHasEndedAreFoundByGoingThroughTheDirectory) {
   cookies.resume(0);
-  cookies.given("slow");
+  cookies.given(std::string("slow\0", 5));
   cookies.resume(0);
   give(cookies, 0, 300);
   const std::size_t both = memory.bytes();

@@ -4,6 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
 
 #include "tree/allocated_bytes.h"
 #include "tree/harness.h"
@@ -145,6 +150,64 @@ TEST(DirectoryWalk, GoesOnAtAnyPlaceHoweverLongAgoItWasThere) {
   EXPECT_EQ(next(places[2 + 1700]), name_of(1701));
   // What is known of no entry at all is no place.
   EXPECT_EQ(next(places[2 + 7] ^ 1), fmt::format("error {}", ESTALE));
+}
+
+TEST(DirectoryWalk, GivesTheSameInWhateverOrderDirectoriesAreListed) {
+  struct Directory {
+    Ino ino;
+    std::map<std::string, std::size_t> entries;  // with the places of directories; files: 0
+    std::vector<std::string> names() const {
+      std::vector<std::string> out;
+      for (const auto& [name, place] : entries) out.push_back(name);
+      return out;
+    }
+  };
+  Harness h;
+  std::mt19937 random(7);
+  const auto below = [&](std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(random); };
+  std::vector<Directory> directories{{kRootIno, {}}};
+  const auto list = [&](const Directory& directory, std::size_t at_a_time) { EXPECT_EQ(h.list(directory.ino, at_a_time), directory.names()); };
+  const std::function<void(std::size_t, std::size_t)> walk = [&](std::size_t place, std::size_t at_a_time) {
+    list(directories[place], at_a_time);
+    for (const auto& [name, inner] : directories[place].entries) {
+      if (inner > 0) walk(inner, at_a_time);
+    }
+  };
+  for (int step = 0; step < 2000; ++step) {
+    const std::size_t place = below(directories.size());
+    auto& [ino, entries] = directories[place];
+    const std::string name = fmt::format("{}{}", below(10), step);
+    switch (below(8)) {
+      case 0: {
+        entries[name] = directories.size();
+        const Ino made = h.mkdir(ino, name);
+        // Rows of its own before those of its entries.
+        if (below(3) == 0) { ASSERT_TRUE(h.tree().setxattr(made, "user.large", std::string(3000, 'x'), 0, Wait::yes)); }
+        directories.push_back({made, {}});
+        break;
+      }
+      case 1:
+      case 2:
+        entries[name] = 0;
+        h.create(ino, name);
+        break;
+      case 3:
+        if (auto file = std::ranges::find_if(entries, [](const auto& entry) { return entry.second == 0; }); file != entries.end()) {
+          ASSERT_TRUE(h.tree().unlink(ino, file->first, Wait::yes));
+          entries.erase(file);
+        }
+        break;
+      case 4:
+        ASSERT_TRUE(h.tree().sync());
+        break;
+      case 5:
+        if (step % 10 == 0) walk(0, below(2) ? 1000 : 2);
+        break;
+      default:
+        list(directories[place], below(3) ? 1000 : 2);
+    }
+    ASSERT_FALSE(testing::Test::HasFailure()) << step;
+  }
 }
 
 // While the kernel holds on to them all.

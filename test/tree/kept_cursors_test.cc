@@ -55,13 +55,14 @@ class WatchedStore final : public StoreDecorator {
  public:
   using StoreDecorator::StoreDecorator;
 
-  CursorWatch cursors;
-  Gate seeks, commits;  // of those cursors; of all
+  CursorWatch cursors, listings;  // over blocks; over names
+  Gate seeks, commits;            // of those over blocks; of all
 
   std::unique_ptr<Cursor> cursor(Family family, const CursorOptions& options) override {
     auto made = inner().cursor(family, options);
-    if (family != Family::blocks || options.wait != Wait::no) return made;
-    return std::make_unique<Watched>(std::move(made), cursors.token(), seeks);
+    if (options.wait != Wait::no) return made;
+    if (family == Family::names) return std::make_unique<Watched>(std::move(made), listings.token(), nullptr);
+    return std::make_unique<Watched>(std::move(made), cursors.token(), &seeks);
   }
   Result<void> commit(Batch& batch) override {
     at_commit = cursors.there();
@@ -74,10 +75,10 @@ class WatchedStore final : public StoreDecorator {
  private:
   class Watched final : public Cursor {
    public:
-    Watched(std::unique_ptr<Cursor> below, std::shared_ptr<void> token, Gate& gate)
+    Watched(std::unique_ptr<Cursor> below, std::shared_ptr<void> token, Gate* gate)
         : cursor_(std::move(below)), token_(std::move(token)), gate_(gate) {}
     void seek(std::string_view key) override {
-      gate_.pass();
+      if (gate_) gate_->pass();
       cursor_->seek(key);
     }
     void next() override { cursor_->next(); }
@@ -89,7 +90,7 @@ class WatchedStore final : public StoreDecorator {
    private:
     const std::unique_ptr<Cursor> cursor_;
     const std::shared_ptr<void> token_;
-    Gate& gate_;
+    Gate* const gate_;  // or none
   };
 };
 
@@ -143,6 +144,31 @@ TEST_F(KeptCursors, ServeOneReadAfterTheOther) {
     served = cursors().made() - before <= 1;
   }
   EXPECT_TRUE(served);
+}
+
+TEST_F(KeptCursors, ServeOneListingAfterTheOther) {
+  std::vector<std::string> names;
+  for (char c = 'a'; c < 'k'; ++c) {
+    const Ino directory = h_.mkdir(kRootIno, names.emplace_back(std::string("directory ") + c));
+    h_.create(directory, "file");
+  }
+  ASSERT_TRUE(h_.tree().sync().has_value());
+  names.push_back("file");
+  bool served = false;
+  for (int tries = 0; tries < 100 && !served; ++tries) {
+    const std::size_t before = store_->listings.made();
+    EXPECT_EQ(h_.list(kRootIno), names);
+    for (std::size_t i = 0; i + 1 < names.size(); ++i) EXPECT_EQ(h_.list(h_.walk(names[i])), std::vector<std::string>{"file"});
+    served = store_->listings.made() - before <= 1;
+  }
+  EXPECT_TRUE(served);
+  // One that is left over shows nothing of what has changed since.
+  h_.create(h_.walk(names[1]), "a new file");
+  EXPECT_EQ(h_.list(h_.walk(names[0])), std::vector<std::string>{"file"});
+  EXPECT_EQ(h_.list(h_.walk(names[1])), (std::vector<std::string>{"a new file", "file"}));
+  h_.create(kRootIno, "another");
+  ASSERT_TRUE(h_.tree().sync().has_value());
+  EXPECT_EQ(store_->listings.there(), 0u);
 }
 
 TEST_F(KeptCursors, AreASecondOldAtMostHoweverOftenTheyAreUsed) {
