@@ -147,14 +147,14 @@ void Keeper::flush_if_wanted() {
   flush();
 }
 
-void Keeper::finish(bool tight) {
+void Keeper::finish() {
   std::vector<ErasedRange> ranges;
   ErasedRows rows[2];
   {
     std::unique_lock lock(mutex_);
     idle_.wait(lock, [this] { return !busy_; });
     ranges.swap(ranges_);
-    if (tight || rows_hold(worth_)) std::swap(rows, rows_);
+    std::swap(rows, rows_);
   }
   if (ranges.empty() && rows[0].rows + rows[1].rows == 0) return;
   flush();

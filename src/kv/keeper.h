@@ -2,7 +2,7 @@
 // range deletions need.
 //
 // RocksDB does not see some things by itself. A range tombstone costs every later reader until it is
-// flushed, and compaction does not count what it covers. So after kRangesToFlush of them, or some
+// flushed, and compaction has only an estimate of what it covers. So after kRangesToFlush of them, or some
 // seconds after the first, their family is flushed and what they lie over is compacted. And erased
 // rows take space until their tombstones have sunk to the last level: when those erased since the
 // last time may hold `worth` bytes, or half of that for some seconds, the range they lie in is compacted,
@@ -36,9 +36,9 @@ class Keeper {
   void start(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* const (&handles)[2]);
   void stop();  // ends what it is doing; that, and requests that come afterwards, wait for another start()
 
-  // Before the store is closed: compacts what was erased, now, since nobody remembers it later, and waits for what is
-  // being compacted already. Single rows only when `tight`; ranges hold much for sure.
-  void finish(bool tight);
+  // Before the store is closed, when space is short: compacts what was erased, now, and waits for what is being compacted
+  // already. Without it that is left to the next start: tables tell how much their tombstones cover, roughly.
+  void finish();
 
   void want_flush();
   void note_ranges(const std::vector<ErasedRange>& ranges);

@@ -268,7 +268,7 @@ void RocksStore::reclaimed() {
 }
 
 Result<void> RocksStore::settle() {
-  if (!fail_stop_.failed()) keeper_.finish(space_.room().v < space_.total().v / 4);
+  if (!fail_stop_.failed() && space_.room().v < space_.total().v / 4) keeper_.finish();
   keeper_.stop();
   LSMFS_TRY(flush());
   return sync();
