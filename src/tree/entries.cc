@@ -142,18 +142,13 @@ Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wai
     inode->record.home = inode->home();
     batch().put(Family::names, inode->row_key(), link_row);
     open_->entries[inode->row_key()] = ino;
-    inode->place = Inode::Place::linked;
-    inode->dir_home.reset();
-    inode->name.clear();
+    inodes_.clear_name(*inode, Inode::Place::linked);
   }
   if (inode->removed()) {
     // Its first name. What it holds stays where it is.
     if (inode->has_row) batch().erase(Family::names, keys::orphan(ino));
     inode->has_row = inode->linkable = false;
-    inode->place = Inode::Place::named;
-    inode->dir_home = dir->shared_home();
-    inode->name = name;
-    inode->parent = dir_ino;
+    inodes_.set_name(*inode, dir_ino, dir->shared_home(), name);
     if (!inode->record.has_rows_below()) inode->record.home.clear();
     count(inode->record, +1);
   } else {
@@ -177,11 +172,9 @@ Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wai
 void LsmTree::back_to_entry(Inode& inode) {
   if (inode.place != Inode::Place::linked || inode.record.nlink != 1 || inode.names.size() != 1) return;
   batch().erase(Family::names, keys::linked(inode.ino()));
-  inode.place = Inode::Place::named;
-  inode.parent = inode.names.front().dir;
-  inode.dir_home = std::move(inode.names.front().dir_home);
-  inode.name = std::move(inode.names.front().name);
+  const Inode::Name only = std::move(inode.names.front());
   inode.names.clear();
+  inodes_.set_name(inode, only.dir, only.dir_home, only.name);
   if (!inode.record.has_rows_below()) inode.record.home.clear();
   open_->entries[inode.row_key()] = inode.ino();
 }
@@ -201,9 +194,7 @@ void LsmTree::remove_name(Inode& dir, std::string_view name, Inode& inode, const
   if (inode.place == Inode::Place::linked) batch().erase(Family::names, keys::linked(record.ino));
   // Somebody may have it open: the blocks stay until it is forgotten.
   record.home = inode.home();
-  inode.place = Inode::Place::orphan;
-  inode.dir_home.reset();
-  inode.name.clear();
+  inodes_.clear_name(inode, Inode::Place::orphan);
 }
 
 Result<void> LsmTree::remove(Ino dir_ino, std::string_view name, bool directory, Wait wait) {

@@ -69,6 +69,7 @@ Result<Inode*> LsmTree::adopt(Inode& dir, std::string_view name, std::string_vie
 Result<Inode*> LsmTree::load(Inode& dir, std::string_view name, Wait wait) {
   if (name.size() > kNameMax) return make_error(ENAMETOOLONG, "");
   if (name.empty() || name.find('\0') != name.npos || name.find('/') != name.npos) return make_error(EINVAL, "");
+  if (Inode* known = inodes_.find(dir.ino(), name)) return known;
   if (dir.record.size == 0 || (absent_.dir == dir.ino() && absent_.name == name)) return nullptr;
   const std::string key = keys::entry(*dir.shared_home(), name);
   if (const auto ino = uncommitted_entry(key)) {

@@ -118,8 +118,8 @@ void LsmTree::place(Inode& inode, Inode& dir, std::string_view name, const Rows&
   record.ctime = now;
   changed(inode);
   entry_changed(dir, name, inode.ino());
-  inode.parent = dir.ino();
   if (inode.place == Inode::Place::linked) {
+    inode.parent = dir.ino();
     batch().put(Family::names, keys::entry(*dir.shared_home(), name), encode(Link{record.ino, record.mode & S_IFMT}));
     inode.names.clear();
     know_only_name(inode, dir, name);
@@ -137,8 +137,7 @@ void LsmTree::place(Inode& inode, Inode& dir, std::string_view name, const Rows&
   }
   const bool left_behind = blocks.empty() && record.has_rows_below();
   record.home = left_behind && new_home != old_home ? old_home : std::string();
-  inode.dir_home = dir.shared_home();
-  inode.name = name;
+  inodes_.set_name(inode, dir.ino(), dir.shared_home(), name);
   if (!left_behind) settle_far_away(inode);
   inode.own_home.reset();
 }

@@ -48,6 +48,7 @@ int Model::make(const NodePtr& dir, const std::string& name, std::uint32_t mode,
   made->mode = mode;
   made->nlink = S_ISDIR(mode) ? 2 : 1;
   made->data = target;
+  made->inherit_flags(*dir);
   dir->entries[name] = made;
   if (S_ISDIR(mode)) ++dir->nlink;
   return 0;
@@ -125,6 +126,7 @@ int Model::rename(const NodePtr& from_dir, const std::string& from, const NodePt
     auto whiteout = std::make_shared<Node>();
     whiteout->mode = S_IFCHR;
     whiteout->nlink = 1;
+    whiteout->inherit_flags(*from_dir);
     whiteout->gid = from_dir->mode & S_ISGID ? from_dir->gid : 0;
     from_dir->entries[from] = whiteout;
   }

@@ -1,6 +1,7 @@
 // A plain file system in memory, written as simply as possible: what the tree is compared with.
 #pragma once
 
+#include <linux/fs.h>
 #include <sys/stat.h>
 
 #include <map>
@@ -23,6 +24,8 @@ struct Node {
   bool linkable = false;  // made without a name, and without one so far
   bool held = false;      // in use, and stays so without a name
   bool is_directory() const { return S_ISDIR(mode); }
+  // What is made in a directory has these flags of it, of whatever type it is.
+  void inherit_flags(const Node& dir) { flags = dir.flags & (FS_NODUMP_FL | FS_NOATIME_FL); }
   // From the tree after each operation on it: what must survive. When it was made is known at once, and for ever.
   void take_times(const Attr& attr) {
     mtime = attr.mtime;

@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <stdio.h>
+
+#include "kv/store_decorator.h"
 #include "tree/harness.h"
 #include "tree/keys.h"
 
@@ -181,6 +184,58 @@ TEST(Names, ReadOnlyTreesRefuseEveryChange) {
   EXPECT_EQ(code(h.tree().unlink(kRootIno, "f", Wait::yes)), EROFS);
   EXPECT_EQ(code(h.tree().write(h.walk("f"), ByteOffset{0}, as_bytes("y"), Wait::yes)), EROFS);
   EXPECT_EQ(h.read_path("f"), "x");
+}
+
+// A store that counts the rows it is asked for.
+class CountingStore final : public StoreDecorator {
+ public:
+  CountingStore(std::unique_ptr<Store> inner, std::size_t& gets) : StoreDecorator(std::move(inner)), gets_(gets) {}
+  Result<std::optional<std::string>> get(Family family, std::string_view key, Wait wait) override {
+    ++gets_;
+    return StoreDecorator::get(family, key, wait);
+  }
+
+ private:
+  std::size_t& gets_;
+};
+
+TEST(Names, ThatAreKnownAreFoundWithoutReadingARow) {
+  std::size_t gets = 0;
+  Harness h(ByteCount{kDeviceMin}, {.sync_interval_ms = 0}, {.store = [&](std::unique_ptr<Store> inner) -> std::unique_ptr<Store> {
+              return std::make_unique<CountingStore>(std::move(inner), gets);
+            }});
+  for (const char* name : {"a", "b", "c", "d"}) h.create(h.mkdir(kRootIno, name), "file", "data");
+  h.remount();
+  Ino dirs[4];
+  for (int i = 0; i < 4; ++i) {
+    const std::string name(1, static_cast<char>('a' + i));
+    dirs[i] = h.walk(name);
+    ASSERT_TRUE(h.tree().lookup(dirs[i], "file", Wait::yes)->has_value());
+  }
+  const auto is = [&](Ino dir, std::string_view name) {
+    const auto found = h.tree().lookup(dir, name, Wait::yes);
+    return found->has_value() ? (*found)->ino : Ino{};
+  };
+  const Ino file_a = is(dirs[0], "file"), file_b = is(dirs[1], "file"), file_c = is(dirs[2], "file");
+  gets = 0;
+  Tree& tree = h.tree();
+  ASSERT_TRUE(tree.unlink(dirs[3], "file", Wait::yes));
+  ASSERT_TRUE(tree.rmdir(kRootIno, "d", Wait::yes));
+  ASSERT_TRUE(tree.rename(dirs[0], "file", dirs[1], "file", RENAME_EXCHANGE, Wait::yes));
+  EXPECT_EQ(is(dirs[0], "file"), file_b);
+  EXPECT_EQ(is(dirs[1], "file"), file_a);
+  ASSERT_TRUE(tree.rename(dirs[2], "file", dirs[0], "file", 0, Wait::yes));
+  EXPECT_EQ(is(dirs[0], "file"), file_c);
+  EXPECT_EQ(gets, 0u);
+  // Names that are gone, or are one of several.
+  EXPECT_EQ(is(dirs[2], "file"), Ino{});
+  EXPECT_EQ(is(kRootIno, "d"), Ino{});
+  ASSERT_TRUE(tree.link(file_a, dirs[2], "second", Wait::yes));
+  EXPECT_EQ(is(dirs[2], "second"), file_a);
+  EXPECT_EQ(is(dirs[1], "file"), file_a);
+  ASSERT_TRUE(tree.unlink(dirs[1], "file", Wait::yes));
+  EXPECT_EQ(is(dirs[1], "file"), Ino{});
+  EXPECT_EQ(is(dirs[2], "second"), file_a);
 }
 
 }  // namespace
