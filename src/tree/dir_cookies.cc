@@ -124,9 +124,9 @@ void DirCookies::given(std::string_view names) {
   if (names.empty()) return;
   if (runs_.empty()) start();
   while (!names.empty()) {
-    const std::size_t size = names.find('\0');
-    add(runs_.back(), names.substr(0, size), kRecent);
-    names.remove_prefix(size + 1);
+    const std::string_view name = names.substr(0, names.find('\0'));
+    add(runs_.back(), name, kRecent);
+    names.remove_prefix(std::min(name.size() + 1, names.size()));
   }
 }
 

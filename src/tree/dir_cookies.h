@@ -71,7 +71,7 @@ class DirCookies {
   std::uint64_t pass(Walk& walk, std::string_view name, bool last) const;
   bool is_full(const Walk& walk) const { return walk.in_page == page_size_; }
 
-  // These names, each with a 0 after it, have been given to the walk that was resumed last.
+  // These names, with a 0 between any two and perhaps after the last, have been given to the walk that was resumed last.
   void given(std::string_view names);
   // A walk goes on after `name`, which was not remembered.
   void found(std::string_view name);
