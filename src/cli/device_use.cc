@@ -19,6 +19,16 @@
 namespace lsmfs::cli {
 namespace {
 
+using std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+constexpr auto kBetweenLooks = 10ms;
+// The kernel gives up a mount's claim on its block device after the daemon has ended, by itself and unseen. That is a
+// matter of milliseconds, unless the machine is busy or slow.
+constexpr auto kClaimGoes = 5s;
+constexpr auto kClosing = 60s;
+constexpr auto kWorthAWord = 200ms;
+
 std::optional<std::string> in_mount_table(const std::string& path, const struct stat& facts) {
   const auto table = mount_table();
   if (!table) return std::nullopt;
@@ -49,8 +59,6 @@ std::optional<std::string> loop_device_of(const std::string& path) {
   }
   return std::nullopt;
 }
-
-constexpr const char* kClaimed = "claimed by another program, or by something on top of it";
 
 bool is_claimed(const std::string& path) {
   const auto fd = open_to_look(path, O_EXCL);
@@ -86,35 +94,28 @@ std::string value_of(blkid_probe probe, const char* name) {
 std::optional<std::string> in_use(const std::string& path) {
   struct stat facts {};
   if (stat(path.c_str(), &facts) != 0) return std::nullopt;
-  if (auto use = named_use(path, facts)) return use;
-  if (S_ISBLK(facts.st_mode) && is_claimed(path)) return kClaimed;
-  return std::nullopt;
+  for (const auto begin = steady_clock::now();; std::this_thread::sleep_for(kBetweenLooks)) {
+    if (auto use = named_use(path, facts)) return use;
+    if (!S_ISBLK(facts.st_mode) || !is_claimed(path)) return std::nullopt;
+    if (steady_clock::now() - begin > kClaimGoes) return "claimed by another program, or by something on top of it";
+  }
 }
 
 std::optional<std::string> in_use_for_good(const std::string& path, const std::function<void(std::string_view)>& notice) {
-  using std::chrono::steady_clock;
   struct stat facts {};
   if (stat(path.c_str(), &facts) != 0) return std::nullopt;
-  // A daemon whose mount is gone first writes what it has, under its lock; then the kernel gives up the
-  // mount's claim on a block device, which is a matter of milliseconds.
+  // A daemon whose mount is gone first writes what it has, under its lock.
   const auto begin = steady_clock::now();
-  auto last_locked = begin;
-  for (bool said = false;; std::this_thread::sleep_for(std::chrono::milliseconds(10))) {
+  for (bool said = false; is_locked(path); std::this_thread::sleep_for(kBetweenLooks)) {
     if (auto use = named_use(path, facts)) return use;
-    const auto now = steady_clock::now();
-    if (is_locked(path)) {
-      if (now - begin > std::chrono::seconds(60)) return "another lsmfs is still closing it";
-      if (!said && now - begin > std::chrono::milliseconds(200)) {
-        notice(path + ": another lsmfs is still closing it; waiting");
-        said = true;
-      }
-      last_locked = now;
-    } else if (!S_ISBLK(facts.st_mode) || !is_claimed(path)) {
-      return std::nullopt;
-    } else if (now - last_locked > std::chrono::seconds(1)) {
-      return kClaimed;
+    const auto waited = steady_clock::now() - begin;
+    if (waited > kClosing) return "another lsmfs is still closing it";
+    if (!said && waited > kWorthAWord) {
+      notice(path + ": another lsmfs is still closing it; waiting");
+      said = true;
     }
   }
+  return in_use(path);
 }
 
 std::optional<std::string> mounted_where(const std::string& path) {

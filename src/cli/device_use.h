@@ -12,7 +12,8 @@
 namespace lsmfs::cli {
 
 // "mounted at /mnt", "used as swap", ...; nullopt: nobody that could be found. `path` is absolute
-// and without symbolic links. A daemon that is just finishing is not seen here.
+// and without symbolic links. A claim that nobody is known to have may be that of a mount that has just gone: it is
+// given seconds to go, too. A daemon that is just finishing is not seen here.
 std::optional<std::string> in_use(const std::string& path);
 
 // The same for whoever is about to mount it: waits for a daemon that finishes, which is some time after its

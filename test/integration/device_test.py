@@ -1,6 +1,7 @@
 """A device that is in use is left alone, and umount returns when all is on it."""
 
 import os
+import threading
 
 import harness
 from harness import LSMFS, MiB
@@ -56,6 +57,17 @@ class Device(harness.MountCase):
         self.must(LSMFS, "mkfs", "-f", volume.device)
         volume.mount()
         self.assertEqual(os.listdir(volume.point), [])
+
+    def test_a_claim_that_soon_goes_is_waited_for(self):
+        """As the kernel's on a device whose mount has gone, which outlives the daemon for a moment."""
+        volume = self.volume(200 * MiB)
+        for command in (("fsck", volume.device), ("mkfs", "-f", volume.device), ("mount", volume.device, volume.point)):
+            held = os.open(volume.device, os.O_RDONLY | os.O_EXCL)
+            later = threading.Timer(0.5, os.close, [held])
+            later.start()
+            self.must(LSMFS, *command)
+            self.assertFalse(later.is_alive(), f"{command[0]} took no notice of the claim")
+            later.join()
 
     def test_a_read_only_device_is_not_made_and_mounts_only_to_read(self):
         volume = self.volume(200 * MiB)
