@@ -185,7 +185,7 @@ Result<std::size_t> LsmTree::read_blocks(const std::string& home, ByteOffset off
   const std::uint64_t end = offset.v + to.size();
   const std::string begin_key = keys::block(home, BlockIndex{offset.v / kBlockSize});
   const std::string end_key = keys::block(home, BlockIndex{(end - 1) / kBlockSize + 1});
-  blocks_ahead_.note(begin_key, end_key);
+  blocks_ahead_.note(begin_key, end_key, to.size());
   if (wait == Wait::yes) blocks_ahead_.wait_for(end_key);
 
   const bool parkable = wait == Wait::no;

@@ -12,12 +12,18 @@ constexpr auto kIdle = std::chrono::milliseconds(500);  // after this without an
 constexpr auto kWaitMax = std::chrono::milliseconds(200);  // without any progress of the walk
 // What the walk does not reach within so many bytes of rows is elsewhere. The kernel reads ahead in a file by some requests of 1 MiB.
 constexpr std::uint64_t kNear = 4 * MiB;
+// The window is a multiple of what the reader has passed, so that a short walk wastes a multiple of its length at most.
+constexpr unsigned kAhead = 4;
+// A reader who wants less than this part of what is walked over, of so many bytes, reads it faster by himself: to read and to
+// decompress what lies between takes longer than the requests do, but on disks that seek.
+constexpr unsigned kSparse = 32;
+constexpr std::uint64_t kJudged = 2 * MiB;
 constexpr auto kCursorAge = std::chrono::seconds(1);  // a cursor keeps the tables that have been merged since it was made
 
 }  // namespace
 
 Prefetcher::Prefetcher(Store& store, const PrefetcherOptions& options)
-    : store_(store), options_(options), thread_([this] { run(); }) {}
+    : store_(store), options_(options), tolerated_gap_(options.tolerated_gap), thread_([this] { run(); }) {}
 
 Prefetcher::~Prefetcher() {
   {
@@ -29,21 +35,22 @@ Prefetcher::~Prefetcher() {
   thread_.join();
 }
 
-void Prefetcher::note(std::string_view begin, std::string_view end) {
+void Prefetcher::note(std::string_view begin, std::string_view end, std::optional<std::uint64_t> bytes) {
   std::lock_guard lock(mutex_);
   const bool inside = mode_ == Mode::walking && begin >= begin_ && begin < reached_;
   // A reader just ahead of the walk is about to be overtaken; one that stays ahead is somewhere else.
   const bool overtaken = mode_ == Mode::walking && begin >= reached_ && beyond_ < kBeyondMax;
   beyond_ = inside ? 0 : beyond_ + 1;
   if (inside || overtaken) {
-    bool moved = false;
+    const std::uint64_t before = consumed_;
     while (!marks_.empty() && marks_.front().key <= end) {
       consumed_ = marks_.front().bytes;
       marks_.pop_front();
-      moved = true;
     }
-    if (moved) {
-      if (window_ < options_.last_window) window_ *= 2;
+    if (skipped_most(consumed_ - before, bytes)) {
+      end_walk();
+    } else if (consumed_ != before) {
+      window_ = std::clamp<std::uint64_t>(consumed_ * kAhead, options_.first_window, options_.last_window);
       if (resting_ && half_used()) {
         resting_ = false;
         work_.notify_one();
@@ -61,14 +68,30 @@ void Prefetcher::note(std::string_view begin, std::string_view end) {
   last_end_.assign(end);
 }
 
+bool Prefetcher::skipped_most(std::uint64_t passed, std::optional<std::uint64_t> asked) {
+  if (!asked) return false;
+  passed_ += passed;
+  asked_ += *asked;
+  if (passed_ < kJudged) return false;
+  const bool sparse = asked_ * kSparse < passed_;
+  tolerated_gap_ = sparse ? options_.tolerated_gap / kSparse : options_.tolerated_gap;
+  passed_ /= 2;  // what was long ago counts less
+  asked_ /= 2;
+  return sparse;
+}
+
+void Prefetcher::end_walk() {
+  mode_ = Mode::idle;
+  ++generation_;
+  work_.notify_one();
+  progress_.notify_all();
+}
+
 void Prefetcher::let_go() {
   std::lock_guard lock(mutex_);
   if (mode_ == Mode::idle) return;
-  mode_ = Mode::idle;
-  ++generation_;
   last_end_.clear();
-  work_.notify_one();
-  progress_.notify_all();
+  end_walk();
 }
 
 void Prefetcher::wait_for(std::string_view end) {
@@ -99,11 +122,12 @@ void Prefetcher::run() {
 
 void Prefetcher::probe(std::unique_lock<std::mutex>& lock) {
   const std::string from = std::move(probe_from_), to = std::move(probe_to_);
+  const unsigned tolerated_gap = tolerated_gap_;
   lock.unlock();
   auto cursor = store_.cursor(options_.family, {.lower = from, .upper = {}, .wait = Wait::yes});
   cursor->seek(from);
   unsigned gap = 0;
-  while (cursor->valid() && cursor->key() < to && gap < options_.tolerated_gap) {
+  while (cursor->valid() && cursor->key() < to && gap < tolerated_gap) {
     cursor->next();
     ++gap;
   }
@@ -119,7 +143,7 @@ void Prefetcher::probe(std::unique_lock<std::mutex>& lock) {
   begin_ = to;
   reached_ = std::max(to, last_end_);
   marks_.clear();
-  walked_ = consumed_ = 0;
+  walked_ = consumed_ = passed_ = asked_ = 0;
   beyond_ = 0;
   window_ = options_.first_window;
 }

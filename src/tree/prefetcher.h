@@ -3,8 +3,9 @@
 //
 // Accesses are reported with note(). When an access is found to lie where the one before it ended,
 // give or take a few rows, a thread walks on from there with large device reads, at most a bounded
-// number of bytes ahead. The cache holds immutable table blocks, so running ahead can never show
-// old data. What it is not: it answers nothing; without it everything works, only slower.
+// number of bytes ahead. It ends when the reader stops, goes elsewhere, or skips most of what was
+// read ahead. The cache holds immutable table blocks, so running ahead can never show old data.
+// What it is not: it answers nothing; without it everything works, only slower.
 //
 // Thread-safe. One walk at a time: a second walker takes the place of the first.
 #pragma once
@@ -13,6 +14,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -23,9 +25,9 @@ namespace lsmfs {
 struct PrefetcherOptions {
   Family family = Family::blocks;
   std::size_t first_window{256 * KiB};  // bytes of rows ahead at the start of a walk ...
-  std::size_t last_window{16 * MiB};    // ... doubled up to this as the walk goes on
+  std::size_t last_window{16 * MiB};    // ... growing with what the reader has passed, up to this
   ByteCount device_read{2 * MiB};
-  unsigned tolerated_gap = 64;           // rows that a walker may pass over between two accesses
+  unsigned tolerated_gap = 64;           // rows that a walker may pass over between the two accesses with which a walk begins
 };
 
 class Prefetcher {
@@ -33,8 +35,8 @@ class Prefetcher {
   Prefetcher(Store& store, const PrefetcherOptions& options);
   ~Prefetcher();  // stops and joins the thread
 
-  // Rows in [begin, end) are being read.
-  void note(std::string_view begin, std::string_view end);
+  // Rows in [begin, end) are being read, of about so many bytes. Who cannot tell how many is never taken for one who skips.
+  void note(std::string_view begin, std::string_view end, std::optional<std::uint64_t> bytes = std::nullopt);
   // Ends a walk, so that its cursor does not hold on to space that is wanted back.
   void let_go();
   // When the rows before `end` are about to be walked over, waits until they have been. For a
@@ -48,6 +50,8 @@ class Prefetcher {
     std::uint64_t bytes;  // ... which are this many bytes from its start
   };
 
+  bool skipped_most(std::uint64_t passed, std::optional<std::uint64_t> asked);
+  void end_walk();
   void run();
   void probe(std::unique_lock<std::mutex>& lock);
   void walk(std::unique_lock<std::mutex>& lock);
@@ -66,6 +70,8 @@ class Prefetcher {
   std::deque<Mark> marks_;
   std::uint64_t walked_ = 0, consumed_ = 0;  // bytes of rows since the walk's start
   std::size_t window_ = 0;
+  std::uint64_t passed_ = 0, asked_ = 0;  // bytes that the reader has passed lately, and has read of these
+  unsigned tolerated_gap_;             // as in options_, but less after a walk whose reader skipped most of it
   bool resting_ = false;               // the walk is ahead enough: until half of that is used, lest it be woken for each step
   unsigned beyond_ = 0;                // accesses in a row that lay outside of the walk
   std::uint64_t generation_ = 0;       // counts walks, so that a step knows that it is of an old one

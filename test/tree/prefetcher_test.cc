@@ -186,6 +186,46 @@ TEST(Prefetcher, ReadersOnBothSidesOfAWalkDoNotKeepItGoing) {
   EXPECT_LT(store.furthest, CountingStore::kRows / 2);
 }
 
+// As when the kernel has most of a tree in its cache: what is missing there is asked for in the order of a walk.
+TEST(Prefetcher, EndsAWalkWhoseReaderSkipsMostOfIt) {
+  CountingStore store;
+  Prefetcher ahead(store, {});
+  for (std::uint64_t row = 0; row < CountingStore::kRows && (row < 300 || store.walks.there() == 1); row += row == 0 ? 1 : 300) {
+    ahead.note(store.key(row), store.key(row + 1), 4096);
+    if (row == 1) {
+      EXPECT_TRUE(soon([&] { return store.walks.made() == 1; }));
+    }
+    ahead.wait_for(store.key(row + 1));
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  EXPECT_LT(store.furthest, CountingStore::kRows / 2);
+}
+
+TEST(Prefetcher, AWalkMayPassOverSomeOfIt) {
+  CountingStore store;
+  Prefetcher ahead(store, {});
+  for (std::uint64_t row = 0; row < CountingStore::kRows - 1; row += row == 0 ? 1 : 4) {
+    ahead.note(store.key(row), store.key(row + 1), 4096);
+    if (row == 1) {
+      EXPECT_TRUE(soon([&] { return store.walks.made() == 1; }));
+    }
+    ahead.wait_for(store.key(row + 1));
+  }
+  EXPECT_LT(store.walks.made(), 10u) << "but one for each time that the machine has stood still";
+}
+
+// A walk may end at any time: what was read ahead in vain is at most a multiple of what was read.
+TEST(Prefetcher, AShortWalkWastesLittle) {
+  CountingStore store;
+  Prefetcher ahead(store, {});
+  for (std::uint64_t row = 0; row < 200; ++row) {  // 800 KiB
+    ahead.note(store.key(row), store.key(row + 1), 4096);
+    ahead.wait_for(store.key(row + 1));
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_LT(store.furthest, 200u * 5 + 64);
+}
+
 TEST(Prefetcher, LeavesRandomReadersAlone) {
   CountingStore store;
   Prefetcher ahead(store, {});
