@@ -220,6 +220,9 @@ TEST(Prefetcher, AShortWalkWastesLittle) {
   Prefetcher ahead(store, {});
   for (std::uint64_t row = 0; row < 200; ++row) {  // 800 KiB
     ahead.note(store.key(row), store.key(row + 1), 4096);
+    if (row == 1) {
+      EXPECT_TRUE(soon([&] { return store.walks.made() == 1; }));
+    }
     ahead.wait_for(store.key(row + 1));
   }
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
