@@ -440,7 +440,8 @@ TEST(Store, TheCacheMakesRoomForWhatItsCallerHas) {
   EXPECT_LE(m.store->stats().cache_bytes, 13 * MiB) << "at once";
   m.store->share_cache(ByteCount{1000 * MiB});
   EXPECT_LE(cached_after_reading_all(), 12 * MiB);
-  EXPECT_GT(m.store->stats().cache_bytes, 11 * MiB) << "no more than a quarter is given up";
+  // 12 MiB, but for each of 16 shards a block that did not fit: which ones do is another matter in each run.
+  EXPECT_GT(m.store->stats().cache_bytes, 10 * MiB) << "no more than a quarter is given up";
   m.store->share_cache(ByteCount{0});
   EXPECT_GT(cached_after_reading_all(), 14 * MiB);
 }
