@@ -8,6 +8,7 @@
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 
+#include <atomic>
 #include <set>
 
 #include "fuse/operations.h"
@@ -303,8 +304,8 @@ TEST_F(Operations, ACopyThatFailsPartWayIsAsLongAsItCame) {
   char old[3]{};
   EXPECT_EQ(::pread(to, old, sizeof old, 0), 3);  // which the kernel keeps
   unsigned reads = 0;
-  tree_.set_hook([&](const std::string& call, Wait) -> Result<void> {
-    if (call == "read" && ++reads > 1) return make_error(EIO, "device");
+  tree_.set_hook([&](const std::string& call, Wait wait) -> Result<void> {
+    if (call == "read" && wait == Wait::yes && ++reads > 1) return make_error(EIO, "device");
     return {};
   });
   const ssize_t copied = ::copy_file_range(from, nullptr, to, nullptr, data.size(), 0);
@@ -316,6 +317,28 @@ TEST_F(Operations, ACopyThatFailsPartWayIsAsLongAsItCame) {
   EXPECT_TRUE(read_file(path("copy")) == data.substr(0, static_cast<std::size_t>(copied)));
   ::close(from);
   ::close(to);
+}
+
+TEST_F(Operations, SmallFilesAreCopiedAtOnceAndLargeOnesByAWorker) {
+  constexpr std::size_t kEdge = 128 * KiB;
+  for (const std::size_t size : {std::size_t{1}, kEdge - 1, kEdge, kEdge + 1, 2 * kEdge}) {
+    std::string data(size, 0);
+    for (std::size_t i = 0; i < size; ++i) data[i] = static_cast<char>(i >> 10 ^ i);
+    ASSERT_EQ(write_file(path("f"), data), 0);
+    ASSERT_EQ(write_file(path("copy"), ""), 0);
+    const int from = ::open(path("f").c_str(), O_RDONLY | O_CLOEXEC), to = ::open(path("copy").c_str(), O_RDWR | O_CLOEXEC);
+    std::atomic<unsigned> waited = 0;
+    tree_.set_hook([&](const std::string&, Wait wait) -> Result<void> {
+      waited += wait == Wait::yes;
+      return {};
+    });
+    EXPECT_EQ(::copy_file_range(from, nullptr, to, nullptr, 1 << 30, 0), static_cast<ssize_t>(size));
+    tree_.set_hook({});
+    EXPECT_EQ(waited > 0, size >= kEdge) << size;
+    EXPECT_TRUE(read_file(path("copy")) == data) << size;
+    ::close(from);
+    ::close(to);
+  }
 }
 
 TEST_F(Operations, TheTimeOfBirthIsThere) {

@@ -50,6 +50,12 @@ TEST_F(Waiting, EveryKindOfRequestIsMadeAgainByAWorker) {
   ASSERT_EQ(::rename(path(name + "-hard").c_str(), path(name + "-dir/" + name).c_str()), 0);
   ASSERT_EQ(::truncate(path(name).c_str(), 5), 0);
   EXPECT_EQ(read_file(path(name + "-dir/" + name)), data.substr(0, 5));
+  const int from = ::open(path(name).c_str(), O_RDONLY | O_CLOEXEC), to = ::open(path(name + "-copy").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  EXPECT_EQ(::copy_file_range(from, nullptr, to, nullptr, 5, 0), 5);
+  EXPECT_EQ(read_file(path(name + "-copy")), data.substr(0, 5));
+  ::close(from);
+  ::close(to);
+  ASSERT_EQ(::unlink(path(name + "-copy").c_str()), 0);
   char target[256]{};
   EXPECT_EQ(::readlink(path(name + "-link").c_str(), target, sizeof target), static_cast<ssize_t>(name.size()));
   EXPECT_EQ(target, name);
