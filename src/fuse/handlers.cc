@@ -307,16 +307,19 @@ void lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence, fuse_file_i
 }
 
 // Copies up to kCopyMax and lets the caller ask for the rest, so that it can be interrupted. What was copied before an error
-// counts: the kernel goes by it when it looks at the file again. Without waiting, only what is small: EAGAIN for the rest.
+// counts: the kernel goes by it when it looks at the file again. Without waiting, only what is small: EAGAIN for all else.
 Result<std::size_t> copy(Tree& tree, Ino from, ByteOffset from_offset, Ino to, ByteOffset to_offset, std::size_t size, Wait wait) {
-  const MutableBytes buffer = scratch(wait == Wait::yes ? kTransferMax : kCopyAtOnce);
+  if (wait == Wait::no) {
+    LSMFS_ASSIGN(const Attr source, tree.getattr(from, wait));
+    if (std::min<std::uint64_t>(size, source.size - std::min(source.size, from_offset.v)) >= kCopyAtOnce) return make_error(EAGAIN, "");
+  }
+  const MutableBytes buffer = scratch(kTransferMax);
   std::size_t copied = 0;
   while (copied < std::min(size, kCopyMax)) {
     const MutableBytes piece = buffer.first(std::min(buffer.size(), size - copied));
     const auto got = tree.read(from, ByteOffset{from_offset.v + copied}, piece, wait);
     if (!got && copied == 0) return got.error();
     if (!got || *got == 0) break;
-    if (wait == Wait::no && *got == kCopyAtOnce) return make_error(EAGAIN, "");  // there may be much more
     const auto written = tree.write(to, ByteOffset{to_offset.v + copied}, piece.first(*got), wait);
     if (!written && copied == 0) return written.error();
     if (!written) break;
