@@ -81,8 +81,11 @@ void LsmTree::put_part(Ino ino, const std::string& home, std::uint64_t index, st
   std::optional<Tail>& tail = open_->tail;
   if (!tail) {
     std::string key = keys::block(home, BlockIndex{index});
-    if (!replaces) return batch().patch(Family::blocks, key, static_cast<std::uint32_t>(at), bytes);
-    if (bytes.size() == kBlockSize) return batch().put(Family::blocks, key, bytes);
+    if (!replaces) {
+      open_->whole_files.erase(ino);
+      return batch().patch(Family::blocks, key, static_cast<std::uint32_t>(at), bytes);
+    }
+    if (bytes.size() == kBlockSize) return open_->put_row(ino, index, key, bytes);
     tail = Tail{ino, index, std::move(key), {}};
   }
   tail->bytes.resize(std::max(tail->bytes.size(), at + bytes.size()));
@@ -118,6 +121,11 @@ Result<void> LsmTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait) {
       existing = rows.size();
     }
   }
+  if (last >= kMoveBlocksMax) {
+    open_->whole_files.erase(ino);
+  } else if (record.blocks == 0) {
+    open_->whole_files[ino].clear();
+  }
   record.blocks += last - first + 1 - existing;
 
   if (open_->tail && !(open_->tail->ino == ino && open_->tail->index == first)) open_->put_tail();
@@ -132,7 +140,7 @@ Result<void> LsmTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait) {
   }
   record.size = std::max(record.size, end);
   record.mtime = record.ctime = Time::now();
-  blocks_changed(*inode);
+  blocks_put(*inode);
   changed(*inode);
   return {};
 }

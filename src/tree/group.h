@@ -5,6 +5,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -32,12 +33,19 @@ struct Group {
   std::vector<Ino> records;      // inodes whose records go with it, at its end
   std::unordered_map<std::string, Ino> entries;  // keys of entries it changes; 0: takes away
   bool blocks = false;           // it changes family blocks
+  // Where `batch` has the rows of file data, by block, of files all whose rows it puts whole and changes no more: a
+  // rename moves them without waiting for the commit after which they can be read.
+  std::unordered_map<Ino, std::map<std::uint64_t, Batch::Place>> whole_files;
   std::optional<Tail> tail;      // not yet in `batch`
 
   bool empty() const { return batch.empty() && records.empty() && !tail; }
+  void put_row(Ino ino, std::uint64_t index, std::string_view key, std::string_view bytes) {
+    const Batch::Place place = batch.put(Family::blocks, key, bytes);
+    if (const auto found = whole_files.find(ino); found != whole_files.end()) found->second[index] = place;
+  }
   void put_tail() {
     if (!tail) return;
-    batch.put(Family::blocks, tail->key, tail->bytes);
+    put_row(tail->ino, tail->index, tail->key, tail->bytes);
     tail.reset();
   }
   void begin(std::uint64_t new_number) {
@@ -46,6 +54,7 @@ struct Group {
     records.clear();
     entries.clear();
     blocks = false;
+    whole_files.clear();
     tail.reset();
   }
 };

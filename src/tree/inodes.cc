@@ -93,6 +93,11 @@ void LsmTree::changed(Inode& inode) {
 }
 
 void LsmTree::blocks_changed(Inode& inode) {
+  blocks_put(inode);
+  open_->whole_files.erase(inode.ino());
+}
+
+void LsmTree::blocks_put(Inode& inode) {
   open_->blocks = true;
   inode.blocks_group = open_->number;
 }

@@ -130,6 +130,7 @@ class LsmTree final : public Tree {
   Result<Inode*> adopt(Inode& dir, std::string_view name, std::string_view row, Wait wait);
   void changed(Inode& inode);                 // its record goes into the open group
   void blocks_changed(Inode& inode);          // as some of its blocks do
+  void blocks_put(Inode& inode);              // the same after put_part(), of which the group knows what it knows
   // What the groups make of an entry: an inode, 0 when it goes away, nullopt when they leave it.
   std::optional<Ino> uncommitted_entry(const std::string& key) const;
   void entry_changed(Inode& dir, std::string_view name, Ino ino);  // ino 0: it is gone
@@ -182,7 +183,9 @@ class LsmTree final : public Tree {
   // ---- rename (rename.cc)
   using Rows = std::vector<std::pair<std::string, std::string>>;
   bool is_within(const Inode& inode, const Inode& ancestor) const;
+  static constexpr std::uint64_t kMoveBlocksMax = 256 * KiB / kBlockSize;  // rows moved outright with a rename
   bool takes_blocks_along(const Inode& inode, const std::string& new_home) const;
+  Result<Rows> blocks_to_move(const Lock& lock, const Inode& inode, Wait wait);
   void place(Inode& inode, Inode& dir, std::string_view name, const Rows& blocks, const Time& now);
 
   // ---- holes (holes.cc)

@@ -8,12 +8,6 @@
 #include "tree/lsm_tree.h"
 
 namespace lsmfs {
-namespace {
-
-constexpr std::uint64_t kMoveBlocksMax = 256 * KiB / kBlockSize;  // rows moved outright with a rename
-
-}  // namespace
-
 Result<void> LsmTree::rename(Ino from_dir, std::string_view from, Ino to_dir, std::string_view to, unsigned flags,
                              Wait wait, Owner whiteout_owner) {
   if (flags & ~static_cast<unsigned>(RENAME_NOREPLACE | RENAME_EXCHANGE | RENAME_WHITEOUT)) return make_error(EINVAL, "");
@@ -53,10 +47,10 @@ Result<void> LsmTree::rename(Ino from_dir, std::string_view from, Ino to_dir, st
   const std::string source_home = keys::child_home(*target_dir->shared_home(), to, source->ino());
   Rows source_blocks, target_blocks;
   if (takes_blocks_along(*source, source_home)) {
-    LSMFS_ASSIGN(source_blocks, load_blocks(lock, *source, BlockIndex{0}, BlockIndex{kMoveBlocksMax}, true, wait));
+    LSMFS_ASSIGN(source_blocks, blocks_to_move(lock, *source, wait));
   }
   if (exchange && takes_blocks_along(*target, keys::child_home(*source_dir->shared_home(), from, target->ino()))) {
-    LSMFS_ASSIGN(target_blocks, load_blocks(lock, *target, BlockIndex{0}, BlockIndex{kMoveBlocksMax}, true, wait));
+    LSMFS_ASSIGN(target_blocks, blocks_to_move(lock, *target, wait));
   }
 
   const Time now = Time::now();
@@ -109,6 +103,22 @@ bool LsmTree::takes_blocks_along(const Inode& inode, const std::string& new_home
   return inode.place == Inode::Place::named && inode.record.is_regular() && inode.record.blocks > 0 &&
          block_count(inode.record.size) <= kMoveBlocksMax && inode.home() != new_home && !inode.record.has_xattr_rows() &&
          store_.room().v > 2 * kMoveBlocksMax * kBlockSize;
+}
+
+// The rows of a small file. A program that writes a file under a temporary name renames it at once, so they are mostly in
+// a group.
+Result<LsmTree::Rows> LsmTree::blocks_to_move(const Lock& lock, const Inode& inode, Wait wait) {
+  open_->put_tail();
+  for (const Group* group : {static_cast<const Group*>(open_), static_cast<const Group*>(sealed_)}) {
+    if (!group || group->number != inode.blocks_group) continue;
+    const auto whole = group->whole_files.find(inode.ino());
+    if (whole == group->whole_files.end()) break;
+    const std::string home = inode.home();
+    Rows rows;
+    for (const auto& [index, place] : whole->second) rows.emplace_back(keys::block(home, BlockIndex{index}), group->batch.value_at(place));
+    return rows;
+  }
+  return load_blocks(lock, inode, BlockIndex{0}, BlockIndex{kMoveBlocksMax}, true, wait);
 }
 
 // Gives `inode` the name `name` in `dir`. `blocks` are its rows if they move along. The entry it had

@@ -290,6 +290,94 @@ double processor_seconds() {
   return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) * 1e-9;
 }
 
+// Programs write a file under another name and rename it at once. That must not end each such group with it.
+TEST_F(Groups, ARenameOfWhatWasJustWrittenWaitsForNoCommit) {
+  ASSERT_EQ(unpack(0), 0);
+  ASSERT_TRUE(tree_->sync());
+  const int commits = held_->commits();
+  std::vector<std::string> contents;
+  const auto write = [&](Ino ino, std::uint64_t offset, const std::string& data) {
+    ASSERT_EQ(code(at_once([&](Wait w) { return tree_->write(ino, ByteOffset{offset}, as_bytes(data), w); })), 0);
+    std::string& content = contents.back();
+    content.resize(std::max<std::size_t>(content.size(), offset + data.size()));
+    content.replace(offset, data.size(), data);
+  };
+  const auto finish = [&](Ino ino, int error) {
+    const std::string to = fmt::format("to {}", contents.size() - 1);
+    EXPECT_EQ(code(tree_->rename(kRootIno, "temporary", kRootIno, to, 0, Wait::no)), error) << to;
+    if (error != 0) {
+      EXPECT_EQ(code(tree_->rename(kRootIno, "temporary", kRootIno, to, 0, Wait::yes)), 0) << to;
+    }
+    tree_->forget(ino, 1);
+  };
+  const auto make = [&] {
+    contents.emplace_back();
+    const auto made = at_once([&](Wait w) { return tree_->make(kRootIno, "temporary", {.mode = S_IFREG | 0600}, w); });
+    EXPECT_TRUE(made.has_value());
+    return made->ino;
+  };
+  for (const std::size_t size : {1, 100, 4096, 5000, 60'000}) {
+    const Ino ino = make();
+    for (std::size_t at = 0; at < size; at += 7000) write(ino, at, std::string(std::min<std::size_t>(7000, size - at), static_cast<char>('a' + at / 7000)));
+    finish(ino, 0);
+  }
+  {
+    const Ino ino = make();  // a block again, and one with a hole before it
+    write(ino, 0, std::string(8192, 'a'));
+    write(ino, 4096, std::string(4096, 'b'));
+    write(ino, 0, std::string(4096, 'c'));
+    write(ino, 20'000, "after a hole");
+    finish(ino, 0);
+  }
+  EXPECT_EQ(held_->commits(), commits);
+
+  // What changes rows that are there is for the store.
+  {
+    const Ino ino = make();
+    write(ino, 0, std::string(8192, 'a'));
+    write(ino, 100, "in the middle");
+    finish(ino, EAGAIN);
+  }
+  {
+    const Ino ino = make();
+    write(ino, 0, std::string(12'000, 'a'));
+    ASSERT_TRUE(tree_->setattr(ino, {.size = 5000u}, Wait::yes));
+    contents.back().resize(5000);
+    finish(ino, EAGAIN);
+  }
+  {
+    const Ino ino = make();  // but not where nothing is left of them
+    write(ino, 0, std::string(12'000, 'a'));
+    ASSERT_TRUE(tree_->setattr(ino, {.size = 0u}, Wait::yes));
+    contents.back().clear();
+    write(ino, 0, "anew");
+    finish(ino, 0);
+  }
+  // Nor for one that is under way.
+  held_->hold();
+  const Ino moved = make();
+  write(moved, 0, std::string(9000, 'm'));
+  for (int i = 1; i < 45; ++i) ASSERT_EQ(unpack(i), 0);  // more than one group takes
+  held_->await_waiting();
+  finish(moved, 0);
+  held_->release();
+  const auto expect_all = [&] {
+    for (std::size_t i = 0; i < contents.size(); ++i) {
+      const auto found = tree_->lookup(kRootIno, fmt::format("to {}", i), Wait::yes);
+      ASSERT_TRUE(found.has_value() && *found);
+      std::string data((*found)->size, '?');
+      const MutableBytes to{reinterpret_cast<std::byte*>(data.data()), data.size()};
+      EXPECT_EQ(code(tree_->read((*found)->ino, ByteOffset{0}, to, Wait::yes)), 0);
+      EXPECT_TRUE(data == contents[i]) << i;
+      tree_->forget((*found)->ino, 1);
+    }
+  };
+  expect_all();
+  stop();
+  start();
+  expect_all();
+}
+
 class GroupsAfterAFailure : public Groups {
  protected:
   void read_first(int error = 0) {
