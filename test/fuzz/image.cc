@@ -163,14 +163,15 @@ void change_row(Batch& batch, const std::vector<Row>& rows, Reader& in) {
     return bytes.replace(at, std::min(text.size(), bytes.size() - at), text);
   };
   const auto parsed = keys::parse_names(row.key);
+  const auto put = [&](std::string_view key, std::string_view value) { batch.put(row.family, key, value); };
   switch (operation % 8) {
-    case 0: return batch.put(row.family, row.key, patched(row.value));
-    case 1: return batch.put(row.family, row.key, with_field(row.value, text.empty() ? 0 : static_cast<std::uint8_t>(text.front()), number, text));
-    case 2: return batch.put(row.family, patched(row.key), row.value);
+    case 0: return put(row.key, patched(row.value));
+    case 1: return put(row.key, with_field(row.value, text.empty() ? 0 : static_cast<std::uint8_t>(text.front()), number, text));
+    case 2: return put(patched(row.key), row.value);
     case 3: return batch.erase(row.family, row.key);
-    case 4: return batch.put(row.family, row.key, other.value);
-    case 5: return batch.put(row.family, keys::entry(parsed ? parsed->home : "", text), row.value);                  // a name more
-    case 6: return batch.put(row.family, keys::entry(home_of(other), parsed ? parsed->name : text), row.value);      // in another directory
+    case 4: return put(row.key, other.value);
+    case 5: return put(keys::entry(parsed ? parsed->home : "", text), row.value);                  // a name more
+    case 6: return put(keys::entry(home_of(other), parsed ? parsed->name : text), row.value);      // in another directory
     default: return batch.patch(row.family, row.key, static_cast<std::uint32_t>(number % 5000), text);
   }
 }
