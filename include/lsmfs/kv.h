@@ -176,6 +176,7 @@ class Store {
   virtual Result<void> drop_caches() = 0;
   // So much memory of the caller's counts against the cache, which makes room for it, but for no more than a quarter of itself.
   virtual void share_cache(ByteCount taken) = 0;
+  virtual ByteCount cache_share() const = 0;  // that quarter
   // Reads all of a family's tables, indexes and filters included, and verifies every checksum. One line for each table
   // that is damaged. `progress` hears of the bytes of each. Errors: EIO (a read failed).
   virtual Result<std::vector<std::string>> verify(Family family, const std::function<void(ByteCount)>& progress = {}) = 0;

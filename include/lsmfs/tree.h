@@ -140,6 +140,10 @@ class Tree {
   // (lookup, make, make_unnamed, link, readdir with `plus`) raise its lookup count by one.
   virtual Result<std::optional<Attr>> lookup(Ino dir, std::string_view name, Wait wait) = 0;  // nullopt: no such name
   virtual void forget(Ino ino, std::uint64_t lookups) = 0;
+  // When inodes in use take more memory than is theirs: some of them, those that were used the longest time ago, for the caller
+  // to forget where it has no use for them; enough for it not to have to ask again soon. None is given again until it was
+  // used, or all others have been given. Costs next to nothing while there is room, and waits for nothing.
+  virtual std::vector<Ino> surplus() = 0;
   virtual Result<Attr> getattr(Ino ino, Wait wait) = 0;
   // The directory in which it was last found, which may be gone. The root's is the root.
   virtual Result<Ino> directory_of(Ino ino, Wait wait) = 0;

@@ -245,6 +245,7 @@ Serve FuseMount::server() {
     if (!last && !pass->enter()) return refuse(header);
     reader->begin({header.unique, header.nodeid, header.opcode});
     process(message);
+    make_room();
     reader->end();
     if (!last) pass->leave();
   };
@@ -292,6 +293,13 @@ void FuseMount::process(fuse_buf& buffer) {
     drops_privileges = privileges_.drops(header);
     fuse_session_process_buf(session_.get(), &buffer);
   }
+}
+
+// The kernel knows no limit to how many inodes the daemon must have at hand.
+void FuseMount::make_room() {
+  if (!kernel_cache_.can_drop_inodes()) return;
+  auto inodes = context_.tree.surplus();
+  if (!inodes.empty()) kernel_cache_.drop_inodes(std::move(inodes));
 }
 
 void FuseMount::sync_file_system(std::uint64_t unique) {

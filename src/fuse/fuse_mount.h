@@ -35,6 +35,8 @@ class FuseMount : public Mount {
   Result<void> begin();  // once, before serve()
   Result<void> serve(std::function<void()> on_ready, std::function<void()> on_destroy) override;
 
+  // Whether the kernel has not refused to let go of inodes.
+  bool can_drop_inodes() const { return kernel_cache_.can_drop_inodes(); }
   // How many requests of a kind (FUSE_* opcodes of linux/fuse.h) have come.
   std::uint64_t requests(unsigned opcode) const { return counts_[std::min<std::size_t>(opcode, kKinds - 1)]; }
 
@@ -52,6 +54,7 @@ class FuseMount : public Mount {
   Result<void> loop();
   Serve server();  // to be called in the thread that is to serve; waits for serve()
   void process(fuse_buf& buffer);
+  void make_room();
   void refuse(const fuse_in_header& request);
   void sync_file_system(std::uint64_t unique);
   void statx(std::uint64_t unique, Ino ino);

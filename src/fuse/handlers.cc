@@ -13,6 +13,7 @@
 namespace lsmfs {
 namespace {
 
+constexpr std::size_t kShortListing = KiB;  // bytes: some six entries
 constexpr std::size_t kCopyMax = 64 * MiB;  // bytes that one copy_file_range copies ...
 constexpr std::size_t kCopyAtOnce = 128 * KiB;  // ... and less than this while the next request waits
 // Reads ahead that the kernel may have under way. Its default of 12 is less than one reader of a
@@ -220,6 +221,7 @@ AccessTime access_time_of(const fuse_file_info& file) {
 void list(fuse_req_t req, fuse_ino_t dir, std::size_t size, off_t cookie, const fuse_file_info& file, bool plus) {
   auto& tree = context_of(req).tree;
   if (cookie == 0) context_of(req).kernel_cache.note_listing(Ino{dir});
+  if (plus && context_of(req).kernel_cache.doubts_listing()) size = std::min(size, kShortListing);
   serve(req, [&tree, req, dir, size, cookie = static_cast<std::uint64_t>(cookie), plus,
               atime = access_time_of(file)](Wait wait) -> Result<DirectoryReply> {
     DirectoryReply reply(req, scratch(size), plus);

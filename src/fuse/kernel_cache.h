@@ -9,6 +9,9 @@
 // instead of one for each file. That makes it ask for the attributes of the directory too, before each file in it that is
 // opened, so it is done when files of another directory are read.
 //
+// Inodes, too: the kernel keeps them as long as it has memory itself, and the daemon must have each of them at hand. Asked to
+// (since Linux 6.18), it lets go of those that nobody uses, as it would for want of memory.
+//
 // Pages are dropped only for a file that has been read through the page cache since the last time: whoever uses direct
 // I/O alone pays nothing. A listing, only when a file of the directory has been read since it was given. What it is not:
 // it knows no files, only bits that some inode numbers share; a bit too many costs a reader his pages once.
@@ -21,6 +24,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "fuse/libfuse.h"
 #include "fuse/workers.h"
@@ -46,6 +50,13 @@ class KernelCache {
 
   // Makes the kernel forget, then runs `then`.
   void drop_pages(Ino ino, std::function<void()> then);
+  // Asks it to let go of those of the inodes that no program uses; it forgets them then. Does nothing with a kernel that
+  // knows no such request, as can_drop_inodes() says when one has been made.
+  void drop_inodes(std::vector<Ino> inodes);
+  bool can_drop_inodes() const { return can_drop_inodes_; }
+  // Whether a listing that is answered now should be short. When the kernel has let go of an inode since it asked for a
+  // listing, it does not take the attributes of new inodes in it for known, and asks for those of each.
+  bool doubts_listing();
   // Makes it ask again, at once. To be called before the answer to a request that holds the inode, and after the change.
   void drop_attributes(Ino ino);
 
@@ -59,6 +70,8 @@ class KernelCache {
   const Workers& workers() const { return thread_; }
 
  private:
+  void submit(const char* waits_for, std::function<void()> work);
+
   class Marks {
    public:
     void set(Ino ino) {
@@ -78,7 +91,8 @@ class KernelCache {
   fuse_session* session_ = nullptr;
   Marks read_, listed_;
   std::atomic<std::uint64_t> read_in_{0};  // the directory of the file that was read last; 0: none was
-  std::atomic<bool> ended_{false};
+  std::atomic<bool> ended_{false}, can_drop_inodes_{true};
+  std::atomic<std::uint64_t> drops_begun_{0}, drops_done_{0}, drops_heeded_{0};  // of inodes; by a listing that was short
   std::atomic<unsigned> busy_{0};
   Workers thread_{1};
 };

@@ -209,7 +209,7 @@ Result<void> RocksStore::drop_caches() {
 
 void RocksStore::share_cache(ByteCount taken) {
   // The rest is for blocks, and for memtables, which may come to half of it all.
-  database_->caches().set_capacity(sizing_.cache - std::min(taken.v, sizing_.cache / 4));
+  database_->caches().set_capacity(sizing_.cache - std::min(taken, cache_share()).v);
 }
 
 Result<std::vector<std::string>> RocksStore::verify(Family family, const std::function<void(ByteCount)>& progress) {

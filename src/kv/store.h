@@ -39,6 +39,7 @@ class RocksStore final : public Store {
   Result<void> flush() override;
   Result<void> drop_caches() override;
   void share_cache(ByteCount taken) override;
+  ByteCount cache_share() const override { return ByteCount{sizing_.cache / 4}; }
   Result<std::vector<std::string>> verify(Family family, const std::function<void(ByteCount)>& progress) override;
   Result<StoreScrubStep> scrub(ScrubPosition& position, const Stop& stop) override;
   Result<void> compact(Family family, std::string_view from, std::string_view to) override;

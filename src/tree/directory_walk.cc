@@ -146,7 +146,10 @@ Result<void> LsmTree::list(Listing& listing) {
     entry.next_cookie = cookies.pass(listing.walk, name, last);
     const bool accepted = listing.visit(entry);
     if (inode) {
-      if (accepted) ++inode->lookups;
+      if (accepted) {
+        ++inode->lookups;
+        inodes_.used(*inode);
+      }
       drop_if_unused(inode);
     }
     if (!accepted) return {};

@@ -2,11 +2,13 @@
 // that the kernel knows reads no row.
 //
 // An inode in the table is the truth about itself: its record is what the last commit wrote, or newer.
-// It tells how much memory they take, so that a cache can make room for them: the kernel alone decides when they go.
-// What it is not: it reads and writes no rows. Not thread-safe: the tree's mutex guards it and all
+// It tells how much memory they take, so that a cache can make room for them, and which were used the longest time ago, when
+// they take more than that: whoever holds on to them decides whether they go.
+// What it is not: it reads and writes no rows. Not thread-safe, but for crowded(): the tree's mutex guards it and all
 // inodes in it.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -19,13 +21,14 @@
 #include "tree/dir_cookies.h"
 #include "tree/keys.h"
 #include "tree/record.h"
+#include "tree/use_order.h"
 
 namespace lsmfs {
 
 // The inodes of a directory share its home, which in a deep tree is longer than all else in them.
 using SharedHome = std::shared_ptr<const std::string>;
 
-struct Inode {
+struct Inode : UseLink {
   struct Name {
     Ino dir;
     SharedHome dir_home;
@@ -41,6 +44,7 @@ struct Inode {
   Place place = Place::named;
   bool has_row = false;          // orphan: a commit has written its row
   bool linkable = false;         // orphan: it was made without a name, and may get one
+  bool offered = false;          // least_used() has given it, and nobody has used it since
   // The last groups that change its record, its blocks, (a directory) its entries, and the rows of its
   // extended attributes.
   std::uint64_t record_group = 0, blocks_group = 0, entries_group = 0, xattrs_group = 0;
@@ -78,10 +82,11 @@ struct Inode {
 class InodeTable {
  public:
   // Of an inode with its name, on average: 40 MB with the 90,000 of the Linux source.
-  static constexpr std::uint64_t kInodeMemory = 440;
+  static constexpr std::uint64_t kInodeMemory = 456;
 
-  // `tell` hears of the memory of all each time when it has changed by some.
-  explicit InodeTable(std::function<void(ByteCount)> tell) : tell_(std::move(tell)) {}
+  // There should not be more of them than fit into `room`. `tell` hears of the memory of all each time when it has changed
+  // by some.
+  InodeTable(ByteCount room, std::function<void(ByteCount)> tell) : most_(room.v / kInodeMemory), tell_(std::move(tell)) {}
 
   Inode* find(Ino ino) {
     auto it = inodes_.find(ino);
@@ -93,19 +98,23 @@ class InodeTable {
     const auto it = named_.find(Name{dir, name});
     return it == named_.end() ? nullptr : *it;
   }
+  // Must hold: no inode of this number is there.
   Inode& insert(Inode&& inode) {
     const Ino ino = inode.ino();
-    Inode& inserted = inodes_.insert_or_assign(ino, std::move(inode)).first->second;
+    Inode& inserted = inodes_.emplace(ino, std::move(inode)).first->second;
     if (!inserted.name.empty()) add_name(inserted);
-    tell();
+    order_.add(inserted);
+    count();
     return inserted;
   }
   void erase(Ino ino) {
     const auto it = inodes_.find(ino);
     if (it == inodes_.end()) return;
     take_name(it->second);
+    if (it->second.offered) --offered_;
+    order_.remove(it->second);
     inodes_.erase(it);
-    tell();
+    count();
   }
   // Gives an inode of the table its only name, also in place of another inode that had it.
   void set_name(Inode& inode, Ino dir, SharedHome dir_home, std::string_view name) {
@@ -128,6 +137,34 @@ class InodeTable {
     for (auto& [ino, inode] : inodes_) f(inode);
   }
   std::size_t size() const { return inodes_.size(); }
+
+  // Somebody has asked for it just now.
+  void used(Inode& inode) {
+    order_.renew(inode);
+    if (!inode.offered) return;
+    inode.offered = false;
+    --offered_;
+    count();
+  }
+  // Whether there are too many, not counting those that have been offered. From any thread.
+  bool crowded() const { return crowded_; }
+  // When it is: those that were used the longest time ago, and that somebody holds on to, so many that an eighth of the room is
+  // free without them. They are offered now.
+  std::vector<Ino> least_used() {
+    std::vector<Ino> found;
+    if (!crowded_) return found;
+    for (std::size_t left = inodes_.size(); left > 0 && inodes_.size() - offered_ > most_ - most_ / 8; --left) {
+      auto& inode = static_cast<Inode&>(order_.oldest());
+      order_.renew(inode);
+      if (inode.lookups == 0 || inode.ino() == kRootIno) continue;
+      found.push_back(inode.ino());
+      if (inode.offered) continue;
+      inode.offered = true;
+      ++offered_;
+      count();
+    }
+    return found;
+  }
 
  private:
   static constexpr std::size_t kTold = 4096;  // inodes
@@ -163,8 +200,10 @@ class InodeTable {
     if (it != named_.end() && *it == &inode) named_.erase(it);
   }
 
-  void tell() {
+  void count() {
     const std::size_t now = inodes_.size();
+    const bool crowded = now - offered_ > most_;
+    if (crowded != crowded_) crowded_ = crowded;
     if (now < told_ + kTold && told_ < now + kTold) return;
     told_ = now;
     tell_(ByteCount{now * kInodeMemory});
@@ -172,6 +211,10 @@ class InodeTable {
 
   std::unordered_map<Ino, Inode> inodes_;  // whose elements stay where they are
   std::unordered_set<Inode*, NameHash, NameEqual> named_;
+  UseOrder order_;                         // of all of them
+  std::size_t offered_ = 0;                // how many of them are
+  const std::size_t most_;                 // how many there should be
+  std::atomic<bool> crowded_{false};
   std::function<void(ByteCount)> tell_;
   std::size_t told_ = 0;  // inodes
 };

@@ -15,7 +15,10 @@ Error damaged(std::string_view what, Ino ino) {
 }  // namespace
 
 Result<Inode*> LsmTree::find(Ino ino) {
-  if (Inode* inode = inodes_.find(ino)) return inode;
+  if (Inode* inode = inodes_.find(ino)) {
+    inodes_.used(*inode);
+    return inode;
+  }
   return make_error(ESTALE, fmt::format("inode {} is not in use", ino.v));
 }
 
@@ -152,6 +155,7 @@ Result<std::optional<Attr>> LsmTree::lookup(Ino dir_ino, std::string_view name, 
     names_ahead_.note(key, key + '\x01');
   }
   ++inode->lookups;
+  inodes_.used(*inode);
   return std::optional<Attr>(inode->record.attr());
 }
 
@@ -162,6 +166,12 @@ void LsmTree::forget(Ino ino, std::uint64_t lookups) {
   inode->lookups -= std::min(lookups, inode->lookups);
   drop_if_unused(inode);
   (void)pass_on(lock, Wait::no);  // or by the next change
+}
+
+std::vector<Ino> LsmTree::surplus() {
+  if (!inodes_.crowded()) return {};
+  const Lock lock(mutex_, std::try_to_lock);  // or by the next call
+  return lock ? inodes_.least_used() : std::vector<Ino>();
 }
 
 Result<Attr> LsmTree::getattr(Ino ino, Wait wait) {

@@ -53,7 +53,7 @@ LsmTree::LsmTree(Store& store, const TreeOptions& options, State state)
     : store_(store),
       opened_read_only_(options.read_only),
       options_(options),
-      inodes_([&store](ByteCount memory) { store.share_cache(memory); }),
+      inodes_(store.cache_share(), [&store](ByteCount memory) { store.share_cache(memory); }),
       cookie_seed_(random_number()),
       state_(state),
       names_ahead_(store, {.family = Family::names, .first_window = 64 * KiB, .last_window = 2 * MiB,

@@ -51,6 +51,7 @@ class LsmTree final : public Tree {
 
   Result<std::optional<Attr>> lookup(Ino dir, std::string_view name, Wait wait) override;
   void forget(Ino ino, std::uint64_t lookups) override;
+  std::vector<Ino> surplus() override;
   Result<Attr> getattr(Ino ino, Wait wait) override;
   Result<Ino> directory_of(Ino ino, Wait wait) override;
   Result<Attr> setattr(Ino ino, const AttrChange& change, Wait wait) override;

@@ -19,6 +19,8 @@ class MemoryTree : public Tree {
 
   // What trim() does; set before it is called.
   std::function<Result<ByteCount>(const TrimRange&, const Stop&)> on_trim;
+  // What surplus() gives; likewise.
+  std::function<std::vector<Ino>()> on_surplus = [] { return std::vector<Ino>(); };
   // What scrub() does; likewise.
   std::function<Result<ScrubStep>(ScrubPosition&, const Stop&)> on_scrub;
   // Called with the name of each call before it does anything; an error is its result.
@@ -31,6 +33,7 @@ class MemoryTree : public Tree {
   Result<void> close() override;
   Result<std::optional<Attr>> lookup(Ino dir, std::string_view name, Wait wait) override;
   void forget(Ino ino, std::uint64_t lookups) override;
+  std::vector<Ino> surplus() override { return on_surplus(); }
   Result<Attr> getattr(Ino ino, Wait wait) override;
   Result<Ino> directory_of(Ino ino, Wait wait) override;
   Result<Attr> setattr(Ino ino, const AttrChange& change, Wait wait) override;

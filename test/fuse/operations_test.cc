@@ -8,6 +8,7 @@
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 
+#include <algorithm>
 #include <atomic>
 #include <set>
 
@@ -66,6 +67,39 @@ TEST_F(Operations, AnUnlinkedFileStaysUsableUntilItIsClosed) {
   // FORGET is not answered, so nothing waits for it.
   for (int i = 0; i < 200 && tree_.inodes() > 1; ++i) ::usleep(10'000);
   EXPECT_EQ(tree_.inodes(), 1u);
+}
+
+// Since Linux 6.18; before, all stay.
+TEST_F(Operations, TheKernelLetsGoOfInodesThatNobodyUsesWhenItIsAskedTo) {
+  ASSERT_EQ(::mkdir(path("dir").c_str(), 0755), 0);
+  for (int i = 0; i < 100; ++i) ASSERT_EQ(write_file(path("dir/f" + std::to_string(i)), "data"), 0);
+  const int open = ::open(path("dir/f7").c_str(), O_RDWR);
+  ASSERT_GE(open, 0);
+  std::vector<Ino> all{Ino{facts("dir").st_ino}};
+  for (int i = 0; i < 100; ++i) all.push_back(Ino{facts("dir/f" + std::to_string(i)).st_ino});
+  EXPECT_EQ(names("dir").size(), 102u);
+  const auto in_use = [&] {
+    return std::count_if(all.begin(), all.end(), [&](Ino ino) { return tree_.lookups(ino) > 0; });
+  };
+  ASSERT_EQ(in_use(), 101);
+  std::atomic<bool> asked{false};
+  tree_.on_surplus = [&] { return asked.exchange(true) ? std::vector<Ino>() : all; };
+  struct statvfs space {};
+  ASSERT_EQ(::statvfs(mounted_->root().c_str(), &space), 0);  // any request
+  for (int i = 0; i < 500 && in_use() > 2 && mounted_->mount().can_drop_inodes(); ++i) ::usleep(10'000);
+  if (!mounted_->mount().can_drop_inodes()) {
+    EXPECT_EQ(in_use(), 101);
+    ::close(open);
+    GTEST_SKIP() << "this kernel lets go of inodes by itself only";
+  }
+  EXPECT_EQ(in_use(), 2);  // the open file and its directory
+  EXPECT_GT(tree_.lookups(Ino{facts("dir/f7").st_ino}), 0u);
+  EXPECT_EQ(::pwrite(open, "D", 1, 0), 1);
+  ::close(open);
+  EXPECT_EQ(read_file(path("dir/f7")), "Data");
+  EXPECT_EQ(read_file(path("dir/f8")), "data");
+  EXPECT_EQ(facts("dir/f9").st_size, 4);
+  EXPECT_EQ(names("dir").size(), 102u);
 }
 
 TEST_F(Operations, AMappingReadsAndWritesTheFile) {

@@ -146,6 +146,41 @@ TEST_F(Requests, ListingAColdDirectoryCostsABufferfulEach) {
   EXPECT_EQ(mounted_->requests(FUSE_READDIR), 0u) << "every buffer comes with attributes";
 }
 
+// The kernel takes attributes that it asked for before it let go of any inode for old ones.
+TEST_F(Requests, AListingWhileTheKernelLetsGoOfInodesDoesNotCostAttributesOfEachFile) {
+  constexpr int kOld = 4000, kNew = 500;
+  const auto fill = [&](const std::string& dir, int count) {
+    ASSERT_EQ(::mkdir(path(dir).c_str(), 0755), 0);
+    for (int i = 0; i < count; ++i) ASSERT_EQ(::mknod(path(dir + "/" + std::to_string(i)).c_str(), S_IFREG | 0600, 0), 0);
+  };
+  fill("old", kOld);
+  fill("new", kNew);
+  forget_everything();
+  std::vector<Ino> old;
+  DIR* dir = ::opendir(path("old").c_str());
+  ASSERT_NE(dir, nullptr);
+  while (const dirent* entry = ::readdir(dir)) {
+    if (entry->d_name[0] != '.') old.push_back(Ino{entry->d_ino});
+  }
+  ::closedir(dir);
+  ASSERT_EQ(old.size(), std::size_t{kOld});
+  std::atomic<bool> asked{false};
+  tree_.on_surplus = [&] { return asked.exchange(true) ? std::vector<Ino>() : old; };
+  // The first part of the listing is answered when they have gone.
+  std::atomic<int> parts{0};
+  tree_.set_hook([&](const std::string& call, Wait) -> Result<void> {
+    if (call == "readdir" && parts++ == 0) ::usleep(300'000);
+    return {};
+  });
+  struct stat out {};
+  EXPECT_NE(::stat(path("nothing").c_str(), &out), 0);
+  const auto attributes = mounted_->requests(FUSE_GETATTR);
+  EXPECT_EQ(list("new"), kNew + 2);
+  EXPECT_LE(mounted_->requests(FUSE_GETATTR) - attributes, 50u);
+  EXPECT_GT(parts, 1);
+  tree_.set_hook({});
+}
+
 TEST_F(Requests, ANameThatIsMissingIsAskedForOnce) {
   EXPECT_EQ(cost([&] { EXPECT_NE(::access(path("missing").c_str(), F_OK), 0); }), 1u);
   EXPECT_EQ(cost([&] { EXPECT_NE(::access(path("missing").c_str(), F_OK), 0); }), 0u);

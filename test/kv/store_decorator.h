@@ -21,6 +21,7 @@ class StoreDecorator : public Store {
   Result<void> flush() override { return inner_->flush(); }
   Result<void> drop_caches() override { return inner_->drop_caches(); }
   void share_cache(ByteCount taken) override { inner_->share_cache(taken); }
+  ByteCount cache_share() const override { return inner_->cache_share(); }
   Result<std::vector<std::string>> verify(Family family, const std::function<void(ByteCount)>& progress) override {
     return inner_->verify(family, progress);
   }

@@ -62,6 +62,7 @@ class CountingStore final : public Store {
   Result<void> commit(Batch&) override { return {}; }
   void keep_in_memory(const Batch&) override {}
   void share_cache(ByteCount) override {}
+  ByteCount cache_share() const override { return ByteCount{64 * MiB}; }
   Result<void> sync() override { return {}; }
   Result<void> note_synced() override { return {}; }
   Result<void> drop_caches() override { return {}; }
