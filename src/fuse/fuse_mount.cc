@@ -245,7 +245,7 @@ Serve FuseMount::server() {
     if (!last && !pass->enter()) return refuse(header);
     reader->begin({header.unique, header.nodeid, header.opcode});
     process(message);
-    make_room();
+    if (!last) make_room();
     reader->end();
     if (!last) pass->leave();
   };
@@ -295,9 +295,10 @@ void FuseMount::process(fuse_buf& buffer) {
   }
 }
 
-// The kernel knows no limit to how many inodes the daemon must have at hand.
+// The kernel knows no limit to how many inodes the daemon must have at hand. Must hold: the turnstile lets pass.
 void FuseMount::make_room() {
   if (!kernel_cache_.can_drop_inodes()) return;
+  current_request = {};  // it has been answered, or is a worker's
   auto inodes = context_.tree.surplus();
   if (!inodes.empty()) kernel_cache_.drop_inodes(std::move(inodes));
 }

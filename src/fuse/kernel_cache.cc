@@ -30,10 +30,10 @@ struct Count {
 
 // Where the kernel gives an error, it does not know the inode any more.
 
-// Runs `work` in the thread that may wait for the kernel.
-void KernelCache::submit(const char* waits_for, std::function<void()> work) {
+// Runs `work` in a thread that may wait for the kernel.
+void KernelCache::submit(Workers& thread, const char* waits_for, std::function<void()> work) {
   ++busy_;
-  thread_.submit([this, waits_for, work = std::move(work)] {
+  thread.submit([this, waits_for, work = std::move(work)] {
     const Waiting waiting(waits_for);
     work();
     --busy_;
@@ -41,7 +41,7 @@ void KernelCache::submit(const char* waits_for, std::function<void()> work) {
 }
 
 void KernelCache::drop_pages(Ino ino, std::function<void()> then) {
-  submit("the kernel, which forgets pages", [this, ino, then = std::move(then)] {
+  submit(pages_thread_, "the kernel, which forgets pages", [this, ino, then = std::move(then)] {
     if (!ended_) (void)fuse_lowlevel_notify_inval_inode(session_, ino.v, 0, 0);
     then();
   });
@@ -49,7 +49,7 @@ void KernelCache::drop_pages(Ino ino, std::function<void()> then) {
 
 void KernelCache::drop_inodes(std::vector<Ino> inodes) {
   ++drops_begun_;
-  submit("the kernel, which forgets inodes", [this, inodes = std::move(inodes)] {
+  submit(inodes_thread_, "the kernel, which forgets inodes", [this, inodes = std::move(inodes)] {
     const Count done(drops_done_);
     if (ended_ || !can_drop_inodes_) return;
     Prune prune{};

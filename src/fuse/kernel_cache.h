@@ -17,7 +17,8 @@
 // it knows no files, only bits that some inode numbers share; a bit too many costs a reader his pages once.
 //
 // Threads: all functions from any. It has a thread of its own for pages, since the kernel lets go of a page only when the
-// READ that fills it is answered: neither the loop nor the workers may wait for that.
+// READ that fills it is answered: neither the loop nor the workers may wait for that. And one for inodes, whose pages go with
+// them, since many take long and answers to direct writes wait for pages.
 #pragma once
 
 #include <array>
@@ -66,11 +67,14 @@ class KernelCache {
     ended_ = true;
     return busy_ == 0;
   }
-  void drain() { thread_.drain(); }
-  const Workers& workers() const { return thread_; }
+  void drain() {
+    pages_thread_.drain();
+    inodes_thread_.drain();
+  }
+  const Workers& workers() const { return pages_thread_; }  // those at work for a request
 
  private:
-  void submit(const char* waits_for, std::function<void()> work);
+  void submit(Workers& thread, const char* waits_for, std::function<void()> work);
 
   class Marks {
    public:
@@ -94,7 +98,7 @@ class KernelCache {
   std::atomic<bool> ended_{false}, can_drop_inodes_{true};
   std::atomic<std::uint64_t> drops_begun_{0}, drops_done_{0}, drops_heeded_{0};  // of inodes; by a listing that was short
   std::atomic<unsigned> busy_{0};
-  Workers thread_{1};
+  Workers pages_thread_{1}, inodes_thread_{1};
 };
 
 }  // namespace lsmfs

@@ -133,6 +133,11 @@ Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wai
   if (inode->removed() && !inode->linkable) return make_error(ENOENT, "");
   if (inode->record.nlink >= kLinkMax) return make_error(EMLINK, "");
   LSMFS_TRY(need_room(kRecordRoom));
+  const std::string new_home = keys::child_home(*dir->shared_home(), name, ino);
+  Rows blocks;
+  if (inode->removed() && takes_blocks_along(*inode, new_home)) {
+    LSMFS_ASSIGN(blocks, blocks_to_move(lock, *inode, wait));
+  }
 
   const Time now = Time::now();
   const std::string link_row = encode(Link{ino, inode->record.mode & S_IFMT});
@@ -145,7 +150,9 @@ Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wai
     inodes_.clear_name(*inode, Inode::Place::linked);
   }
   if (inode->removed()) {
-    // Its first name. What it holds stays where it is.
+    // Its first name. What it holds moves there if it is small.
+    move_blocks(*inode, blocks, new_home);
+    if (!blocks.empty()) inode->record.home.clear();
     if (inode->has_row) batch().erase(Family::names, keys::orphan(ino));
     inode->has_row = inode->linkable = false;
     inodes_.set_name(*inode, dir_ino, dir->shared_home(), name);
@@ -175,8 +182,19 @@ void LsmTree::back_to_entry(Inode& inode) {
   const Inode::Name only = std::move(inode.names.front());
   inode.names.clear();
   inodes_.set_name(inode, only.dir, only.dir_home, only.name);
-  if (!inode.record.has_rows_below()) inode.record.home.clear();
+  Record& record = inode.record;
+  if (!record.has_rows_below() || record.home == keys::child_home(*only.dir_home, only.name, inode.ino())) record.home.clear();
   open_->entries[inode.row_key()] = inode.ino();
+}
+
+// Where a file's blocks would lie if this name were taken away and left it one that is known.
+std::optional<std::string> LsmTree::home_left(const Inode& inode, const Inode& dir, std::string_view name) {
+  if (inode.place != Inode::Place::linked || inode.record.nlink != 2 || inode.names.size() != 2) return std::nullopt;
+  const auto is_it = [&](const Inode::Name& known) { return known.dir == dir.ino() && known.name == name; };
+  const bool first = is_it(inode.names.front());
+  if (first == is_it(inode.names.back())) return std::nullopt;
+  const Inode::Name& left = first ? inode.names.back() : inode.names.front();
+  return keys::child_home(*left.dir_home, left.name, inode.ino());
 }
 
 // Takes away the entry `name` of `dir`, which is `inode`, and what follows for the inode.
@@ -207,9 +225,18 @@ Result<void> LsmTree::remove(Ino dir_ino, std::string_view name, bool directory,
   if (directory && !inode->record.is_directory()) return make_error(ENOTDIR, "");
   if (!directory && inode->record.is_directory()) return make_error(EISDIR, "");
   if (directory && inode->record.size > 0) return make_error(ENOTEMPTY, "");
+  // Whoever writes a file, gives it a second name and takes the first away renames it. What was written before stays: the first
+  // name is also taken away from each file of an old copy made of links.
+  const auto new_home = home_left(*inode, *dir, name);
+  std::optional<Rows> blocks;
+  if (new_home && takes_blocks_along(*inode, *new_home)) blocks = blocks_in_group(*inode);
 
   const Time now = Time::now();
   remove_name(*dir, name, *inode, now);
+  if (blocks) {
+    move_blocks(*inode, *blocks, *new_home);
+    inode->record.home = *new_home;
+  }
   touch(dir->record, now);
   --dir->record.size;
   if (directory) --dir->record.nlink;

@@ -160,7 +160,7 @@ void LsmTree::note_access_time(Inode& inode) {
 }
 
 Result<std::size_t> LsmTree::read(Ino ino, ByteOffset offset, MutableBytes to, Wait wait, AccessTime atime) {
-  return with_steady_home([&]() -> Result<std::size_t> {
+  return with_steady_home(ino, [&]() -> Result<std::size_t> {
     std::string home;
     std::uint64_t size = 0, blocks = 0, epoch = 0;
     {

@@ -33,8 +33,8 @@ struct Group {
   std::vector<Ino> records;      // inodes whose records go with it, at its end
   std::unordered_map<std::string, Ino> entries;  // keys of entries it changes; 0: takes away
   bool blocks = false;           // it changes family blocks
-  // Where `batch` has the rows of file data, by block, of files all whose rows it puts whole and changes no more: a
-  // rename moves them without waiting for the commit after which they can be read.
+  // Where `batch` has the rows of file data, by block, of files all whose rows it puts whole and changes no more: who
+  // gives them another name moves them without waiting for the commit after which they can be read.
   std::unordered_map<Ino, std::map<std::uint64_t, Batch::Place>> whole_files;
   std::optional<Tail> tail;      // not yet in `batch`
 

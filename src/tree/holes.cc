@@ -149,7 +149,7 @@ Result<void> LsmTree::make_hole(const Lock& lock, Inode& inode, std::uint64_t fr
 Result<ByteOffset> LsmTree::seek(Ino ino, ByteOffset offset, int whence, Wait wait) {
   if (whence != SEEK_DATA && whence != SEEK_HOLE) return make_error(EINVAL, "");
   const bool data = whence == SEEK_DATA;
-  return with_steady_home([&]() -> Result<ByteOffset> {
+  return with_steady_home(ino, [&]() -> Result<ByteOffset> {
     std::string home;
     std::uint64_t size = 0;
     {

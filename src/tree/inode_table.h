@@ -8,6 +8,7 @@
 // inodes in it.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -49,6 +50,7 @@ struct Inode : UseLink {
   // extended attributes.
   std::uint64_t record_group = 0, blocks_group = 0, entries_group = 0, xattrs_group = 0;
   std::uint64_t lookups = 0;
+  std::uint64_t moved = 0;       // when its blocks last got another home, as LsmTree::moves_ counts
   Ino parent;                    // the directory it was last found in
   SharedHome dir_home;           // named: home of that directory
   std::string name;              // named: the name in it. In the table these three change by set_name() and clear_name() only
@@ -82,7 +84,7 @@ struct Inode : UseLink {
 class InodeTable {
  public:
   // Of an inode with its name, on average: 40 MB with the 90,000 of the Linux source.
-  static constexpr std::uint64_t kInodeMemory = 456;
+  static constexpr std::uint64_t kInodeMemory = 464;
 
   // There should not be more of them than fit into `room`. `tell` hears of the memory of all each time when it has changed
   // by some.
@@ -149,11 +151,13 @@ class InodeTable {
   // Whether there are too many, not counting those that have been offered. From any thread.
   bool crowded() const { return crowded_; }
   // When it is: those that were used the longest time ago, and that somebody holds on to, so many that an eighth of the room is
-  // free without them. They are offered now.
+  // free without them, or kOfferedAtOnce. They are offered now.
   std::vector<Ino> least_used() {
     std::vector<Ino> found;
     if (!crowded_) return found;
-    for (std::size_t left = inodes_.size(); left > 0 && inodes_.size() - offered_ > most_ - most_ / 8; --left) {
+    const std::size_t enough = most_ - std::min(most_ / 8, kOfferedAtOnce);
+    // Not all of them are looked at when few can be given.
+    for (std::size_t left = 2 * (inodes_.size() - enough); left > 0 && inodes_.size() - offered_ > enough; --left) {
       auto& inode = static_cast<Inode&>(order_.oldest());
       order_.renew(inode);
       if (inode.lookups == 0 || inode.ino() == kRootIno) continue;
@@ -168,6 +172,7 @@ class InodeTable {
 
  private:
   static constexpr std::size_t kTold = 4096;  // inodes
+  static constexpr std::size_t kOfferedAtOnce = 32768;
 
   struct Name {
     Ino dir;

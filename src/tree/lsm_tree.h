@@ -177,6 +177,7 @@ class LsmTree final : public Tree {
   static void settle_far_away(Inode& inode);
   Inode& add(Inode& dir, std::string_view name, const NewInode& what, const Inherited& inherited, const Time& now);
   void back_to_entry(Inode& inode);
+  static std::optional<std::string> home_left(const Inode& inode, const Inode& dir, std::string_view name);
   void remove_name(Inode& dir, std::string_view name, Inode& inode, const Time& now);
   Result<void> remove(Ino dir, std::string_view name, bool directory, Wait wait);
   void count(const Record& record, int change);
@@ -184,9 +185,11 @@ class LsmTree final : public Tree {
   // ---- rename (rename.cc)
   using Rows = std::vector<std::pair<std::string, std::string>>;
   bool is_within(const Inode& inode, const Inode& ancestor) const;
-  static constexpr std::uint64_t kMoveBlocksMax = 256 * KiB / kBlockSize;  // rows moved outright with a rename
+  static constexpr std::uint64_t kMoveBlocksMax = 256 * KiB / kBlockSize;  // rows moved outright with a name
   bool takes_blocks_along(const Inode& inode, const std::string& new_home) const;
+  std::optional<Rows> blocks_in_group(const Inode& inode);
   Result<Rows> blocks_to_move(const Lock& lock, const Inode& inode, Wait wait);
+  void move_blocks(Inode& inode, const Rows& blocks, const std::string& new_home);
   void place(Inode& inode, Inode& dir, std::string_view name, const Rows& blocks, const Time& now);
 
   // ---- holes (holes.cc)
@@ -202,16 +205,17 @@ class LsmTree final : public Tree {
     std::uint64_t last = 0;           // the index of the last one, if there are any
     bool has(BlockIndex index) const { return rows > 0 && (some.front() == index.v || last == index.v); }  // the first or the last
   };
-  // What `look` finds under a file's home, which it takes with the lock and reads without: a rename that moved the
-  // blocks meanwhile left nothing there.
+  // What `look` finds under a file's home, which it takes with the lock and reads without: what moved the blocks meanwhile
+  // left nothing there.
   template <class Look>
-  auto with_steady_home(const Look& look) {
+  auto with_steady_home(Ino ino, const Look& look) {
     for (;;) {
       const std::uint64_t moves = moves_;
       auto found = look();
-      if (moves_ == moves) return found;
+      if (moves_ == moves || !moved_since(ino, moves)) return found;
     }
   }
+  bool moved_since(Ino ino, std::uint64_t moves);  // true also when it cannot be told without waiting
   static SeenBlocks blocks_to_see(const Inode& inode, std::uint64_t from, std::uint64_t to);
   Result<SeenBlocks> look_ahead(Ino ino, std::uint64_t from, std::uint64_t to, Wait wait);
   Result<SeenBlocks> see(const Lock& lock, const Inode& inode, SeenBlocks wanted, SeenBlocks seen, Wait wait);
@@ -257,7 +261,7 @@ class LsmTree final : public Tree {
   Group* sealed_ = nullptr;            // what the committer has
   std::uint64_t committed_ = 0;        // number of the last group whose rows can be read
   std::uint64_t blocks_epoch_ = 0;     // commits that touched family blocks
-  std::atomic<std::uint64_t> moves_{0};  // renames that gave blocks another home
+  std::atomic<std::uint64_t> moves_{0};  // how many times a file's blocks got another home
   std::optional<std::chrono::steady_clock::time_point> dirty_since_;  // the oldest change not synced
   std::optional<std::chrono::steady_clock::time_point> unnoted_since_;  // the oldest sync that is not noted in the store
   bool stop_ = false;

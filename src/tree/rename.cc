@@ -1,6 +1,6 @@
 // Rename. The record moves to the new entry; what lies under the inode's home stays there, and the
 // home becomes explicit in the record: O(1) for a directory of any size. Only small files are moved
-// outright, so that the blocks of a tree stay in path order.
+// outright, so that the blocks of a tree stay in path order; link and unlink do the same (entries.cc).
 #include <fcntl.h>
 #include <stdio.h>
 
@@ -46,10 +46,11 @@ Result<void> LsmTree::rename(Ino from_dir, std::string_view from, Ino to_dir, st
   }
   const std::string source_home = keys::child_home(*target_dir->shared_home(), to, source->ino());
   Rows source_blocks, target_blocks;
-  if (takes_blocks_along(*source, source_home)) {
+  if (source->place == Inode::Place::named && takes_blocks_along(*source, source_home)) {
     LSMFS_ASSIGN(source_blocks, blocks_to_move(lock, *source, wait));
   }
-  if (exchange && takes_blocks_along(*target, keys::child_home(*source_dir->shared_home(), from, target->ino()))) {
+  if (exchange && target->place == Inode::Place::named &&
+      takes_blocks_along(*target, keys::child_home(*source_dir->shared_home(), from, target->ino()))) {
     LSMFS_ASSIGN(target_blocks, blocks_to_move(lock, *target, wait));
   }
 
@@ -100,14 +101,13 @@ bool LsmTree::is_within(const Inode& inode, const Inode& ancestor) const {
 }
 
 bool LsmTree::takes_blocks_along(const Inode& inode, const std::string& new_home) const {
-  return inode.place == Inode::Place::named && inode.record.is_regular() && inode.record.blocks > 0 &&
+  return inode.record.is_regular() && inode.record.blocks > 0 &&
          block_count(inode.record.size) <= kMoveBlocksMax && inode.home() != new_home && !inode.record.has_xattr_rows() &&
          store_.room().v > 2 * kMoveBlocksMax * kBlockSize;
 }
 
-// The rows of a small file. A program that writes a file under a temporary name renames it at once, so they are mostly in
-// a group.
-Result<LsmTree::Rows> LsmTree::blocks_to_move(const Lock& lock, const Inode& inode, Wait wait) {
+// The rows of a small file that was written just now, if a group has them all.
+std::optional<LsmTree::Rows> LsmTree::blocks_in_group(const Inode& inode) {
   open_->put_tail();
   for (const Group* group : {static_cast<const Group*>(open_), static_cast<const Group*>(sealed_)}) {
     if (!group || group->number != inode.blocks_group) continue;
@@ -118,7 +118,37 @@ Result<LsmTree::Rows> LsmTree::blocks_to_move(const Lock& lock, const Inode& ino
     for (const auto& [index, place] : whole->second) rows.emplace_back(keys::block(home, BlockIndex{index}), group->batch.value_at(place));
     return rows;
   }
-  return load_blocks(lock, inode, BlockIndex{0}, BlockIndex{kMoveBlocksMax}, true, wait);
+  return std::nullopt;
+}
+
+// The rows of a small file: mostly it was written under a temporary name just now. None when they cannot be read: then they
+// stay where they are.
+Result<LsmTree::Rows> LsmTree::blocks_to_move(const Lock& lock, const Inode& inode, Wait wait) {
+  if (auto rows = blocks_in_group(inode)) return std::move(*rows);
+  auto rows = load_blocks(lock, inode, BlockIndex{0}, BlockIndex{kMoveBlocksMax}, true, wait);
+  if (!rows && rows.error().code != EAGAIN && can_change()) return Rows{};
+  return rows;
+}
+
+// `blocks` are all its rows, which have their place under `new_home` then. The home it had before is the caller's to change.
+void LsmTree::move_blocks(Inode& inode, const Rows& blocks, const std::string& new_home) {
+  if (blocks.empty()) return;
+  const std::size_t old_home = inode.home().size();
+  std::map<std::uint64_t, Batch::Place> places;
+  for (const auto& [key, value] : blocks) {
+    places[*keys::block_index(key, old_home)] = batch().put(Family::blocks, new_home + key.substr(old_home), value);
+    batch().erase(Family::blocks, key);
+  }
+  blocks_put(inode);
+  open_->whole_files[inode.ino()] = std::move(places);
+  inode.moved = ++moves_;
+}
+
+bool LsmTree::moved_since(Ino ino, std::uint64_t moves) {
+  const Lock lock(mutex_, std::try_to_lock);
+  if (!lock) return true;
+  const Inode* inode = inodes_.find(ino);
+  return inode && inode->moved > moves;
 }
 
 // Gives `inode` the name `name` in `dir`. `blocks` are its rows if they move along. The entry it had
@@ -137,14 +167,7 @@ void LsmTree::place(Inode& inode, Inode& dir, std::string_view name, const Rows&
   }
   const std::string old_home = inode.home();
   const std::string new_home = keys::child_home(*dir.shared_home(), name, record.ino);
-  for (const auto& [key, value] : blocks) {
-    batch().put(Family::blocks, new_home + key.substr(old_home.size()), value);
-    batch().erase(Family::blocks, key);
-  }
-  if (!blocks.empty()) {
-    blocks_changed(inode);
-    ++moves_;
-  }
+  move_blocks(inode, blocks, new_home);
   const bool left_behind = blocks.empty() && record.has_rows_below();
   record.home = left_behind && new_home != old_home ? old_home : std::string();
   inodes_.set_name(inode, dir.ino(), dir.shared_home(), name);

@@ -399,6 +399,28 @@ TEST_F(Lifecycle, OfABlockDeviceUnmountingWaitsForTheServersLastWords) {
   mounted.server().join();
 }
 
+class Gone : public MemoryTree {
+ public:
+  std::vector<Ino> surplus() override {
+    if (gone) ++asked_late;
+    return MemoryTree::surplus();
+  }
+  std::atomic<bool> gone{false};
+  std::atomic<int> asked_late{0};
+};
+
+TEST_F(Lifecycle, OfABlockDeviceTheTreeIsLeftAloneAfterTheServersLastWords) {
+  LoopDevice device;
+  if (!device.works()) GTEST_SKIP() << "no loop devices here";
+  Gone tree;
+  Mounted mounted(tree, device.options(), {}, [&] { tree.gone = true; });
+  ASSERT_EQ(write_file(mounted.path("f"), "x"), 0);
+  ASSERT_TRUE(unmount(mounted.root(), false));
+  mounted.server().join();
+  EXPECT_TRUE(tree.gone);
+  EXPECT_EQ(tree.asked_late, 0);
+}
+
 class SlowToForget : public MemoryTree {
  public:
   void forget(Ino ino, std::uint64_t lookups) override {

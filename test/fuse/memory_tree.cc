@@ -29,6 +29,16 @@ void MemoryTree::set_hook(std::function<Result<void>(const std::string&, Wait)> 
   hook_ = std::move(hook);
 }
 
+void MemoryTree::set_surplus(std::vector<Ino> inodes) {
+  std::lock_guard lock(mutex_);
+  surplus_ = std::move(inodes);
+}
+
+std::vector<Ino> MemoryTree::surplus() {
+  std::lock_guard lock(mutex_);
+  return std::exchange(surplus_, {});
+}
+
 std::uint64_t MemoryTree::calls(const std::string& call) const {
   std::lock_guard lock(mutex_);
   const auto found = calls_.find(call);

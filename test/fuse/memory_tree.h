@@ -19,12 +19,11 @@ class MemoryTree : public Tree {
 
   // What trim() does; set before it is called.
   std::function<Result<ByteCount>(const TrimRange&, const Stop&)> on_trim;
-  // What surplus() gives; likewise.
-  std::function<std::vector<Ino>()> on_surplus = [] { return std::vector<Ino>(); };
   // What scrub() does; likewise.
   std::function<Result<ScrubStep>(ScrubPosition&, const Stop&)> on_scrub;
   // Called with the name of each call before it does anything; an error is its result.
   void set_hook(std::function<Result<void>(const std::string& call, Wait wait)> hook);
+  void set_surplus(std::vector<Ino> inodes);  // what surplus() gives the next time
   std::uint64_t calls(const std::string& call) const;
   std::uint64_t lookups(Ino ino) const;  // 0 also when there is no such inode
   std::uint64_t inodes() const;
@@ -33,7 +32,7 @@ class MemoryTree : public Tree {
   Result<void> close() override;
   Result<std::optional<Attr>> lookup(Ino dir, std::string_view name, Wait wait) override;
   void forget(Ino ino, std::uint64_t lookups) override;
-  std::vector<Ino> surplus() override { return on_surplus(); }
+  std::vector<Ino> surplus() override;
   Result<Attr> getattr(Ino ino, Wait wait) override;
   Result<Ino> directory_of(Ino ino, Wait wait) override;
   Result<Attr> setattr(Ino ino, const AttrChange& change, Wait wait) override;
@@ -91,6 +90,7 @@ class MemoryTree : public Tree {
   std::uint64_t next_cookie_ = 3;
   std::function<Result<void>(const std::string&, Wait)> hook_;
   std::map<std::string, std::uint64_t> calls_;
+  std::vector<Ino> surplus_;
   TreeSettings settings_;
 };
 

@@ -82,8 +82,7 @@ TEST_F(Operations, TheKernelLetsGoOfInodesThatNobodyUsesWhenItIsAskedTo) {
     return std::count_if(all.begin(), all.end(), [&](Ino ino) { return tree_.lookups(ino) > 0; });
   };
   ASSERT_EQ(in_use(), 101);
-  std::atomic<bool> asked{false};
-  tree_.on_surplus = [&] { return asked.exchange(true) ? std::vector<Ino>() : all; };
+  tree_.set_surplus(all);
   struct statvfs space {};
   ASSERT_EQ(::statvfs(mounted_->root().c_str(), &space), 0);  // any request
   for (int i = 0; i < 500 && in_use() > 2 && mounted_->mount().can_drop_inodes(); ++i) ::usleep(10'000);

@@ -164,8 +164,7 @@ TEST_F(Requests, AListingWhileTheKernelLetsGoOfInodesDoesNotCostAttributesOfEach
   }
   ::closedir(dir);
   ASSERT_EQ(old.size(), std::size_t{kOld});
-  std::atomic<bool> asked{false};
-  tree_.on_surplus = [&] { return asked.exchange(true) ? std::vector<Ino>() : old; };
+  tree_.set_surplus(old);
   // The first part of the listing is answered when they have gone.
   std::atomic<int> parts{0};
   tree_.set_hook([&](const std::string& call, Wait) -> Result<void> {

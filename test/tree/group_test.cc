@@ -331,6 +331,14 @@ TEST_F(Groups, ARenameOfWhatWasJustWrittenWaitsForNoCommit) {
     write(ino, 20'000, "after a hole");
     finish(ino, 0);
   }
+  {
+    const Ino ino = make();  // as git does it
+    write(ino, 0, std::string(9000, 'g'));
+    const std::string to = fmt::format("to {}", contents.size() - 1);
+    EXPECT_EQ(code(at_once([&](Wait w) { return tree_->link(ino, kRootIno, to, w); })), 0);
+    EXPECT_EQ(code(at_once([&](Wait w) { return tree_->unlink(kRootIno, "temporary", w); })), 0);
+    tree_->forget(ino, 2);
+  }
   EXPECT_EQ(held_->commits(), commits);
 
   // What changes rows that are there is for the store.

@@ -155,6 +155,68 @@ TEST(Names, TheOnlyNameOfAFileIsKnownWhenItIsFound) {
   EXPECT_EQ(h.check(), "");
 }
 
+// As git makes objects: a second name, and away with the first; and as others do with O_TMPFILE.
+TEST(Names, TheBlocksOfASmallFileThatGotANewNameLieWhereThatSays) {
+  Harness h;
+  const Ino a = h.mkdir(kRootIno, "a"), b = h.mkdir(kRootIno, "b");
+  const std::string home_a = keys::child_home("", "a", a), home_b = keys::child_home("", "b", b);
+  const auto rows = [&h](const std::string& dir_home, std::string_view name, Ino ino) {
+    EXPECT_TRUE(h.tree().sync());
+    EXPECT_EQ(h.check(), "");
+    return h.rows(Family::blocks, keys::child_home(dir_home, name, ino));
+  };
+  const auto link = [&h](Ino ino, Ino dir, std::string_view name) { EXPECT_TRUE(h.tree().link(ino, dir, name, Wait::yes)); };
+  const auto unlink = [&h](Ino dir, std::string_view name) { EXPECT_TRUE(h.tree().unlink(dir, name, Wait::yes)); };
+
+  const std::string data(10'000, 'd');
+  for (const bool written : {false, true}) {
+    const std::string name = written ? "written" : "at once", target = name + " target";
+    const Ino ino = h.create(a, name, data);
+    if (written) {
+      EXPECT_EQ(rows(home_a, name, ino), 3u);
+    }
+    link(ino, b, target);
+    unlink(a, name);
+    EXPECT_EQ(rows(home_b, target, ino), written ? 0u : 3u) << "what is written stays: that is how old copies are removed";
+    EXPECT_EQ(rows(home_a, name, ino), written ? 3u : 0u);
+    h.write(ino, 9'999, "and more");
+    EXPECT_EQ(rows(home_b, target, ino), written ? 0u : 3u);
+  }
+  const Ino three = h.create(a, "one", data);
+  link(three, a, "two");
+  link(three, b, "three");
+  unlink(a, "two");
+  unlink(a, "one");
+  EXPECT_EQ(rows(home_b, "three", three), 3u);
+
+  const Ino again = h.create(a, "first", data);  // and once more before its record is in the entry
+  link(again, a, "second");
+  unlink(a, "first");
+  link(again, b, "third");
+  unlink(a, "second");
+  EXPECT_EQ(rows(home_b, "third", again), 3u);
+
+  const Ino large = h.create(a, "large", std::string(300 * KiB, 'l'));
+  link(large, b, "large");
+  unlink(a, "large");
+  EXPECT_EQ(rows(home_a, "large", large), 75u);
+
+  const auto unnamed = h.tree().make_unnamed(a, {.mode = S_IFREG | 0600}, Wait::yes);
+  ASSERT_TRUE(unnamed);
+  h.write(unnamed->ino, 0, data);
+  link(unnamed->ino, b, "named");
+  EXPECT_EQ(rows(home_b, "named", unnamed->ino), 3u);
+
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_EQ(h.read_path("b/at once target"), data.substr(0, 9'999) + "and more");
+    EXPECT_EQ(h.read_path("b/written target"), data.substr(0, 9'999) + "and more");
+    for (const std::string name : {"three", "third", "named"}) EXPECT_EQ(h.read_path("b/" + name), data) << name;
+    EXPECT_EQ(h.read_path("b/large"), std::string(300 * KiB, 'l'));
+    EXPECT_EQ(h.rows(Family::names, keys::kLinkedPrefix), 0u);
+    h.remount();
+  }
+}
+
 TEST(Names, DirectoriesCountTheirSubdirectoriesInNlink) {
   Harness h;
   const Ino d = h.mkdir(kRootIno, "d");
