@@ -8,6 +8,7 @@
 #include "tree/lsm_tree.h"
 
 namespace lsmfs {
+
 Result<void> LsmTree::rename(Ino from_dir, std::string_view from, Ino to_dir, std::string_view to, unsigned flags,
                              Wait wait, Owner whiteout_owner) {
   if (flags & ~static_cast<unsigned>(RENAME_NOREPLACE | RENAME_EXCHANGE | RENAME_WHITEOUT)) return make_error(EINVAL, "");
