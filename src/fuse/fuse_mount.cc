@@ -298,9 +298,10 @@ void FuseMount::process(fuse_buf& buffer) {
 // The kernel knows no limit to how many inodes the daemon must have at hand. Must hold: the turnstile lets pass.
 void FuseMount::make_room() {
   if (!kernel_cache_.can_drop_inodes()) return;
-  current_request = {};  // it has been answered, or is a worker's
   auto inodes = context_.tree.surplus();
-  if (!inodes.empty()) kernel_cache_.drop_inodes(std::move(inodes));
+  if (inodes.empty()) return;
+  current_request = {};  // it has been answered, or is a worker's
+  kernel_cache_.drop_inodes(std::move(inodes));
 }
 
 void FuseMount::sync_file_system(std::uint64_t unique) {

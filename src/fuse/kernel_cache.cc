@@ -19,13 +19,6 @@ struct Prune {
 };
 static_assert(sizeof(Prune) == 16 && sizeof(Ino) == 8);
 
-// Counts when it ends.
-struct Count {
-  explicit Count(std::atomic<std::uint64_t>& of) : count(of) {}
-  ~Count() { ++count; }
-  std::atomic<std::uint64_t>& count;
-};
-
 }  // namespace
 
 // Where the kernel gives an error, it does not know the inode any more.
@@ -50,14 +43,15 @@ void KernelCache::drop_pages(Ino ino, std::function<void()> then) {
 void KernelCache::drop_inodes(std::vector<Ino> inodes) {
   ++drops_begun_;
   submit(inodes_thread_, "the kernel, which forgets inodes", [this, inodes = std::move(inodes)] {
-    const Count done(drops_done_);
-    if (ended_ || !can_drop_inodes_) return;
-    Prune prune{};
-    prune.count = static_cast<std::uint32_t>(inodes.size());
-    const std::size_t size = sizeof prune + inodes.size() * sizeof(Ino);
-    fuse_out_header header{.len = static_cast<std::uint32_t>(sizeof header + size), .error = kNotifyPrune, .unique = 0};
-    const iovec parts[] = {{&header, sizeof header}, {&prune, sizeof prune}, {const_cast<Ino*>(inodes.data()), inodes.size() * sizeof(Ino)}};
-    if (writev(fuse_session_fd(session_), parts, std::size(parts)) < 0 && errno == EINVAL) can_drop_inodes_ = false;
+    if (!ended_ && can_drop_inodes_) {
+      Prune prune{};
+      prune.count = static_cast<std::uint32_t>(inodes.size());
+      const std::size_t size = sizeof prune + inodes.size() * sizeof(Ino);
+      fuse_out_header header{.len = static_cast<std::uint32_t>(sizeof header + size), .error = kNotifyPrune, .unique = 0};
+      const iovec parts[] = {{&header, sizeof header}, {&prune, sizeof prune}, {const_cast<Ino*>(inodes.data()), inodes.size() * sizeof(Ino)}};
+      if (writev(fuse_session_fd(session_), parts, std::size(parts)) < 0 && errno == EINVAL) can_drop_inodes_ = false;
+    }
+    ++drops_done_;
   });
 }
 

@@ -133,10 +133,13 @@ Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wai
   if (inode->removed() && !inode->linkable) return make_error(ENOENT, "");
   if (inode->record.nlink >= kLinkMax) return make_error(EMLINK, "");
   LSMFS_TRY(need_room(kRecordRoom));
-  const std::string new_home = keys::child_home(*dir->shared_home(), name, ino);
+  std::string new_home;
   Rows blocks;
-  if (inode->removed() && takes_blocks_along(*inode, new_home)) {
-    LSMFS_ASSIGN(blocks, blocks_to_move(lock, *inode, wait));
+  if (inode->removed()) {
+    new_home = keys::child_home(*dir->shared_home(), name, ino);
+    if (takes_blocks_along(*inode, new_home)) {
+      LSMFS_ASSIGN(blocks, blocks_to_move(lock, *inode, wait));
+    }
   }
 
   const Time now = Time::now();

@@ -83,7 +83,7 @@ struct Inode : UseLink {
 
 class InodeTable {
  public:
-  // Of an inode with its name, on average: 40 MB with the 90,000 of the Linux source.
+  // Of an inode with its name, on average: 42 MB with the 90,000 of the Linux source.
   static constexpr std::uint64_t kInodeMemory = 464;
 
   // There should not be more of them than fit into `room`. `tell` hears of the memory of all each time when it has changed
