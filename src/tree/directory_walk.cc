@@ -37,7 +37,7 @@ struct LsmTree::Listing {
   const DirVisitor& visit;
   const Wait wait;
   DirCookies::Walk walk;
-  ParkedCursor::Place place{};  // without a cursor when the directory is empty
+  ParkedCursors::Place place{};  // without a cursor when the directory is empty
   bool given = false;           // something
   bool ended = false;           // all there is has been given
   std::string names{};          // that have been given, each with a 0 after it
@@ -68,7 +68,7 @@ Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const Di
   if (dir->record.size > 0) {
     const auto after = cookies.resume(cookie);
     if (!after && wait == Wait::no) return make_error(EAGAIN, "");  // the entries before it may be many
-    if (cookie == 0) names_ahead_.note(begin, end);
+    if (cookie == 0) names_ahead_.note(begin, end, wait);
     seek_names(listing.place, !after || after->empty() ? begin : keys::entry(home, *after) + '\0', begin, end, wait);
     LSMFS_TRY(after ? listing.place.cursor->status() : find_place(*listing.place.cursor, home, cookie, cookies));
   }
@@ -98,13 +98,13 @@ Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const Di
 }
 
 // Puts a cursor on the first row from `target` on, which lies in the directory's range [begin, end).
-void LsmTree::seek_names(ParkedCursor::Place& place, const std::string& target, const std::string& begin, const std::string& end, Wait wait) {
+void LsmTree::seek_names(ParkedCursors::Place& place, const std::string& target, const std::string& begin, const std::string& end, Wait wait) {
   if (wait == Wait::yes) {
     place.cursor = store_.cursor(Family::names, {.lower = begin, .upper = end, .wait = wait, .readahead = kWalkReadahead});
   } else {
-    place = parked_names_.take(committed_);
+    place = parked_names_.take(committed_, target);
     // In a walk of the tree, a directory's entries follow those of the one before, or of its own parent.
-    if (place.cursor && place.cursor->valid() && place.passed < target && target <= place.cursor->key()) return;
+    if (place.is_at(target)) return;
     if (!place.cursor) place.cursor = store_.cursor(Family::names, {.lower = {}, .upper = {}, .wait = wait});
   }
   place.cursor->seek(target);

@@ -193,21 +193,17 @@ Result<std::size_t> LsmTree::read_blocks(const std::string& home, ByteOffset off
   const std::uint64_t end = offset.v + to.size();
   const std::string begin_key = keys::block(home, BlockIndex{offset.v / kBlockSize});
   const std::string end_key = keys::block(home, BlockIndex{(end - 1) / kBlockSize + 1});
-  blocks_ahead_.note(begin_key, end_key, to.size());
-  if (wait == Wait::yes) blocks_ahead_.wait_for(end_key);
+  blocks_ahead_.note(begin_key, end_key, wait, to.size());
+  if (wait == Wait::yes) blocks_ahead_.wait_for(begin_key, end_key);
 
   const bool parkable = wait == Wait::no;
-  ParkedCursor::Place place;
-  if (parkable) place = parked_blocks_.take(epoch);
+  ParkedCursors::Place place;
+  if (parkable) place = parked_blocks_.take(epoch, begin_key);
   auto& cursor = place.cursor;
-  if (cursor && cursor->valid() && cursor->key() < begin_key) cursor->next();
-  if (cursor && !cursor->status()) place = {};  // the row after the last read's is not in memory; this read's may be
-  if (!cursor) {
-    cursor = store_.cursor(Family::blocks, {.lower = {}, .upper = parkable ? std::string() : end_key, .wait = wait});
-    cursor->seek(begin_key);
-  } else if (!cursor->valid() || cursor->key() != begin_key) {
-    cursor->seek(begin_key);
-  }
+  const bool there = place.is_at(begin_key);
+  if (!cursor) cursor = store_.cursor(Family::blocks, {.lower = {}, .upper = parkable ? std::string() : end_key, .wait = wait});
+  if (!there) cursor->seek(begin_key);
+  place.passed = begin_key;
 
   std::uint64_t filled = offset.v;  // bytes of the file before this are in `to` already
   auto zero_until = [&](std::uint64_t position) {
@@ -215,6 +211,7 @@ Result<std::size_t> LsmTree::read_blocks(const std::string& home, ByteOffset off
     filled = std::max(filled, position);
   };
   for (; cursor->valid() && cursor->key() < end_key; cursor->next()) {
+    place.passed = cursor->key();
     const auto index = keys::block_index(cursor->key(), home.size());
     const std::string_view value = cursor->value();
     if (!index || value.size() > kBlockSize) return make_error(EUCLEAN, "a row of file data is damaged");
@@ -225,11 +222,14 @@ Result<std::size_t> LsmTree::read_blocks(const std::string& home, ByteOffset off
       std::memcpy(to.data() + (from - offset.v), value.data() + (from - start), until - from);
       filled = until;
     }
-    if (start + kBlockSize >= end) break;  // stay on this row: the next read may begin with the one after it
+    if (start + kBlockSize >= end) break;  // the row after it may not be in memory, and is not needed
   }
   LSMFS_TRY(cursor->status());
   zero_until(end);
-  if (parkable) parked_blocks_.park(std::move(place), epoch);
+  if (parkable) {
+    if (cursor->valid() && cursor->key() < end_key) cursor->next();  // where the next read may begin
+    if (cursor->status()) parked_blocks_.park(std::move(place), epoch);
+  }
   return to.size();
 }
 

@@ -152,7 +152,7 @@ Result<std::optional<Attr>> LsmTree::lookup(Ino dir_ino, std::string_view name, 
     // New to memory: perhaps a walk by names. Names that do not exist tell nothing: a writer asks
     // for each before it makes it.
     const std::string key = keys::entry(*dir->shared_home(), name);
-    names_ahead_.note(key, key + '\x01');
+    names_ahead_.note(key, key + '\x01', wait);
   }
   ++inode->lookups;
   inodes_.used(*inode);

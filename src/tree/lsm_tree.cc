@@ -377,7 +377,7 @@ void LsmTree::background() {
     const auto age = [&] { return interval * 4 / 5; };
     // What has become due when it is not cannot be done: a wait for it would end at once each time.
     const auto in_use = [&] { return interval.count() > 0 && can_change(); };
-    auto deadline = steady_clock::now() + ParkedCursor::kIdle;
+    auto deadline = steady_clock::now() + ParkedCursors::kIdle;
     if (dirty_since_ && in_use()) deadline = std::min(deadline, *dirty_since_ + age());
     if (unnoted_since_ && in_use()) deadline = std::min(deadline, *unnoted_since_ + interval);
     wake_.wait_until(lock, deadline);  // or until the first change after a sync, or the first sync after a note
@@ -392,8 +392,8 @@ void LsmTree::background() {
     lock.unlock();
     if (due) (void)sync();  // a failure is reported and kept there
     if (note) (void)store_.note_synced();
-    parked_names_.clear_if_idle();
-    parked_blocks_.clear_if_idle();
+    parked_names_.clear_idle();
+    parked_blocks_.clear_idle();
     lock.lock();
   }
 }

@@ -36,7 +36,7 @@
 #include "tree/acl.h"
 #include "tree/group.h"
 #include "tree/inode_table.h"
-#include "tree/parked_cursor.h"
+#include "tree/parked_cursors.h"
 #include "tree/prefetcher.h"
 #include "tree/record.h"
 
@@ -225,7 +225,7 @@ class LsmTree final : public Tree {
 
   // ---- directories (directory_walk.cc)
   struct Listing;
-  void seek_names(ParkedCursor::Place& place, const std::string& target, const std::string& begin, const std::string& end, Wait wait);
+  void seek_names(ParkedCursors::Place& place, const std::string& target, const std::string& begin, const std::string& end, Wait wait);
   Result<void> list(Listing& listing);
 
   // ---- data (file_data.cc)
@@ -268,7 +268,7 @@ class LsmTree final : public Tree {
   bool closed_ = false;
   std::condition_variable wake_;
 
-  ParkedCursor parked_names_, parked_blocks_;  // of the epochs committed_ and blocks_epoch_
+  ParkedCursors parked_names_, parked_blocks_;  // of the epochs committed_ and blocks_epoch_
   void clear_parked() {
     parked_names_.clear();
     parked_blocks_.clear();
@@ -276,7 +276,7 @@ class LsmTree final : public Tree {
   // While the tree waits for a commit: that may wait for space, which a parked cursor would keep, and nobody would take it away.
   struct NobodyParks {
     explicit NobodyParks(LsmTree& tree) : names(tree.parked_names_), blocks(tree.parked_blocks_) {}
-    const ParkedCursor::Closed names, blocks;
+    const ParkedCursors::Closed names, blocks;
   };
 
   Prefetcher names_ahead_, blocks_ahead_;

@@ -1,29 +1,23 @@
 #include "tree/prefetcher.h"
 
 #include <algorithm>
-#include <chrono>
+#include <utility>
 
 namespace lsmfs {
 namespace {
 
-constexpr std::size_t kMarkBytes = 64 * KiB;  // how fine the progress of walker and reader is known
-constexpr unsigned kBeyondMax = 32;
-constexpr auto kIdle = std::chrono::milliseconds(500);  // after this without an access the walk ends
-constexpr auto kWaitMax = std::chrono::milliseconds(200);  // without any progress of the walk
-// What the walk does not reach within so many bytes of rows is elsewhere. The kernel reads ahead in a file by some requests of 1 MiB.
-constexpr std::uint64_t kNear = 4 * MiB;
-// The window is a multiple of what the reader has passed, so that a short walk wastes a multiple of its length at most.
-constexpr unsigned kAhead = 4;
-// A reader who wants less than this part of what is walked over, of so many bytes, reads it faster by himself: to read and to
-// decompress what lies between takes longer than the requests do, but on disks that seek.
-constexpr unsigned kSparse = 32;
-constexpr std::uint64_t kJudged = 2 * MiB;
-constexpr auto kCursorAge = std::chrono::seconds(1);  // a cursor keeps the tables that have been merged since it was made
+// After a reader who skips most of what he passes, the gap that begins a walk is smaller by this.
+constexpr unsigned kLessGap = 32;
+// Looking at a candidate reads some rows, in vain when the reads are random: of so many, one is looked at then.
+constexpr unsigned kPassedOverMax = 31;
 
 }  // namespace
 
 Prefetcher::Prefetcher(Store& store, const PrefetcherOptions& options)
-    : store_(store), options_(options), tolerated_gap_(options.tolerated_gap), thread_([this] { run(); }) {}
+    : store_(store), options_(options), tolerated_gap_(options.tolerated_gap) {
+  walks_.reserve(options.walks);
+  thread_ = std::thread([this] { run(); });
+}
 
 Prefetcher::~Prefetcher() {
   {
@@ -31,165 +25,132 @@ Prefetcher::~Prefetcher() {
     stop_ = true;
   }
   work_.notify_all();
-  progress_.notify_all();
   thread_.join();
+  std::vector<std::unique_ptr<WalkAhead>> walks;  // their threads look at walks_
+  std::unique_lock lock(mutex_);
+  walks.swap(walks_);
+  lock.unlock();
 }
 
-void Prefetcher::note(std::string_view begin, std::string_view end, std::optional<std::uint64_t> bytes) {
+void Prefetcher::note(std::string_view begin, std::string_view end, Wait wait, std::optional<std::uint64_t> bytes) {
   std::lock_guard lock(mutex_);
-  const bool inside = mode_ == Mode::walking && begin >= begin_ && begin < reached_;
-  // A reader just ahead of the walk is about to be overtaken; one that stays ahead is somewhere else.
-  const bool overtaken = mode_ == Mode::walking && begin >= reached_ && beyond_ < kBeyondMax;
-  beyond_ = inside ? 0 : beyond_ + 1;
-  if (inside || overtaken) {
-    const std::uint64_t before = consumed_;
-    while (!marks_.empty() && marks_.front().key <= end) {
-      consumed_ = marks_.front().bytes;
-      marks_.pop_front();
-    }
-    if (skipped_most(consumed_ - before, bytes)) {
-      end_walk();
-    } else if (consumed_ != before) {
-      window_ = std::clamp<std::uint64_t>(consumed_ * kAhead, options_.first_window, options_.last_window);
-      if (resting_ && half_used()) {
-        resting_ = false;
-        work_.notify_one();
-      }
-    }
-  } else if (mode_ != Mode::probing && !last_end_.empty() && begin >= last_end_) {
-    // Perhaps the next step of a walk. Whether rows lie between is for the thread to find out: the
-    // request that reports this access must not wait for it.
-    probe_from_ = last_end_;
-    probe_to_.assign(begin);
-    mode_ = Mode::probing;
-    ++generation_;
-    work_.notify_one();
+  for (const auto& walk : walks_) {
+    if (walk->claims(begin)) return advance(*walk, begin, end, bytes);
   }
-  last_end_.assign(end);
+  const Nearest before = nearest(begin);
+  remember(end);
+  if (before.walk && before.walk->is_followed_at(begin)) return advance(*before.walk, begin, end, bytes);
+  if (wait == Wait::yes && before.end) consider(before, begin, end);
 }
 
-bool Prefetcher::skipped_most(std::uint64_t passed, std::optional<std::uint64_t> asked) {
-  if (!asked) return false;
-  passed_ += passed;
-  asked_ += *asked;
-  if (passed_ < kJudged) return false;
-  const bool sparse = asked_ * kSparse < passed_;
-  tolerated_gap_ = sparse ? options_.tolerated_gap / kSparse : options_.tolerated_gap;
-  passed_ /= 2;  // what was long ago counts less
-  asked_ /= 2;
-  return sparse;
+// The latest end of an access that lies before a key.
+Prefetcher::Nearest Prefetcher::nearest(std::string_view begin) {
+  Nearest found;
+  const auto look_at = [&](const std::string& end, WalkAhead* walk) {
+    if (!end.empty() && end <= begin && (!found.end || end > *found.end)) found = {&end, walk};
+  };
+  for (const auto& walk : walks_) {
+    if (walk->walking()) look_at(walk->front(), walk.get());
+  }
+  for (const auto& walk : walks_) {
+    if (!walk->walking()) look_at(walk->front(), nullptr);
+  }
+  for (const std::string& end : ends_) look_at(end, nullptr);
+  return found;
 }
 
-void Prefetcher::end_walk() {
-  mode_ = Mode::idle;
-  ++generation_;
+void Prefetcher::remember(std::string_view end) {
+  if (ends_[latest_] == end) return;  // reported twice: before and after its rows were missing
+  latest_ = (latest_ + 1) % ends_.size();
+  ends_[latest_].assign(end);
+}
+
+// Perhaps the next step of a walk that nobody runs ahead of.
+void Prefetcher::consider(const Nearest& before, std::string_view begin, std::string_view end) {
+  if (candidate_) {
+    if (*before.end == candidate_->front) candidate_->front.assign(end);
+    return;
+  }
+  if (*before.end == begin) {
+    if (WalkAhead* const walk = idle_walk()) return walk->begin(begin, end);
+  } else if (passed_over_ < to_pass_over_) {
+    ++passed_over_;
+    return;
+  }
+  passed_over_ = 0;
+  candidate_ = {.from = *before.end, .to = std::string(begin), .front = std::string(end)};
   work_.notify_one();
-  progress_.notify_all();
+}
+
+void Prefetcher::advance(WalkAhead& walk, std::string_view begin, std::string_view end, std::optional<std::uint64_t> bytes) {
+  const auto walking = static_cast<std::size_t>(std::ranges::count_if(walks_, [](const auto& some) { return some->walking(); }));
+  const auto fair = walk.passed(begin, end, bytes, options_.last_window / std::max<std::size_t>(1, walking));
+  if (!fair) return;
+  tolerated_gap_ = *fair ? options_.tolerated_gap : options_.tolerated_gap / kLessGap;
+  if (!*fair) walk.end();
+}
+
+bool Prefetcher::met(const WalkAhead& walk) const {
+  return std::ranges::any_of(walks_, [&](const auto& other) { return other.get() != &walk && other->has_passed(walk.reached()); });
+}
+
+WalkAhead* Prefetcher::idle_walk() {
+  const auto found = std::ranges::find_if(walks_, [](const auto& walk) { return !walk->walking(); });
+  return found == walks_.end() ? nullptr : found->get();
 }
 
 void Prefetcher::let_go() {
   std::lock_guard lock(mutex_);
-  if (mode_ == Mode::idle) return;
-  last_end_.clear();
-  end_walk();
+  for (const auto& walk : walks_) {
+    if (walk->walking()) walk->end();
+    walk->forget_reader();
+  }
+  ends_.fill({});
 }
 
-void Prefetcher::wait_for(std::string_view end) {
+void Prefetcher::wait_for(std::string_view begin, std::string_view end) {
   std::unique_lock lock(mutex_);
-  if (reached_ >= end) return;
-  const std::uint64_t generation = generation_, from = walked_;
-  const auto coming = [&] {
-    return !stop_ && mode_ == Mode::walking && generation_ == generation && reached_ < end && !resting_ && walked_ - from < kNear;
-  };
-  std::uint64_t walked = 0;
-  do {
-    walked = walked_;
-    progress_.wait_for(lock, kWaitMax, [&] { return !coming(); });
-  } while (coming() && walked_ != walked);
-  // Overtaken, as was expected: a reader who is faster than the device is ahead of the walk at each access.
-  if (generation_ == generation && reached_ >= end) beyond_ = 0;
+  for (const auto& walk : walks_) {
+    if (walk->claims(begin)) return walk->wait_for(lock, end);
+  }
 }
 
 void Prefetcher::run() {
   std::unique_lock lock(mutex_);
-  while (!stop_) {
-    work_.wait(lock, [this] { return stop_ || mode_ != Mode::idle; });
-    if (stop_) break;
-    if (mode_ == Mode::probing) probe(lock);
-    if (mode_ == Mode::walking) walk(lock);
+  while (true) {
+    work_.wait(lock, [this] { return stop_ || candidate_; });
+    if (stop_) return;
+    const Candidate candidate = *candidate_;
+    WalkAhead* walk = idle_walk();
+    if (walk || walks_.size() < walks_.capacity()) {
+      const unsigned tolerated_gap = tolerated_gap_;
+      lock.unlock();
+      const bool near = is_near(candidate, tolerated_gap);
+      std::unique_ptr<WalkAhead> made;
+      if (near && !walk) made = std::make_unique<WalkAhead>(store_, options_, mutex_, [this](const WalkAhead& some) { return met(some); });
+      lock.lock();
+      if (made) {
+        walk = made.get();
+        walks_.push_back(std::move(made));
+      }
+      to_pass_over_ = near ? 0 : std::min(2 * to_pass_over_ + 1, kPassedOverMax);
+      // The reader has gone on meanwhile.
+      if (near && !walk->walking() && !stop_) walk->begin(std::max(candidate.to, candidate_->front), candidate_->front);
+    }
+    candidate_.reset();
   }
 }
 
-void Prefetcher::probe(std::unique_lock<std::mutex>& lock) {
-  const std::string from = std::move(probe_from_), to = std::move(probe_to_);
-  const unsigned tolerated_gap = tolerated_gap_;
-  lock.unlock();
-  auto cursor = store_.cursor(options_.family, {.lower = from, .upper = {}, .wait = Wait::yes});
-  cursor->seek(from);
+bool Prefetcher::is_near(const Candidate& candidate, unsigned tolerated_gap) {
+  if (candidate.from == candidate.to) return true;
+  const auto cursor = store_.cursor(options_.family, {.lower = candidate.from, .upper = {}, .wait = Wait::yes});
+  cursor->seek(candidate.from);
   unsigned gap = 0;
-  while (cursor->valid() && cursor->key() < to && gap < tolerated_gap) {
+  while (cursor->valid() && cursor->key() < candidate.to && gap < tolerated_gap) {
     cursor->next();
     ++gap;
   }
-  const bool near = cursor->valid() && cursor->key() >= to;
-  cursor.reset();
-  lock.lock();
-  if (!near || mode_ != Mode::probing) {
-    mode_ = Mode::idle;
-    return;
-  }
-  mode_ = Mode::walking;
-  // The reader has gone on meanwhile, hardly ever backwards.
-  begin_ = to;
-  reached_ = std::max(to, last_end_);
-  marks_.clear();
-  walked_ = consumed_ = passed_ = asked_ = 0;
-  beyond_ = 0;
-  window_ = options_.first_window;
-}
-
-void Prefetcher::walk(std::unique_lock<std::mutex>& lock) {
-  const std::uint64_t generation = generation_;
-  std::string from = reached_;
-  auto current = [&] { return !stop_ && mode_ == Mode::walking && generation_ == generation; };
-  std::unique_ptr<Cursor> cursor;
-  std::chrono::steady_clock::time_point made;
-  const auto begin_at = [&](const std::string& key) {
-    cursor.reset();
-    cursor = store_.cursor(options_.family, {.lower = key, .upper = {}, .wait = Wait::yes,
-                                             .readahead = options_.device_read, .fill_cache = true});
-    cursor->seek(key);
-    made = std::chrono::steady_clock::now();
-  };
-  lock.unlock();
-  begin_at(from);
-  lock.lock();
-  while (current() && cursor->valid()) {
-    if (ahead_enough()) {
-      const std::uint64_t consumed = consumed_;
-      resting_ = true;
-      progress_.notify_all();
-      work_.wait_for(lock, kIdle, [&] { return !current() || !resting_; });
-      resting_ = false;
-      if (consumed_ == consumed) break;  // the reader has stopped
-      continue;
-    }
-    lock.unlock();
-    std::size_t bytes = 0;
-    while (cursor->valid() && bytes < kMarkBytes) {
-      bytes += cursor->key().size() + cursor->value().size();
-      cursor->next();
-    }
-    if (cursor->valid() && std::chrono::steady_clock::now() - made > kCursorAge) begin_at(std::string(cursor->key()));
-    lock.lock();
-    if (!current()) break;
-    walked_ += bytes;
-    if (cursor->valid()) reached_.assign(cursor->key());
-    marks_.push_back({reached_, walked_});
-    progress_.notify_all();
-  }
-  if (mode_ == Mode::walking && generation_ == generation) mode_ = Mode::idle;
-  progress_.notify_all();
+  return cursor->valid() && cursor->key() >= candidate.to;
 }
 
 }  // namespace lsmfs

@@ -13,6 +13,7 @@
 #include "kv/store_decorator.h"
 #include "tree/cursor_watch.h"
 #include "tree/harness.h"
+#include "tree/parked_cursors.h"
 
 namespace lsmfs::test {
 namespace {
@@ -144,6 +145,26 @@ TEST_F(KeptCursors, ServeOneReadAfterTheOther) {
     served = cursors().made() - before <= 1;
   }
   EXPECT_TRUE(served);
+}
+
+TEST_F(KeptCursors, ServeReadersThatTakeTurns) {
+  constexpr std::uint64_t kReaders = 4, kEach = kBlocks / kReaders;
+  bool served = false;
+  for (int tries = 0; tries < 100 && !served; ++tries) {
+    const std::size_t before = cursors().made();
+    for (std::uint64_t step = 0; step < kEach; ++step) {
+      for (std::uint64_t reader = 0; reader < kReaders; ++reader) read_block(reader * kEach + step);
+    }
+    served = cursors().made() - before <= kReaders;
+  }
+  EXPECT_TRUE(served);
+}
+
+TEST_F(KeptCursors, AreOfABoundedNumber) {
+  for (std::uint64_t number = 0; number < 10 * kBlocks; ++number) {
+    read_block(number * 7);  // none after the other
+    EXPECT_LE(cursors().there(), ParkedCursors::kMost);
+  }
 }
 
 TEST_F(KeptCursors, ServeOneListingAfterTheOther) {

@@ -10,19 +10,22 @@
 #include <chrono>
 #include <random>
 #include <thread>
+#include <vector>
 
 #include "tree/cursor_watch.h"
 
 namespace lsmfs::test {
 namespace {
 
-// A store of numbered rows that records how far cursors have read.
+// A store of numbered rows that records what cursors have read.
 class CountingStore final : public Store {
  public:
   static constexpr std::uint64_t kRows = 20'000;
   static std::string key(std::uint64_t i) { return fmt::format("{:08}", i); }
 
-  std::atomic<std::uint64_t> furthest{0}, steps{0};
+  std::atomic<std::uint64_t> furthest{0}, walked{0};  // by walks ahead: the last row; how many
+  std::atomic<std::uint64_t> steps{0};                // by all
+  std::vector<std::atomic<bool>> is_walked = std::vector<std::atomic<bool>>(kRows);
   CursorWatch walks;  // the cursors of walks ahead, which read far; others look at a few rows
   std::chrono::microseconds device_time{0};  // what a walk ahead waits for every 64 rows
 
@@ -45,6 +48,9 @@ class CountingStore final : public Store {
       if (token_ && at_ % 64 == 0) std::this_thread::sleep_for(store_.device_time);
       key_ = CountingStore::key(at_);
       ++store_.steps;
+      if (!token_ || at_ >= kRows) return;
+      ++store_.walked;
+      store_.is_walked[at_] = true;
       std::uint64_t seen = store_.furthest;
       while (seen < at_ && !store_.furthest.compare_exchange_weak(seen, at_)) {}
     }
@@ -91,13 +97,13 @@ bool soon(const std::function<bool()>& condition) {
 TEST(Prefetcher, RunsAheadOfAWalkByABoundedAmount) {
   CountingStore store;
   Prefetcher ahead(store, {.first_window = 256 * KiB, .last_window = 1 * MiB});
-  ahead.note(store.key(0), store.key(1));
-  ahead.note(store.key(1), store.key(2));
+  ahead.note(store.key(0), store.key(1), Wait::yes);
+  ahead.note(store.key(1), store.key(2), Wait::yes);
   EXPECT_TRUE(soon([&] { return store.furthest >= 40; })) << store.furthest;
   EXPECT_LT(store.furthest, 200u);  // the first window, no more, while the reader stands still
   for (std::uint64_t i = 2; i < 2000; ++i) {
-    ahead.note(store.key(i), store.key(i + 1));
-    ahead.wait_for(store.key(i + 1));
+    ahead.note(store.key(i), store.key(i + 1), Wait::yes);
+    ahead.wait_for(store.key(i), store.key(i + 1));
   }
   EXPECT_TRUE(soon([&] { return store.furthest >= 2100; })) << store.furthest;
   EXPECT_LT(store.furthest, 2000u + 1 * MiB / 4096 + 100);
@@ -109,7 +115,7 @@ TEST(Prefetcher, RestsUntilHalfOfWhatIsAheadIsUsed) {
   Prefetcher ahead(store, {.first_window = 4 * MiB, .last_window = 4 * MiB});  // 1008 rows
   std::uint64_t row = 0;
   const auto read = [&](std::uint64_t rows) {
-    for (const std::uint64_t end = row + rows; row < end; ++row) ahead.note(store.key(row), store.key(row + 1));
+    for (const std::uint64_t end = row + rows; row < end; ++row) ahead.note(store.key(row), store.key(row + 1), Wait::yes);
   };
   const auto stands_still = [&] {
     const std::uint64_t seen = store.furthest;
@@ -137,14 +143,14 @@ TEST(Prefetcher, AReaderFasterThanTheDeviceStaysInOneWalk) {
   store.device_time = std::chrono::milliseconds(1);
   Prefetcher ahead(store, {});
   const auto note = [&](std::uint64_t request) {
-    for (int twice = 0; twice < 2; ++twice) ahead.note(store.key(request * kRequest), store.key((request + 1) * kRequest));
+    for (int twice = 0; twice < 2; ++twice) ahead.note(store.key(request * kRequest), store.key((request + 1) * kRequest), Wait::yes);
   };
   note(0);
   note(1);
   EXPECT_TRUE(soon([&] { return store.walks.made() == 1; }));
   for (std::uint64_t request = 1; request < 100; ++request) {
     note(request + 1);
-    ahead.wait_for(store.key((request + 1) * kRequest));
+    ahead.wait_for(store.key(request * kRequest), store.key((request + 1) * kRequest));
   }
   EXPECT_GE(store.furthest, 100 * kRequest);
   EXPECT_EQ(store.walks.made(), 1u);
@@ -154,37 +160,141 @@ TEST(Prefetcher, AReaderElsewhereDoesNotWaitUntilAWalkComesThere) {
   CountingStore store;
   store.device_time = std::chrono::milliseconds(1);
   Prefetcher ahead(store, {.first_window = 128 * MiB, .last_window = 128 * MiB});  // it never rests
-  ahead.note(store.key(0), store.key(16));
-  ahead.note(store.key(16), store.key(32));
+  ahead.note(store.key(0), store.key(16), Wait::yes);
+  ahead.note(store.key(16), store.key(32), Wait::yes);
   EXPECT_TRUE(soon([&] { return store.walks.made() == 1; }));
   std::atomic<bool> stop = false;
   std::thread walker([&] {
     for (std::uint64_t row = 32; !stop && row + 1 < CountingStore::kRows; row += 16) {
-      ahead.note(store.key(row), store.key(row + 16));
-      ahead.wait_for(store.key(row + 16));
+      ahead.note(store.key(row), store.key(row + 16), Wait::yes);
+      ahead.wait_for(store.key(row), store.key(row + 16));
     }
   });
-  ahead.wait_for(store.key(CountingStore::kRows - 1));
+  ahead.wait_for(store.key(CountingStore::kRows - 2), store.key(CountingStore::kRows - 1));
   EXPECT_LT(store.furthest, CountingStore::kRows / 2);
   stop = true;
   walker.join();
 }
 
-// Who reads before a walk has not been overtaken by it: with nobody else in it, it ends.
+// Who reads before a walk, or far ahead of it, is not its reader: with nobody else in it, it ends.
 TEST(Prefetcher, ReadersOnBothSidesOfAWalkDoNotKeepItGoing) {
   CountingStore store;
   store.device_time = std::chrono::milliseconds(1);
-  Prefetcher ahead(store, {.first_window = 128 * MiB, .last_window = 128 * MiB});
-  ahead.note(store.key(1000), store.key(1001));
-  ahead.note(store.key(1001), store.key(1002));
+  Prefetcher ahead(store, {.first_window = 4 * MiB});
+  ahead.note(store.key(1000), store.key(1001), Wait::yes);
+  ahead.note(store.key(1001), store.key(1002), Wait::yes);
   EXPECT_TRUE(soon([&] { return store.walks.made() == 1; }));
-  for (std::uint64_t i = 0; i < 1000 && store.walks.there() == 1; ++i) {
-    ahead.note(store.key(15'000 + i), store.key(15'001 + i));
-    ahead.note(store.key(10), store.key(11));
-    ahead.wait_for(store.key(11));
+  for (std::uint64_t i = 0; i < 1000 && store.walks.there() > 0; ++i) {
+    const std::uint64_t far = 19'000 - 2 * i;  // nobody walks
+    ahead.note(store.key(far), store.key(far + 1), Wait::yes);
+    ahead.note(store.key(10), store.key(11), Wait::yes);
+    ahead.wait_for(store.key(10), store.key(11));
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   EXPECT_LT(store.furthest, CountingStore::kRows / 2);
+}
+
+// Readers that take turns, each in a part of its own.
+class SeveralReaders {
+ public:
+  SeveralReaders(CountingStore& store, Prefetcher& ahead, std::size_t readers)
+      : store_(store), ahead_(ahead), next_(readers), rows_(CountingStore::kRows / readers) {
+    for (std::size_t i = 0; i < readers; ++i) next_[i] = i * rows_;
+  }
+  // Until there are so many walks.
+  void begin(std::size_t walks) {
+    EXPECT_TRUE(soon([&] {
+      for (std::size_t reader = 0; reader < next_.size(); ++reader) step(reader);
+      return store_.walks.there() == walks;
+    }));
+  }
+  // Reads on, up to the last rows of each part; the result is how many rows had not been brought.
+  std::uint64_t read() {
+    std::uint64_t missing = 0;
+    while (next_[0] + 100 < rows_) {
+      for (std::size_t reader = 0; reader < next_.size(); ++reader) missing += !step(reader);
+    }
+    return missing;
+  }
+  std::uint64_t count() const { return next_.size() * (rows_ - 100); }
+
+ private:
+  // Whether the row had been brought.
+  bool step(std::size_t reader) {
+    const std::uint64_t row = next_[reader]++;
+    const std::string begin = store_.key(row), end = store_.key(row + 1);
+    const auto wait = store_.is_walked[row] ? Wait::no : Wait::yes;
+    ahead_.note(begin, end, wait, 4096);
+    if (wait == Wait::yes) ahead_.wait_for(begin, end);
+    return store_.is_walked[row];
+  }
+
+  CountingStore& store_;
+  Prefetcher& ahead_;
+  std::vector<std::uint64_t> next_;
+  const std::uint64_t rows_;
+};
+
+TEST(Prefetcher, RunsAheadOfSeveralReadersAtOnce) {
+  CountingStore store;
+  Prefetcher ahead(store, {});
+  SeveralReaders readers(store, ahead, 8);
+  readers.begin(8);
+  EXPECT_LT(readers.read(), readers.count() / 20);
+  EXPECT_LT(store.walked, CountingStore::kRows + 8 * 2 * MiB / 4096) << "no row twice, but what was ahead of the end of a part";
+  EXPECT_LT(store.walks.made(), 24u) << "but one for each time that the machine has stood still";
+}
+
+// Where readers are many, some go without: none takes the place of another.
+TEST(Prefetcher, MoreReadersThanWalksDoNotEndEachOthers) {
+  CountingStore store;
+  Prefetcher ahead(store, {.walks = 4});
+  SeveralReaders readers(store, ahead, 10);
+  readers.begin(4);
+  (void)readers.read();
+  EXPECT_LT(store.walks.made(), 40u) << "but one when a reader comes to the part of the next, or the machine has stood still";
+}
+
+TEST(Prefetcher, WalksTogetherAreAheadByNoMoreThanOne) {
+  CountingStore store;
+  Prefetcher ahead(store, {.first_window = 64 * KiB, .last_window = 8 * MiB});
+  SeveralReaders readers(store, ahead, 4);
+  readers.begin(4);
+  (void)readers.read();
+  for (std::uint64_t before = 0; before != store.walked;) {
+    before = store.walked;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  // Each of the four parts, and what is ahead of its end, which may be in the part after it.
+  EXPECT_LT(store.walked, readers.count() + (8 * MiB + 4 * 64 * KiB) / 4096 + 4 * 100);
+}
+
+TEST(Prefetcher, RowsThatAreInMemoryBeginNoWalk) {
+  CountingStore store;
+  Prefetcher ahead(store, {});
+  for (std::uint64_t row = 0; row < 1000; ++row) ahead.note(store.key(row), store.key(row + 1), Wait::no, 4096);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(store.steps, 0u);
+  ahead.note(store.key(1000), store.key(1001), Wait::yes, 4096);  // the first that is not
+  EXPECT_TRUE(soon([&] { return store.walks.made() == 1; }));
+}
+
+TEST(Prefetcher, AWalkEndsWhereAnotherHasBeen) {
+  CountingStore store;
+  store.device_time = std::chrono::microseconds(100);
+  Prefetcher ahead(store, {.first_window = 4 * MiB, .last_window = 16 * MiB});
+  const auto begin_at = [&](std::uint64_t row, std::size_t walks) {
+    EXPECT_TRUE(soon([&] {
+      ahead.note(store.key(row), store.key(row + 1), Wait::yes);
+      ++row;
+      return store.walks.made() == walks;
+    }));
+  };
+  begin_at(2000, 1);
+  begin_at(1500, 2);
+  EXPECT_TRUE(soon([&] { return store.walks.there() < 2; }));
+  EXPECT_TRUE(store.is_walked[1999]);
+  EXPECT_LT(store.walked, store.furthest - 1500 + 100) << "no row twice";
 }
 
 // As when the kernel has most of a tree in its cache: what is missing there is asked for in the order of a walk.
@@ -192,11 +302,11 @@ TEST(Prefetcher, EndsAWalkWhoseReaderSkipsMostOfIt) {
   CountingStore store;
   Prefetcher ahead(store, {});
   for (std::uint64_t row = 0; row < CountingStore::kRows && (row < 300 || store.walks.there() == 1); row += row == 0 ? 1 : 300) {
-    ahead.note(store.key(row), store.key(row + 1), 4096);
+    ahead.note(store.key(row), store.key(row + 1), Wait::yes, 4096);
     if (row == 1) {
       EXPECT_TRUE(soon([&] { return store.walks.made() == 1; }));
     }
-    ahead.wait_for(store.key(row + 1));
+    ahead.wait_for(store.key(row), store.key(row + 1));
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
   EXPECT_LT(store.furthest, CountingStore::kRows / 2);
@@ -206,11 +316,11 @@ TEST(Prefetcher, AWalkMayPassOverSomeOfIt) {
   CountingStore store;
   Prefetcher ahead(store, {});
   for (std::uint64_t row = 0; row < CountingStore::kRows - 1; row += row == 0 ? 1 : 4) {
-    ahead.note(store.key(row), store.key(row + 1), 4096);
+    ahead.note(store.key(row), store.key(row + 1), Wait::yes, 4096);
     if (row == 1) {
       EXPECT_TRUE(soon([&] { return store.walks.made() == 1; }));
     }
-    ahead.wait_for(store.key(row + 1));
+    ahead.wait_for(store.key(row), store.key(row + 1));
   }
   EXPECT_LT(store.walks.made(), 10u) << "but one for each time that the machine has stood still";
 }
@@ -220,11 +330,11 @@ TEST(Prefetcher, AShortWalkWastesLittle) {
   CountingStore store;
   Prefetcher ahead(store, {});
   for (std::uint64_t row = 0; row < 200; ++row) {  // 800 KiB
-    ahead.note(store.key(row), store.key(row + 1), 4096);
+    ahead.note(store.key(row), store.key(row + 1), Wait::yes, 4096);
     if (row == 1) {
       EXPECT_TRUE(soon([&] { return store.walks.made() == 1; }));
     }
-    ahead.wait_for(store.key(row + 1));
+    ahead.wait_for(store.key(row), store.key(row + 1));
   }
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_LT(store.furthest, 200u * 5 + 64);
@@ -236,7 +346,7 @@ TEST(Prefetcher, LeavesRandomReadersAlone) {
   std::mt19937_64 random(5);
   for (int i = 0; i < 200; ++i) {
     const std::uint64_t at = random() % (CountingStore::kRows - 2);
-    ahead.note(store.key(at), store.key(at + 1));
+    ahead.note(store.key(at), store.key(at + 1), Wait::yes);
     std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -250,7 +360,7 @@ TEST(Prefetcher, ItsCursorIsASecondOldAtMostHoweverLongTheWalk) {
   Prefetcher ahead(store, {.first_window = 64 * KiB, .last_window = 64 * KiB});
   std::uint64_t row = 0;
   const auto step = [&] {
-    ahead.note(store.key(row), store.key(row + 1));
+    ahead.note(store.key(row), store.key(row + 1), Wait::yes);
     ++row;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   };
@@ -276,8 +386,8 @@ TEST(Prefetcher, StopsWhenDestroyedInTheMiddleOfAWalk) {
   CountingStore store;
   for (int i = 0; i < 20; ++i) {
     Prefetcher ahead(store, {});
-    ahead.note(store.key(0), store.key(1));
-    ahead.note(store.key(1), store.key(2));
+    ahead.note(store.key(0), store.key(1), Wait::yes);
+    ahead.note(store.key(1), store.key(2), Wait::yes);
     if (i % 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }

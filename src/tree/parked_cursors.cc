@@ -1,0 +1,57 @@
+#include "tree/parked_cursors.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace lsmfs {
+
+// One without a cursor, or that which was used the longest time ago.
+ParkedCursors::Place& ParkedCursors::replaceable() {
+  return *std::ranges::min_element(places_, {}, [](const Place& place) { return place.cursor ? place.used : Clock::time_point::min(); });
+}
+
+ParkedCursors::Place ParkedCursors::take(std::uint64_t epoch, std::string_view target) {
+  std::lock_guard lock(mutex_);
+  if (epoch_ != epoch) return {};
+  const auto now = Clock::now();
+  for (Place& place : places_) {
+    if (place.cursor && now - place.made >= kAge) place = {};
+  }
+  const auto here = std::ranges::find_if(places_, [&](const Place& place) { return place.is_at(target); });
+  return std::exchange(here != places_.end() ? *here : replaceable(), Place{});
+}
+
+void ParkedCursors::park(Place place, std::uint64_t epoch) {
+  Place replaced;
+  std::lock_guard lock(mutex_);
+  if (closed_ > 0 || epoch < epoch_) return;
+  if (epoch > epoch_) places_ = {};
+  epoch_ = epoch;
+  place.used = Clock::now();
+  replaced = std::exchange(replaceable(), std::move(place));
+}
+
+void ParkedCursors::clear() {
+  std::lock_guard lock(mutex_);
+  places_ = {};
+}
+
+void ParkedCursors::clear_idle() {
+  std::lock_guard lock(mutex_);
+  for (Place& place : places_) {
+    if (place.cursor && Clock::now() - place.used > kIdle) place = {};
+  }
+}
+
+ParkedCursors::Closed::Closed(ParkedCursors& parked) : parked_(parked) {
+  std::lock_guard lock(parked_.mutex_);
+  ++parked_.closed_;
+  parked_.places_ = {};
+}
+
+ParkedCursors::Closed::~Closed() {
+  std::lock_guard lock(parked_.mutex_);
+  --parked_.closed_;
+}
+
+}  // namespace lsmfs
