@@ -34,13 +34,24 @@ Prefetcher::~Prefetcher() {
 
 void Prefetcher::note(std::string_view begin, std::string_view end, Wait wait, std::optional<std::uint64_t> bytes) {
   std::lock_guard lock(mutex_);
-  for (const auto& walk : walks_) {
-    if (walk->claims(begin)) return advance(*walk, begin, end, bytes);
+  WalkAhead* walk = claiming(begin);
+  if (!walk || !walk->has_passed(begin)) {
+    const Nearest before = nearest(begin);
+    remember(end);
+    if (before.walk && before.walk->is_followed_at(begin)) walk = before.walk;
+    if (!walk && wait == Wait::yes && before.end) consider(before, begin, end);
   }
-  const Nearest before = nearest(begin);
-  remember(end);
-  if (before.walk && before.walk->is_followed_at(begin)) return advance(*before.walk, begin, end, bytes);
-  if (wait == Wait::yes && before.end) consider(before, begin, end);
+  if (walk) advance(*walk, begin, end, bytes);
+}
+
+// The walk to whose reader an access belongs, as far as he is known to have come: that which has passed it, or is the closest.
+WalkAhead* Prefetcher::claiming(std::string_view begin) {
+  WalkAhead* closest = nullptr;
+  for (const auto& walk : walks_) {
+    if (walk->has_passed(begin)) return walk.get();
+    if (walk->claims(begin) && (!closest || walk->reached() > closest->reached())) closest = walk.get();
+  }
+  return closest;
 }
 
 // The latest end of an access that lies before a key.
@@ -110,9 +121,7 @@ void Prefetcher::let_go() {
 
 void Prefetcher::wait_for(std::string_view begin, std::string_view end) {
   std::unique_lock lock(mutex_);
-  for (const auto& walk : walks_) {
-    if (walk->claims(begin)) return walk->wait_for(lock, end);
-  }
+  if (WalkAhead* const walk = claiming(begin)) walk->wait_for(lock, end);
 }
 
 void Prefetcher::run() {

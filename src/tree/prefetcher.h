@@ -47,6 +47,7 @@ class Prefetcher {
     WalkAhead* walk = nullptr;         // whose reader's it is; null: somebody else's
   };
 
+  WalkAhead* claiming(std::string_view begin);
   Nearest nearest(std::string_view begin);
   void remember(std::string_view end);
   void consider(const Nearest& before, std::string_view begin, std::string_view end);

@@ -297,10 +297,9 @@ class Walk {
       check(hole->v > data->v && hole->v <= size, "a hole outside of a file");
       at = hole->v;
     }
-    std::vector<std::byte> buffer(128 * KiB);
     for (const std::uint64_t place : places) {
-      const auto got = both_ways([&](Wait wait) { return tree_.read(ino, ByteOffset{place}, buffer, wait); });
-      if (good(got)) check(*got == std::min<std::uint64_t>(buffer.size(), size - std::min(size, place)), "a read of another length");
+      const auto got = both_ways([&](Wait wait) { return tree_.read(ino, ByteOffset{place}, buffer_, wait); });
+      if (good(got)) check(*got == std::min<std::uint64_t>(buffer_.size(), size - std::min(size, place)), "a read of another length");
     }
   }
 
@@ -310,6 +309,7 @@ class Walk {
   std::unordered_map<Ino, std::uint64_t> lookups_;
   std::optional<Error> error_;
   bool whole_ = false;
+  std::vector<std::byte> buffer_ = std::vector<std::byte>(128 * KiB);
 };
 
 void read_files(Volume& volume) {
