@@ -112,7 +112,7 @@ struct TreeOptions {
   bool read_only = false;
   AtimePolicy atime = AtimePolicy::relatime;
   bool directory_atime = true;  // false: reading a directory never updates its access time
-  // Calls sync() this often while there is something to sync; 0: never by itself.
+  // Calls sync() this often while there is something to sync; 0: never by itself, nor relocate().
   std::uint32_t sync_interval_ms = 5000;
   std::function<void(std::string_view)> notice = [](std::string_view) {};
 };
@@ -199,6 +199,11 @@ class Tree {
 
   // All operations that returned before are durable. Waits for the device.
   virtual Result<void> sync() = 0;
+
+  // A rename leaves what lies below a directory, and the data of larger files, where they are on the device. Moves one such
+  // part, if it is small, to where its path says; false: none is known. Nobody but the device sees a difference. The tree
+  // calls this by itself unless sync_interval_ms is 0. Waits for the device.
+  virtual Result<bool> relocate() = 0;
 
   // sync(), and then forgets what it keeps of the store in memory and what the store keeps of the device, so that a
   // walk reads the device as after mounting. Inodes in use stay.

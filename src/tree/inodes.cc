@@ -66,6 +66,7 @@ Result<Inode*> LsmTree::adopt(Inode& dir, std::string_view name, std::string_vie
     inode.name = name;
   }
   inode.parent = dir.ino();
+  note_displaced(inode);
   return &inodes_.insert(std::move(inode));
 }
 

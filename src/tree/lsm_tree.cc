@@ -380,6 +380,7 @@ void LsmTree::background() {
     auto deadline = steady_clock::now() + ParkedCursors::kIdle;
     if (dirty_since_ && in_use()) deadline = std::min(deadline, *dirty_since_ + age());
     if (unnoted_since_ && in_use()) deadline = std::min(deadline, *unnoted_since_ + interval);
+    if (!displaced_.empty() && in_use()) deadline = std::min(deadline, relocate_at_);
     wake_.wait_until(lock, deadline);  // or until the first change after a sync, or the first sync after a note
     if (stop_) break;
     interval = milliseconds(options_.sync_interval_ms);  // its change is one of the reasons to wake up
@@ -387,14 +388,19 @@ void LsmTree::background() {
     const bool noted = unnoted_since_ && steady_clock::now() >= *unnoted_since_ + interval;
     // After a sync there is nothing to note for an interval: what comes next says it of what was before.
     const bool note = noted && in_use() && !due;
+    const bool relocates = in_use() && !displaced_.empty() && steady_clock::now() >= relocate_at_;
     if (noted) unnoted_since_.reset();
     if (sealed_ && committer_.ended()) (void)finish_sealed(lock);  // as here
     lock.unlock();
     if (due) (void)sync();  // a failure is reported and kept there
     if (note) (void)store_.note_synced();
+    const auto began = steady_clock::now();
+    if (relocates) (void)relocate();  // what cannot be read stays
+    const auto ended = steady_clock::now();
     parked_names_.clear_idle();
     parked_blocks_.clear_idle();
     lock.lock();
+    if (relocates) relocate_at_ = ended + kRelocationPause * (ended - began);
   }
 }
 

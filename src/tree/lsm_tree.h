@@ -3,6 +3,7 @@
 //   inodes.cc          lookup, forget, getattr, setattr, loading and saving of records
 //   entries.cc         make, link, unlink, rmdir
 //   rename.cc          rename
+//   relocation.cc      what renames left behind moves to where its path says
 //   directory_walk.cc  readdir
 //   file_data.cc       read, write, truncate
 //   holes.cc           fallocate, seek
@@ -24,7 +25,9 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
+#include <deque>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -74,6 +77,7 @@ class LsmTree final : public Tree {
   Result<void> removexattr(Ino ino, std::string_view name, Wait wait) override;
   Result<std::string> listxattr(Ino ino, Wait wait) override;
   Result<void> sync() override;
+  Result<bool> relocate() override;
   Result<void> drop_caches() override;
   Result<ByteCount> trim(const TrimRange& range, const Stop& stop) override { return store_.trim(range, stop); }
   Result<ScrubStep> scrub(ScrubPosition& position, const Stop& stop) override;
@@ -92,6 +96,9 @@ class LsmTree final : public Tree {
   static constexpr std::size_t kGroupGrowth = 4;
   // What the log and the tables may need for one more record or row, generously; for the check of free space.
   static constexpr std::size_t kRecordRoom = 16 * KiB;
+  // So long after a rename, and after a relocation this many times what it took, comes the next.
+  static constexpr std::chrono::milliseconds kRelocationDelay{1000};
+  static constexpr int kRelocationPause = 4;
 
   // ---- locking and committing (lsm_tree.cc)
   Lock locked() const;
@@ -192,6 +199,14 @@ class LsmTree final : public Tree {
   void move_blocks(Inode& inode, const Rows& blocks, const std::string& new_home);
   void place(Inode& inode, Inode& dir, std::string_view name, const Rows& blocks, const Time& now);
 
+  // ---- relocation (relocation.cc)
+  struct Moving;
+  static bool is_displaced(const Inode& inode);
+  void note_displaced(const Inode& inode);
+  Result<bool> is_small(const std::string& home) const;
+  Result<void> collect(Moving& moving) const;
+  void move(Inode& inode, const Moving& moving);
+
   // ---- holes (holes.cc)
   // Up to this many rows are erased one by one, more by one range (which costs every later reader).
   static constexpr std::uint64_t kPointEraseMax = 1024;
@@ -262,6 +277,8 @@ class LsmTree final : public Tree {
   std::uint64_t committed_ = 0;        // number of the last group whose rows can be read
   std::uint64_t blocks_epoch_ = 0;     // commits that touched family blocks
   std::atomic<std::uint64_t> moves_{0};  // how many times a file's blocks got another home
+  std::deque<Ino> displaced_;            // some of those that lie elsewhere than their path says
+  std::chrono::steady_clock::time_point relocate_at_;  // when the background thread moves the first of them
   std::optional<std::chrono::steady_clock::time_point> dirty_since_;  // the oldest change not synced
   std::optional<std::chrono::steady_clock::time_point> unnoted_since_;  // the oldest sync that is not noted in the store
   bool stop_ = false;

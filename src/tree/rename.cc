@@ -174,6 +174,7 @@ void LsmTree::place(Inode& inode, Inode& dir, std::string_view name, const Rows&
   inodes_.set_name(inode, dir.ino(), dir.shared_home(), name);
   if (!left_behind) settle_far_away(inode);
   inode.own_home.reset();
+  note_displaced(inode);
 }
 
 }  // namespace lsmfs

@@ -171,6 +171,29 @@ void try_each(const Start& start, const std::vector<Operation>& all, std::size_t
 // A rename leaves their blocks where they are.
 TEST(Crash, OfAnOperationOnABigFileLeavesTheTreeBeforeOrAfterIt) { try_each(start_with_big_files(), operations_on_big_files(), 3, {}); }
 
+TEST(Crash, OfARelocationLeavesTheSameTree) {
+  Count count;
+  const Shard shard = Shard::of_this_run();
+  const std::uint64_t seed = first_seed();
+  std::size_t relocated = 0;
+  for (const auto& [start, all] : {std::pair(&start_in_tables(), &operations()), std::pair(&start_with_big_files(), &operations_on_big_files())}) {
+    for (std::size_t i = everything() ? 0 : seed % 3; i < all->size(); i += everything() ? 1 : 3) {
+      const Operation& operation = (*all)[i];
+      if (!operation.text.starts_with("rename ") || !shard.has(i)) continue;
+      Trial trial(*start);
+      operation.run(trial);
+      trial.sync();
+      relocated += trial.relocate();
+      trial.sync();
+      const bool cuts = everything();
+      const Findings findings = trial.judge({.states = {.all_cuts_up_to = cuts ? kCuts : 0, .seed = seed + i}, .cut_recovery = 20u});
+      count.add(findings);
+      EXPECT_EQ(findings.problem, "") << "LSMFS_SEED=" << seed << ": " << operation.text << ", and a relocation";
+    }
+  }
+  EXPECT_GT(relocated, 0u);
+}
+
 // Its blocks are erased as one range.
 TEST(Crash, OfAnOperationOnAHugeFileLeavesTheTreeBeforeOrAfterIt) {
   try_each(start_with_a_huge_file(), operations_on_a_huge_file(), 3, {});
@@ -349,7 +372,8 @@ TEST(Crash, OfManyOperationsLeavesTheTreeBetweenTwoOfThem) {
       if (dice == 3) trial.flush();
       if (dice == 4 && step > 20) intrude(trial, Background::compactions);
       if (dice == 5) trial.trim();
-      story += dice < 3 ? "sync; " : dice == 3 ? "flush; " : dice == 4 && step > 20 ? "compaction; " : dice == 5 ? "trim; " : "";
+      if (dice == 6 || dice == 7) trial.relocate();
+      story += dice < 3 ? "sync; " : dice == 3 ? "flush; " : dice == 4 && step > 20 ? "compaction; " : dice == 5 ? "trim; " : dice < 8 ? "relocation; " : "";
     }
     const Findings findings = trial.judge({.states = {.random_subsets = 4, .seed = seed}, .every = everything() ? 1u : 2u});
     count.add(findings);

@@ -236,6 +236,14 @@ void Trial::flush() {
   if (!flushed && !note(flushed.error()) && problem_.empty()) problem_ = "flush: " + flushed.error().message();
 }
 
+bool Trial::relocate() {
+  for (bool any = false;; any = true) {
+    const auto done = stack_.tree->relocate();
+    if (!done && !note(done.error()) && problem_.empty()) problem_ = "relocation: " + done.error().message();
+    if (!done || !*done) return any;
+  }
+}
+
 void Trial::compact() {
   for (const Family family : {Family::names, Family::blocks}) {
     const auto done = stack_.store->compact(family, "", "");

@@ -71,6 +71,7 @@ class Trial {
   bool sync();
   void flush();    // what is in memory becomes tables
   void compact();  // and these become others
+  bool relocate();  // what renames left behind moves; false: there is none
   void note_synced();
   std::size_t tables() const;  // that there are
   // Discards what is free. False: the device has refused, which changes nothing.

@@ -55,6 +55,7 @@ class MemoryTree : public Tree {
   Result<void> removexattr(Ino ino, std::string_view name, Wait wait) override;
   Result<std::string> listxattr(Ino ino, Wait wait) override;
   Result<void> sync() override;
+  Result<bool> relocate() override { return false; }
   Result<void> drop_caches() override;
   Result<ByteCount> trim(const TrimRange& range, const Stop& stop) override;
   Result<ScrubStep> scrub(ScrubPosition& position, const Stop& stop) override;

@@ -355,6 +355,7 @@ std::optional<Error> use(Tree& tree, const std::vector<Walk::Found>& found) {
     tree.forget(made->ino, 1);
   };
   make(kRootIno);
+  for (int i = 0; i < 20; ++i) note(tree.relocate());  // what the walk has found to lie elsewhere
   for (std::size_t i = 0; i < found.size() && i < 60; ++i) {
     const Ino parent = found[i].dir, ino = found[i].attr.ino;
     const std::string entry = found[i].name;

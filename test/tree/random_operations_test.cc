@@ -242,6 +242,12 @@ class Driver {
           synced();
         } else if (chance(20)) {
           ASSERT_TRUE(harness_.store().flush());
+        } else if (chance(50)) {
+          for (bool more = true; more;) {
+            const auto relocated = harness_.tree().relocate();
+            ASSERT_TRUE(relocated) << relocated.error().message();
+            more = *relocated && chance(70);
+          }
         } else {
           forget_one();
         }

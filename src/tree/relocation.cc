@@ -1,0 +1,179 @@
+// Relocation: what a rename has left where it was, and is small, moves in the background to where its path says, in one
+// batch with all that lies below it. So a tree that was made of renamed parts is read in the order of the device again.
+//
+// What is larger stays, for to jump to it costs little beside reading it, and moving it much.
+#include <sys/stat.h>
+
+#include <utility>
+
+#include "tree/lsm_tree.h"
+
+namespace lsmfs {
+namespace {
+
+constexpr std::uint64_t kBytesMax = 4 * MiB;  // of keys and values
+constexpr std::size_t kRowsMax = 8192;
+constexpr ByteCount kReadahead{256 * KiB};
+constexpr std::size_t kCandidatesMax = 65536;
+
+}  // namespace
+
+// The rows that move, and the directories that they make up.
+struct LsmTree::Moving {
+  struct Row {
+    Family family;
+    std::string from, to, value;
+  };
+  // An inode whose home changes with that of the directory that it is in.
+  struct Part {
+    Record record;
+    std::string from, to;  // homes
+  };
+  // An entry that is in such a directory.
+  struct Entry {
+    std::size_t dir;   // the part that the directory is
+    std::string name;
+    Ino ino;
+    std::size_t part;  // that it is itself, or 0
+  };
+  std::vector<Row> rows;
+  std::vector<Part> parts;
+  std::vector<Entry> entries;
+  std::uint64_t bytes = 0;
+};
+
+// Whether `inode` lies elsewhere than its path says, and need not.
+bool LsmTree::is_displaced(const Inode& inode) {
+  const Record& record = inode.record;
+  if (inode.place != Inode::Place::named || record.home.empty() || inode.ino() == kRootIno || !record.has_rows_below()) return false;
+  if (record.is_directory() && keys::too_deep(*inode.dir_home, inode.name, inode.ino())) return false;
+  return record.home != keys::child_home(*inode.dir_home, inode.name, inode.ino());
+}
+
+void LsmTree::note_displaced(const Inode& inode) {
+  if (!is_displaced(inode) || options_.read_only || displaced_.size() >= kCandidatesMax) return;
+  if (displaced_.empty()) relocate_at_ = std::chrono::steady_clock::now() + kRelocationDelay;
+  displaced_.push_back(inode.ino());
+}
+
+Result<bool> LsmTree::relocate() {
+  Ino ino;
+  std::string home;
+  {
+    const Lock lock = locked();
+    const Inode* inode = nullptr;
+    for (; !inode && !displaced_.empty(); displaced_.pop_front()) {
+      ino = displaced_.front();
+      inode = inodes_.find(ino);  // one that nobody knows any more is noted when it is found again
+      if (inode && !is_displaced(*inode)) inode = nullptr;
+    }
+    if (!inode) return false;
+    home = inode->record.home;
+  }
+  LSMFS_ASSIGN(const bool small, is_small(home));
+  if (!small) return true;
+
+  LSMFS_ASSIGN(const Lock lock, acquire_for_change(Wait::yes));
+  Inode* const inode = inodes_.find(ino);
+  if (!inode || !is_displaced(*inode) || inode->record.home != home) return true;
+  const Loaded loaded{*this, inode};
+  LSMFS_TRY(commit_all(lock, Wait::yes));  // from here on the rows are what counts
+  Moving moving;
+  moving.parts.push_back({inode->record, home, keys::child_home(*inode->dir_home, inode->name, ino)});
+  // What is not in memory any more, or damaged, stays.
+  if (!collect(moving) || !need_room(2 * moving.bytes)) return true;
+  move(*inode, moving);
+  LSMFS_TRY(commit_all(lock, Wait::yes));
+  return true;
+}
+
+// Whether all rows under a home are few; those of a file that has left a directory may be among them. Brings them into memory.
+Result<bool> LsmTree::is_small(const std::string& home) const {
+  std::uint64_t bytes = 0;
+  std::size_t rows = 0;
+  for (const Family family : {Family::names, Family::blocks}) {
+    const auto cursor = store_.cursor(family, {.lower = home, .upper = keys::prefix_end(home), .wait = Wait::yes, .readahead = kReadahead});
+    for (cursor->seek(home); cursor->valid(); cursor->next()) {
+      bytes += cursor->key().size() + cursor->value().size();
+      if (bytes > kBytesMax || ++rows > kRowsMax) return false;
+    }
+    LSMFS_TRY(cursor->status());
+  }
+  return true;
+}
+
+// Adds the rows of all parts, and the parts that these lead to.
+Result<void> LsmTree::collect(Moving& moving) const {
+  const auto add_rows = [&](Family family, const Moving::Part& part, const std::string& lower, const std::string& upper, auto&& visit) -> Result<void> {
+    const auto cursor = store_.cursor(family, {.lower = lower, .upper = upper, .wait = Wait::no});
+    for (cursor->seek(lower); cursor->valid(); cursor->next()) {
+      const std::string_view key = cursor->key(), value = cursor->value();
+      moving.bytes += 2 * key.size() + value.size();
+      if (moving.bytes > 2 * kBytesMax || moving.rows.size() >= kRowsMax) return make_error(EFBIG, "");
+      moving.rows.push_back({family, std::string(key), part.to + std::string(key.substr(part.from.size())), std::string(value)});
+      LSMFS_TRY(visit(moving.rows.back()));
+    }
+    return cursor->status();
+  };
+  for (std::size_t i = 0; i < moving.parts.size(); ++i) {
+    const Moving::Part part = moving.parts[i];
+    const std::string first_entry = keys::entries_begin(part.from);
+    const auto visit_name = [&](const Moving::Row& row) -> Result<void> {
+      if (row.from < first_entry) return {};  // an extended attribute
+      const auto entry = decode_entry(row.value);
+      if (!entry) return make_error(EUCLEAN, "");
+      const std::string name(keys::entry_name(part.from, row.from));
+      if (const auto* link = std::get_if<Link>(&*entry)) {
+        moving.entries.push_back({i, name, link->ino, 0});
+        return {};
+      }
+      const Record& record = std::get<Record>(*entry);
+      const bool moves = record.home.empty();
+      moving.entries.push_back({i, name, record.ino, moves ? moving.parts.size() : 0});
+      if (!moves) return {};
+      if (record.is_directory() && keys::too_deep(part.to, name, record.ino)) return make_error(ENAMETOOLONG, "");
+      moving.parts.push_back({record, keys::child_home(part.from, name, record.ino), keys::child_home(part.to, name, record.ino)});
+      return {};
+    };
+    if (part.record.is_directory() || part.record.has_xattr_rows()) {
+      LSMFS_TRY(add_rows(Family::names, part, keys::entry(part.from, ""), keys::entries_end(part.from), visit_name));
+    }
+    if (part.record.is_regular() && part.record.blocks > 0) {
+      LSMFS_TRY(add_rows(Family::blocks, part, part.from, keys::prefix_end(part.from), [](const auto&) { return Result<void>(); }));
+    }
+  }
+  return {};
+}
+
+void LsmTree::move(Inode& inode, const Moving& moving) {
+  for (const Moving::Row& row : moving.rows) {
+    batch().put(row.family, row.to, row.value);
+    batch().erase(row.family, row.from);
+  }
+  begin_group();
+  open_->blocks = true;
+  absent_.dir = Ino{};
+  inode.record.home.clear();
+  changed(inode);
+  // Those in memory learn where they are now.
+  std::vector<SharedHome> homes;
+  for (const Moving::Part& part : moving.parts) homes.push_back(std::make_shared<const std::string>(part.to));
+  const auto has_moved = [&](Inode& some, std::size_t part) {
+    some.moved = ++moves_;
+    some.own_home = some.record.is_directory() ? homes[part] : nullptr;
+  };
+  has_moved(inode, 0);
+  for (const Moving::Entry& entry : moving.entries) {
+    Inode* const found = inodes_.find(entry.ino);
+    if (!found) continue;
+    const Ino dir = moving.parts[entry.dir].record.ino;
+    for (Inode::Name& name : found->names) {
+      if (name.dir == dir) name.dir_home = homes[entry.dir];
+    }
+    if (found->place != Inode::Place::named || found->parent != dir || found->name != entry.name) continue;
+    inodes_.set_name(*found, dir, homes[entry.dir], entry.name);
+    if (entry.part > 0) has_moved(*found, entry.part);
+  }
+}
+
+}  // namespace lsmfs

@@ -1,0 +1,244 @@
+// What a rename leaves behind moves to where its path says, and nobody sees a difference.
+#include <gtest/gtest.h>
+#include <stdio.h>
+#include <sys/xattr.h>
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "tree/harness.h"
+#include "tree/keys.h"
+
+namespace lsmfs::test {
+namespace {
+
+class Relocation : public testing::Test {
+ protected:
+  void rename(Ino from_dir, std::string_view from, Ino to_dir, std::string_view to, unsigned flags = 0) {
+    ASSERT_EQ(code(h.tree().rename(from_dir, from, to_dir, to, flags, Wait::yes)), 0) << from;
+  }
+  void relocate() {
+    for (int i = 0; i < 10'000; ++i) {
+      const auto more = h.tree().relocate();
+      ASSERT_EQ(code(more), 0);
+      if (!*more) break;
+    }
+    ASSERT_EQ(code(h.tree().sync()), 0);
+  }
+  std::uint64_t rows_below(const std::string& home) {
+    EXPECT_EQ(code(h.tree().sync()), 0);
+    return h.rows(Family::names, home) + h.rows(Family::blocks, home);
+  }
+  static std::string home(Ino ino, std::string_view name, const std::string& dir = {}) { return keys::child_home(dir, name, ino); }
+  void set(Ino ino, const char* name, const std::string& value) { ASSERT_EQ(code(h.tree().setxattr(ino, name, value, 0, Wait::yes)), 0); }
+
+  Harness h;
+  const Ino elsewhere = h.mkdir(kRootIno, "elsewhere");
+  const std::string elsewhere_home = home(elsewhere, "elsewhere");
+};
+
+TEST_F(Relocation, OfADirectoryMovesAllThatLiesBelowIt) {
+  const Ino d = h.mkdir(kRootIno, "d"), sub = h.mkdir(d, "sub"), deep = h.mkdir(sub, "deep");
+  for (int i = 0; i < 300; ++i) h.create(i % 2 ? d : deep, fmt::format("f{}", i), fmt::format("contents {}", i));
+  const Ino large = h.create(sub, "large", std::string(1 * MiB, 'l'));
+  h.make(sub, "symlink", S_IFLNK | 0777, "target");
+  const Ino twice = h.create(deep, "twice", "two names");
+  ASSERT_TRUE(h.tree().link(twice, kRootIno, "other name", Wait::yes));
+  for (const Ino ino : {d, deep, large}) set(ino, "user.large", std::string(5000, 'x'));
+  rename(kRootIno, "d", elsewhere, "moved");
+  const std::string before = home(d, "d"), after = home(d, "moved", elsewhere_home);
+  const std::uint64_t rows = rows_below(before);
+  EXPECT_GT(rows, 500u);
+  EXPECT_EQ(rows_below(after), 0u);
+  relocate();
+  // The data of a file with two names stays.
+  EXPECT_EQ(rows_below(before), 1u);
+  EXPECT_EQ(rows_below(after), rows - 1);
+  const auto check = [&] {
+    EXPECT_EQ(h.check(), "");
+    EXPECT_EQ(h.list(h.walk("elsewhere/moved")).size(), 151u);
+    EXPECT_EQ(h.list(h.walk("elsewhere/moved/sub")), (std::vector<std::string>{"deep", "large", "symlink"}));
+    for (int i = 0; i < 300; ++i) EXPECT_EQ(h.read_path(fmt::format("elsewhere/moved/{}f{}", i % 2 ? "" : "sub/deep/", i)), fmt::format("contents {}", i));
+    EXPECT_EQ(h.read_path("elsewhere/moved/sub/large"), std::string(1 * MiB, 'l'));
+    EXPECT_EQ(h.read_path("elsewhere/moved/sub/deep/twice"), "two names");
+    EXPECT_EQ(h.read_path("other name"), "two names");
+    for (const char* path : {"elsewhere/moved", "elsewhere/moved/sub/deep", "elsewhere/moved/sub/large"}) {
+      const auto value = h.tree().getxattr(h.walk(path), "user.large", Wait::yes);
+      EXPECT_TRUE(value && *value == std::string(5000, 'x')) << path;
+    }
+  };
+  check();
+  // What is made and changed there now lies there, too.
+  h.create(deep, "new", "made after");
+  h.write(large, 5000, "changed");
+  h.write(twice, 0, "TWO");
+  h.remount();
+  EXPECT_EQ(h.read_path("elsewhere/moved/sub/deep/new"), "made after");
+  EXPECT_EQ(h.read(h.walk("elsewhere/moved/sub/large"), 4999, 9), "lchangedl");
+  EXPECT_EQ(h.read_path("other name"), "TWO names");
+  EXPECT_EQ(rows_below(before), 1u);
+  EXPECT_EQ(h.check(), "");
+}
+
+TEST_F(Relocation, OfAFileMovesItsBlocks) {
+  const Ino file = h.create(kRootIno, "file", std::string(1 * MiB, 'x'));
+  rename(kRootIno, "file", elsewhere, "file");
+  EXPECT_EQ(rows_below(home(file, "file")), 256u);
+  relocate();
+  EXPECT_EQ(rows_below(home(file, "file")), 0u);
+  EXPECT_EQ(rows_below(home(file, "file", elsewhere_home)), 256u);
+  EXPECT_EQ(h.read(file), std::string(1 * MiB, 'x'));
+  h.write(file, 1 * MiB, "more");
+  rename(elsewhere, "file", kRootIno, "back");
+  relocate();
+  h.remount();
+  EXPECT_EQ(h.read_path("back"), std::string(1 * MiB, 'x') + "more");
+  EXPECT_EQ(rows_below(home(file, "file", elsewhere_home)), 0u);
+  EXPECT_EQ(h.check(), "");
+}
+
+TEST_F(Relocation, WhatIsLargeStays) {
+  const Ino d = h.mkdir(kRootIno, "d");
+  for (int i = 0; i < 5; ++i) h.create(d, fmt::format("f{}", i), std::string(1 * MiB, 'x'));
+  rename(kRootIno, "d", elsewhere, "d");
+  const std::uint64_t rows = rows_below(home(d, "d"));
+  relocate();
+  EXPECT_EQ(rows_below(home(d, "d")), rows);
+  EXPECT_EQ(h.check(), "");
+}
+
+TEST_F(Relocation, IsMadeUpForWhenAWalkComesBy) {
+  const Ino d = h.mkdir(kRootIno, "d");
+  h.create(d, "f", "contents");
+  rename(kRootIno, "d", elsewhere, "d");
+  h.remount();
+  relocate();
+  EXPECT_EQ(rows_below(home(d, "d")), 2u) << "nobody has come by";
+  EXPECT_EQ(h.list(h.walk("elsewhere/d")), std::vector<std::string>{"f"});
+  relocate();
+  EXPECT_EQ(rows_below(home(d, "d")), 0u);
+  EXPECT_EQ(h.read_path("elsewhere/d/f"), "contents");
+}
+
+// Their rows lie among those of the directory that they have left.
+TEST_F(Relocation, LeavesWhatHasLeftBefore) {
+  const Ino d = h.mkdir(kRootIno, "d"), large = h.mkdir(d, "large"), small = h.mkdir(d, "small");
+  for (int i = 0; i < 5; ++i) h.create(large, fmt::format("f{}", i), std::string(100'000, 'x'));
+  h.create(small, "f", "small");
+  h.create(d, "f", "stays in d");
+  rename(d, "large", elsewhere, "large");
+  rename(d, "small", elsewhere, "small");
+  rename(kRootIno, "d", elsewhere, "d");
+  h.remount();  // so that it is known of d alone
+  (void)h.walk("elsewhere/d");
+  ASSERT_TRUE(h.tree().relocate());
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(h.read_path(fmt::format("elsewhere/large/f{}", i)), std::string(100'000, 'x'));
+  EXPECT_EQ(h.read_path("elsewhere/small/f"), "small");
+  EXPECT_EQ(h.read_path("elsewhere/d/f"), "stays in d");
+  // And back again, under the directory that has gone on.
+  rename(elsewhere, "small", h.walk("elsewhere/d"), "small");
+  relocate();
+  EXPECT_EQ(h.read_path("elsewhere/d/small/f"), "small");
+  EXPECT_EQ(rows_below(home(d, "d")), 0u);
+  EXPECT_EQ(h.check(), "");
+}
+
+TEST_F(Relocation, OfADirectoryIntoWhatWasItsChild) {
+  const Ino d = h.mkdir(kRootIno, "d"), child = h.mkdir(d, "child");
+  h.create(d, "f", "in d");
+  h.create(child, "f", "in child");
+  rename(d, "child", kRootIno, "child");
+  rename(kRootIno, "d", child, "d");
+  relocate();
+  EXPECT_EQ(h.read_path("child/d/f"), "in d");
+  EXPECT_EQ(h.read_path("child/f"), "in child");
+  EXPECT_EQ(rows_below(home(d, "d")), 0u);
+  h.remount();
+  EXPECT_EQ(h.read_path("child/d/f"), "in d");
+  EXPECT_EQ(h.check(), "");
+}
+
+TEST_F(Relocation, StopsWhereAPathIsTooLong) {
+  const std::string name(255, 'n');
+  Ino at = elsewhere;
+  for (int i = 0; i < 62; ++i) at = h.mkdir(at, name);  // nearly as deep as homes may be
+  const Ino d = h.mkdir(kRootIno, "d"), sub = h.mkdir(d, name);
+  h.create(h.mkdir(sub, name), "f", "deep");
+  rename(kRootIno, "d", at, "d");
+  relocate();
+  EXPECT_EQ(h.read(h.tree().lookup(h.tree().lookup(sub, name, Wait::yes).value()->ino, "f", Wait::yes).value()->ino), "deep");
+  EXPECT_EQ(h.check(), "");
+}
+
+TEST_F(Relocation, AListingGoesOnAcrossIt) {
+  const Ino d = h.mkdir(kRootIno, "d");
+  std::vector<std::string> names;
+  for (char c = 'a'; c <= 'z'; ++c) h.create(d, names.emplace_back(1, c), "x");
+  rename(kRootIno, "d", elsewhere, "d");
+  std::vector<std::string> found;
+  std::uint64_t cookie = 0;
+  for (bool more = true; more;) {
+    more = false;
+    ASSERT_TRUE(h.tree().readdir(d, cookie, false, [&](const DirEntry& entry) {
+      if (more && found.size() % 5 == 0) return false;
+      more = true;
+      cookie = entry.next_cookie;
+      if (entry.name != "." && entry.name != "..") found.emplace_back(entry.name);
+      return true;
+    }, Wait::yes));
+    if (found.size() == 5) {
+      relocate();
+      EXPECT_EQ(rows_below(home(d, "d")), 0u);
+    }
+  }
+  EXPECT_EQ(found, names);
+}
+
+TEST_F(Relocation, IsDoneByItself) {
+  h.unmount();
+  h.options.sync_interval_ms = 1000;
+  h.mount();
+  const Ino d = h.mkdir(kRootIno, "d");
+  h.create(d, "f", "contents");
+  rename(kRootIno, "d", h.walk("elsewhere"), "d");
+  EXPECT_EQ(rows_below(home(d, "d")), 2u);
+  std::uint64_t left = 2;
+  for (int i = 0; i < 3000 && left > 0; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    left = rows_below(home(d, "d"));
+  }
+  EXPECT_EQ(left, 0u);
+  EXPECT_EQ(h.read_path("elsewhere/d/f"), "contents");
+}
+
+TEST_F(Relocation, NobodyWhoReadsOrWritesMeanwhileSeesADifference) {
+  const Ino d = h.mkdir(kRootIno, "d"), sub = h.mkdir(d, "sub");
+  const Ino file = h.create(sub, "file", std::string(300'000, 'x')), log = h.create(d, "log");
+  std::atomic<bool> stop = false;
+  std::thread reader([&] {
+    while (!stop) {
+      EXPECT_EQ(h.read(file), std::string(300'000, 'x'));
+      EXPECT_EQ(h.list(sub), std::vector<std::string>{"file"});
+    }
+  });
+  std::size_t written = 0;
+  std::thread writer([&] {
+    for (; !stop; ++written) h.write(log, written * 5, "line\n");
+  });
+  for (int i = 0; i < 100; ++i) {
+    rename(i % 2 ? elsewhere : kRootIno, "d", i % 2 ? kRootIno : elsewhere, "d");
+    relocate();
+  }
+  stop = true;
+  reader.join();
+  writer.join();
+  EXPECT_EQ(rows_below(home(d, "d", elsewhere_home)), 0u);
+  EXPECT_EQ(h.read(log).size(), written * 5);
+  EXPECT_EQ(h.check(), "");
+}
+
+}  // namespace
+}  // namespace lsmfs::test
