@@ -32,6 +32,7 @@
 #include <optional>
 #include <thread>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -278,6 +279,7 @@ class LsmTree final : public Tree {
   std::uint64_t blocks_epoch_ = 0;     // commits that touched family blocks
   std::atomic<std::uint64_t> moves_{0};  // how many times a file's blocks got another home
   std::deque<Ino> displaced_;            // some of those that lie elsewhere than their path says
+  std::unordered_set<Ino> large_;        // some that have too much below them to be moved, lest it be looked at again
   std::chrono::steady_clock::time_point relocate_at_;  // when the background thread moves the first of them
   std::optional<std::chrono::steady_clock::time_point> dirty_since_;  // the oldest change not synced
   std::optional<std::chrono::steady_clock::time_point> unnoted_since_;  // the oldest sync that is not noted in the store

@@ -12,7 +12,7 @@ namespace lsmfs {
 namespace {
 
 constexpr std::uint64_t kBytesMax = 4 * MiB;  // of keys and values
-constexpr std::size_t kRowsMax = 8192;
+constexpr std::size_t kRowsMax = 4096;
 constexpr ByteCount kReadahead{256 * KiB};
 constexpr std::size_t kCandidatesMax = 65536;
 
@@ -51,7 +51,7 @@ bool LsmTree::is_displaced(const Inode& inode) {
 }
 
 void LsmTree::note_displaced(const Inode& inode) {
-  if (!is_displaced(inode) || options_.read_only || displaced_.size() >= kCandidatesMax) return;
+  if (!is_displaced(inode) || options_.read_only || displaced_.size() >= kCandidatesMax || large_.contains(inode.ino())) return;
   if (displaced_.empty()) relocate_at_ = std::chrono::steady_clock::now() + kRelocationDelay;
   displaced_.push_back(inode.ino());
 }
@@ -71,9 +71,13 @@ Result<bool> LsmTree::relocate() {
     home = inode->record.home;
   }
   LSMFS_ASSIGN(const bool small, is_small(home));
-  if (!small) return true;
 
   LSMFS_ASSIGN(const Lock lock, acquire_for_change(Wait::yes));
+  if (!small) {
+    if (large_.size() >= kCandidatesMax) large_.clear();
+    large_.insert(ino);
+    return true;
+  }
   Inode* const inode = inodes_.find(ino);
   if (!inode || !is_displaced(*inode) || inode->record.home != home) return true;
   const Loaded loaded{*this, inode};

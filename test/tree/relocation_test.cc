@@ -95,7 +95,7 @@ TEST_F(Relocation, OfAFileMovesItsBlocks) {
   rename(elsewhere, "file", kRootIno, "back");
   relocate();
   h.remount();
-  EXPECT_EQ(h.read_path("back"), std::string(1 * MiB, 'x') + "more");
+  EXPECT_EQ(h.read_path("back"), std::string(1 * MiB, 'x').append("more"));
   EXPECT_EQ(rows_below(home(file, "file", elsewhere_home)), 0u);
   EXPECT_EQ(h.check(), "");
 }
