@@ -38,9 +38,9 @@ struct LsmTree::Listing {
   const Wait wait;
   DirCookies::Walk walk;
   ParkedCursors::Place place{};  // without a cursor when the directory is empty
-  bool given = false;           // something
-  bool ended = false;           // all there is has been given
-  std::string names{};          // that have been given, each with a 0 after it
+  bool given = false;            // something
+  bool ended = false;            // all there is has been given
+  std::string names{};           // that have been given, each with a 0 after it
 
   bool has_more() const { return place.cursor && place.cursor->valid() && place.cursor->key() < end; }
 };

@@ -188,8 +188,7 @@ TEST(Crash, OfARelocationLeavesTheSameTree) {
       relocated += trial.relocate();
       trial.end_beside();
       trial.sync();
-      const bool cuts = everything();
-      const Findings findings = trial.judge({.states = {.all_cuts_up_to = cuts ? kCuts : 0, .seed = seed + i}, .cut_recovery = 20u});
+      const Findings findings = trial.judge({.states = {.all_cuts_up_to = everything() ? kCuts : 0, .seed = seed + i}, .cut_recovery = 20u});
       count.add(findings);
       EXPECT_EQ(findings.problem, "") << "LSMFS_SEED=" << seed << ": " << operation.text << ", and a relocation";
     }

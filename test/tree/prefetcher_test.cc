@@ -170,7 +170,9 @@ TEST(Prefetcher, AReaderElsewhereDoesNotWaitUntilAWalkComesThere) {
       ahead.wait_for(store.key(row), store.key(row + 16));
     }
   });
-  ahead.wait_for(store.key(CountingStore::kRows - 2), store.key(CountingStore::kRows - 1));
+  const std::string begin = store.key(CountingStore::kRows - 2), end = store.key(CountingStore::kRows - 1);
+  ahead.note(begin, end, Wait::yes);
+  ahead.wait_for(begin, end);
   EXPECT_LT(store.furthest, CountingStore::kRows / 2);
   stop = true;
   walker.join();
