@@ -318,11 +318,13 @@ TEST(Prefetcher, AWalkMayPassOverSomeOfIt) {
   CountingStore store;
   Prefetcher ahead(store, {});
   for (std::uint64_t row = 0; row < CountingStore::kRows - 1; row += row == 0 ? 1 : 4) {
-    ahead.note(store.key(row), store.key(row + 1), Wait::yes, 4096);
+    // What is in memory begins no walk: where the rows end, so does the walk, long before its reader has come there.
+    const auto wait = store.is_walked[row] ? Wait::no : Wait::yes;
+    ahead.note(store.key(row), store.key(row + 1), wait, 4096);
     if (row == 1) {
       EXPECT_TRUE(soon([&] { return store.walks.made() == 1; }));
     }
-    ahead.wait_for(store.key(row), store.key(row + 1));
+    if (wait == Wait::yes) ahead.wait_for(store.key(row), store.key(row + 1));
   }
   EXPECT_LT(store.walks.made(), 10u) << "but one for each time that the machine has stood still";
 }

@@ -58,7 +58,7 @@ sigset_t stop_signals() {
 
 // Gives the descriptor of /dev/fuse that serves the new mount.
 Result<int> mount_fuse(const ServerOptions& options) {
-  const int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC | O_NONBLOCK);
+  const int fd = ::open("/dev/fuse", O_RDWR | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return make_error(errno == EACCES || errno == EPERM ? EPERM : ENODEV, "/dev/fuse");
   const std::string data = fmt::format("fd={},rootmode={:o},user_id={},group_id={},default_permissions,allow_other",
                                        fd, S_IFDIR, getuid(), getgid());
@@ -126,7 +126,7 @@ class Server {
     for (int i = 0; i < kRequestsAtOnce; ++i) {
       if (!mounted_.message) mounted_.message = buffers_.take();
       std::byte* begin = mounted_.message->data() + kPage - kWriteHeaders;
-      const ssize_t got = read(fuse_, begin, kBufferSize - (kPage - kWriteHeaders));
+      const ssize_t got = ::read(fuse_, begin, kBufferSize - (kPage - kWriteHeaders));
       if (got < 0) {
         if (errno == EAGAIN) return {};
         gone_ = errno == ENODEV;
