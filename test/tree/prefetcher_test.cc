@@ -196,6 +196,14 @@ TEST(Prefetcher, ReadersOnBothSidesOfAWalkDoNotKeepItGoing) {
   EXPECT_LT(store.furthest, CountingStore::kRows / 2);
 }
 
+// As the tree reads a row: one in memory begins no walk, and nobody waits for it.
+void read_row(CountingStore& store, Prefetcher& ahead, std::uint64_t row) {
+  const std::string begin = store.key(row), end = store.key(row + 1);
+  const auto wait = store.is_walked[row] ? Wait::no : Wait::yes;
+  ahead.note(begin, end, wait, 4096);
+  if (wait == Wait::yes) ahead.wait_for(begin, end);
+}
+
 // Readers that take turns, each in a part of its own.
 class SeveralReaders {
  public:
@@ -224,10 +232,7 @@ class SeveralReaders {
   // Whether the row had been brought.
   bool step(std::size_t reader) {
     const std::uint64_t row = next_[reader]++;
-    const std::string begin = store_.key(row), end = store_.key(row + 1);
-    const auto wait = store_.is_walked[row] ? Wait::no : Wait::yes;
-    ahead_.note(begin, end, wait, 4096);
-    if (wait == Wait::yes) ahead_.wait_for(begin, end);
+    read_row(store_, ahead_, row);
     return store_.is_walked[row];
   }
 
@@ -318,13 +323,10 @@ TEST(Prefetcher, AWalkMayPassOverSomeOfIt) {
   CountingStore store;
   Prefetcher ahead(store, {});
   for (std::uint64_t row = 0; row < CountingStore::kRows - 1; row += row == 0 ? 1 : 4) {
-    // What is in memory begins no walk: where the rows end, so does the walk, long before its reader has come there.
-    const auto wait = store.is_walked[row] ? Wait::no : Wait::yes;
-    ahead.note(store.key(row), store.key(row + 1), wait, 4096);
+    read_row(store, ahead, row);
     if (row == 1) {
       EXPECT_TRUE(soon([&] { return store.walks.made() == 1; }));
     }
-    if (wait == Wait::yes) ahead.wait_for(store.key(row), store.key(row + 1));
   }
   EXPECT_LT(store.walks.made(), 10u) << "but one for each time that the machine has stood still";
 }
