@@ -204,6 +204,7 @@ class LsmTree final : public Tree {
   struct Moving;
   static bool is_displaced(const Inode& inode);
   void note_displaced(const Inode& inode);
+  Result<bool> try_to_relocate(Ino ino, const std::string& home);
   Result<bool> is_small(const std::string& home) const;
   Result<void> collect(Moving& moving) const;
   void move(Inode& inode, const Moving& moving);

@@ -15,6 +15,7 @@ constexpr std::uint64_t kBytesMax = 4 * MiB;  // of keys and values
 constexpr std::size_t kRowsMax = 4096;
 constexpr ByteCount kReadahead{256 * KiB};
 constexpr std::size_t kCandidatesMax = 65536;
+constexpr int kTries = 4;  // then it stays until a walk comes by
 
 }  // namespace
 
@@ -70,6 +71,15 @@ Result<bool> LsmTree::relocate() {
     if (!inode) return false;
     home = inode->record.home;
   }
+  for (int i = 0; i < kTries; ++i) {
+    LSMFS_ASSIGN(const bool ended, try_to_relocate(ino, home));
+    if (ended) break;
+  }
+  return true;
+}
+
+// False when rows that were in memory are not any more, as after a flush: to be tried again.
+Result<bool> LsmTree::try_to_relocate(Ino ino, const std::string& home) {
   LSMFS_ASSIGN(const bool small, is_small(home));
 
   LSMFS_ASSIGN(const Lock lock, acquire_for_change(Wait::yes));
@@ -84,8 +94,9 @@ Result<bool> LsmTree::relocate() {
   LSMFS_TRY(commit_all(lock, Wait::yes));  // from here on the rows are what counts
   Moving moving;
   moving.parts.push_back({inode->record, home, keys::child_home(*inode->dir_home, inode->name, ino)});
-  // What is not in memory any more, or damaged, stays.
-  if (!collect(moving) || !need_room(2 * moving.bytes)) return true;
+  const Result<void> collected = collect(moving);
+  if (!collected && collected.error().code == EAGAIN) return false;
+  if (!collected || !need_room(2 * moving.bytes)) return true;  // what is damaged stays
   move(*inode, moving);
   LSMFS_TRY(commit_all(lock, Wait::yes));
   return true;
