@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 // How long a request may wait behind others.
 constexpr auto kLook = 2ms;
 // How long a thread has the usual policy after others have held it up, at first and at most.
-constexpr std::chrono::steady_clock::duration kPenalty = 50ms, kPenaltyMax = 3200ms;
+constexpr std::chrono::steady_clock::duration kPenalty = 8ms, kPenaltyMax = 512ms;
 
 }  // namespace
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <initializer_list>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -14,23 +15,34 @@
 #include <utility>
 
 #include "fuse/channel.h"
+#include "fuse/follower.h"
 
 namespace lsmfs {
 namespace {
 
-// A request is one of these letters; after kDefer and kServe comes the number of a thread, in four bytes. An answer is an
-// errno value or 0 in four bytes, then the error's context; with it comes the descriptor of /dev/fuse, if that was asked for.
-constexpr char kMount = 'm', kTune = 't', kUnmount = 'u', kUnmountLazily = 'l', kMayDefer = 'p', kDefer = 'd', kServe = 's';
+// A request is one of these letters; after kDefer and kServe comes the number of a thread, in four bytes, after kKeepOff those
+// of a processor and of the thread that is left alone. An answer is an errno value or 0 in four bytes, then the error's context;
+// with it comes the descriptor of /dev/fuse, if that was asked for.
+constexpr char kMount = 'm', kTune = 't', kUnmount = 'u', kUnmountLazily = 'l', kMayDefer = 'p', kDefer = 'd', kServe = 's', kKeepOff = 'k';
 
-Result<void> set_deferring(Mounter& mounter, std::string_view thread, bool defers) {
+Result<void> set_deferring(Mounter& mounter, std::string_view thread, bool defers, pid_t served) {
   Reader reader(thread);
   const auto number = static_cast<pid_t>(reader.le32());
   // Other processes are none of its business.
-  if (!reader.ok() || number <= 0 || syscall(SYS_tgkill, getppid(), number, 0) != 0) return make_error(ESRCH, "policy of a thread");
+  if (!reader.ok() || number <= 0 || syscall(SYS_tgkill, served, number, 0) != 0) return make_error(ESRCH, "policy of a thread");
   return mounter.set_deferring(number, defers);
 }
 
-Result<Fd> perform(Mounter& mounter, std::string_view request) {
+Result<void> keep_off(std::string_view processor_and_server, pid_t served) {
+  Reader reader(processor_and_server);
+  const auto processor = static_cast<int>(reader.le32());
+  const auto server = static_cast<pid_t>(reader.le32());
+  if (!reader.ok()) return make_error(EINVAL, "processors of threads");
+  return lsmfs::keep_off(processor, server, served);
+}
+
+// `served`: the process that asks, also when it has ended since.
+Result<Fd> perform(Mounter& mounter, std::string_view request, pid_t served) {
   const auto without_descriptor = [](const Result<void>& done) { return done ? Result<Fd>(Fd()) : Result<Fd>(done.error()); };
   switch (request[0]) {
     case kMount:
@@ -45,7 +57,9 @@ Result<Fd> perform(Mounter& mounter, std::string_view request) {
       return mounter.may_set_deferring() ? Result<Fd>(Fd()) : make_error(EPERM, "policy of a thread");
     case kDefer:
     case kServe:
-      return without_descriptor(set_deferring(mounter, request.substr(1), request[0] == kDefer));
+      return without_descriptor(set_deferring(mounter, request.substr(1), request[0] == kDefer, served));
+    case kKeepOff:
+      return without_descriptor(keep_off(request.substr(1), served));
     default:
       return make_error(EINVAL, "mounting");
   }
@@ -58,7 +72,7 @@ std::string encode(const Result<Fd>& done) {
   return answer;
 }
 
-[[noreturn]] void serve(const MountOptions& options, Fd channel) {
+[[noreturn]] void serve(const MountOptions& options, Fd channel, pid_t served) {
   // It ends with the process that it serves, and not by a signal from a terminal or a service manager that is meant for both.
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) signal(number, SIG_IGN);
   prctl(PR_SET_NAME, kMounterName);
@@ -73,7 +87,7 @@ std::string encode(const Result<Fd>& done) {
   const auto mounter = mounter_here(options);
   while (const auto request = receive_message(channel.get())) {
     // The descriptor goes out of this process with the answer: the mount must be dead when its daemon is.
-    const auto done = perform(*mounter, request->bytes);
+    const auto done = perform(*mounter, request->bytes, served);
     if (!send_message(channel.get(), encode(done), done ? done->get() : -1)) break;
   }
   _exit(0);
@@ -97,15 +111,19 @@ class Apart final : public Mounter {
     return {};
   }
   Result<void> set_deferring(pid_t thread, bool defers) override {
-    LSMFS_TRY(ask(defers ? kDefer : kServe, static_cast<std::uint32_t>(thread)));
+    LSMFS_TRY(ask(defers ? kDefer : kServe, {static_cast<std::uint32_t>(thread)}));
     return {};
   }
   bool may_set_deferring() override { return ask(kMayDefer).has_value(); }
+  Result<void> keep_off(int processor, pid_t server) override {
+    LSMFS_TRY(ask(kKeepOff, {static_cast<std::uint32_t>(processor), static_cast<std::uint32_t>(server)}));
+    return {};
+  }
 
  private:
-  Result<Fd> ask(char letter, std::optional<std::uint32_t> number = {}) {
+  Result<Fd> ask(char letter, std::initializer_list<std::uint32_t> numbers = {}) {
     std::string request(1, letter);
-    if (number) put_le32(request, *number);
+    for (const std::uint32_t number : numbers) put_le32(request, number);
     const std::lock_guard lock(mutex_);
     const bool asked = send_message(channel_.get(), request);
     auto answer = asked ? receive_message(channel_.get()) : std::nullopt;
@@ -128,9 +146,9 @@ Result<std::unique_ptr<Mounter>> mounter_apart(const MountOptions& options) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return make_error(errno, "socketpair");
   Fd ours(ends[0]), theirs(ends[1]);
-  const pid_t process = fork();
+  const pid_t served = getpid(), process = fork();
   if (process < 0) return make_error(errno, "fork");
-  if (process == 0) serve(options, std::move(theirs));
+  if (process == 0) serve(options, std::move(theirs), served);
   return std::unique_ptr<Mounter>(std::make_unique<Apart>(std::move(ours), process));
 }
 

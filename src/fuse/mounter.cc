@@ -30,6 +30,7 @@ class Here final : public Mounter {
 
   Result<void> set_deferring(pid_t thread, bool defers) override { return lsmfs::set_deferring(thread, defers); }
   bool may_set_deferring() override { return lsmfs::may_set_deferring(); }
+  Result<void> keep_off(int, pid_t) override { return {}; }  // there are threads that are none of its business
 
  private:
   bool still_there() const { return entry_ && still_mounted(*entry_); }

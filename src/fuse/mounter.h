@@ -1,5 +1,5 @@
-// The part of a mount's life that takes privileges: attaching it to its mount point, taking it away, and letting a thread of
-// the policy SCHED_IDLE have the usual one back.
+// The part of a mount's life that takes privileges: attaching it to its mount point, taking it away, letting a thread of
+// the policy SCHED_IDLE have the usual one back, and saying where the other threads run.
 //
 // Threads: all functions from any, one at a time or several.
 #pragma once
@@ -24,6 +24,8 @@ class Mounter {
   virtual Result<void> set_deferring(pid_t thread, bool defers) = 0;
   // Whether that will be allowed, both ways.
   virtual bool may_set_deferring() = 0;
+  // As keep_off(), for the process that is served. mounter_here() does nothing: there are threads that are not the daemon's.
+  virtual Result<void> keep_off(int processor, pid_t server) = 0;
 };
 
 // Does it in this process.

@@ -16,6 +16,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "fuse/attributes.h"
 #include "fuse/deference.h"
@@ -95,6 +96,18 @@ class Waiting {
   const pid_t id_ = begun_.get_future().get();
 };
 
+// The processors on which a thread may run; 0: this one.
+std::set<int> processors(pid_t thread = 0) {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  EXPECT_EQ(::sched_getaffinity(thread, sizeof allowed, &allowed), 0);
+  std::set<int> numbers;
+  for (int i = 0; i < CPU_SETSIZE; ++i) {
+    if (CPU_ISSET(i, &allowed)) numbers.insert(i);
+  }
+  return numbers;
+}
+
 TEST(MountProcess, HasThreadsOfTheProcessThatItServesStepBackAndNoOthers) {
   const auto mounter = mounter_apart(MountOptions{});
   ASSERT_TRUE(mounter);
@@ -119,6 +132,23 @@ TEST(MountProcess, HasThreadsOfTheProcessThatItServesStepBackAndNoOthers) {
   EXPECT_EQ(::sched_getscheduler(other), SCHED_OTHER);
   ::kill(other, SIGKILL);
   ::waitpid(other, nullptr, 0);
+}
+
+TEST(MountProcess, KeepsAllThreadsButOneOffAProcessor) {
+  const auto mounter = mounter_apart(MountOptions{});
+  ASSERT_TRUE(mounter);
+  const Waiting server, other;
+  const std::set<int> any = processors(), of_parent = processors(::getppid());
+  std::set<int> rest = any;
+  if (any.size() > 1) rest.erase(rest.begin());  // who has no other may stay
+  ASSERT_TRUE((*mounter)->keep_off(*any.begin(), server.id()));
+  EXPECT_EQ(processors(server.id()), any);
+  EXPECT_EQ(processors(other.id()), rest);
+  EXPECT_EQ(processors(), rest);
+  EXPECT_EQ(processors(::getppid()), of_parent) << "another process";
+  ASSERT_TRUE((*mounter)->keep_off(kAnyProcessor, server.id()));
+  EXPECT_EQ(processors(other.id()), any);
+  EXPECT_EQ(processors(), any);
 }
 
 TEST(Deference, StopsForGood) {
@@ -150,18 +180,6 @@ TEST(Deference, StopsForGood) {
   EXPECT_EQ(set, before);
 }
 
-// The processors on which this thread may run.
-std::set<int> processors() {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  EXPECT_EQ(::sched_getaffinity(0, sizeof allowed, &allowed), 0);
-  std::set<int> numbers;
-  for (int i = 0; i < CPU_SETSIZE; ++i) {
-    if (CPU_ISSET(i, &allowed)) numbers.insert(i);
-  }
-  return numbers;
-}
-
 TEST(Follower, IsBoundToTheProcessorOnWhichItsCallerStays) {
   const std::set<int> any = processors();
   const int processor = *any.rbegin();
@@ -186,13 +204,19 @@ TEST(Follower, IsBoundToTheProcessorOnWhichItsCallerStays) {
     return during;
   };
   {
-    Follower follower(-1);
+    std::vector<int> kept_off;
+    Follower follower(-1, [&](int from) { kept_off.push_back(from); });
     EXPECT_EQ(request(follower, thread), any);
     EXPECT_FALSE(follower.ready()) << "it may be on its way";
+    EXPECT_TRUE(kept_off.empty());
     EXPECT_TRUE(follower.ready());
+    EXPECT_EQ(kept_off, std::vector<int>{processor});
     EXPECT_EQ(request(follower, 0), std::set<int>{processor}) << "nobody's, as those of the kernel itself are";
     EXPECT_TRUE(follower.ready());
+    EXPECT_EQ(kept_off.size(), 1u);
     follower.let_go();
+    follower.let_go();
+    EXPECT_EQ(kept_off, (std::vector<int>{processor, kAnyProcessor}));
     EXPECT_EQ(request(follower, thread), any);
     EXPECT_TRUE(follower.ready());
     EXPECT_EQ(request(follower, thread), std::set<int>{processor});
@@ -200,6 +224,9 @@ TEST(Follower, IsBoundToTheProcessorOnWhichItsCallerStays) {
     EXPECT_EQ(request(follower, thread), any);
     EXPECT_TRUE(follower.ready());
     EXPECT_EQ(request(follower, thread), std::set<int>{processor});
+    kept_off.clear();
+    for (int i = 0; i < 2 * Follower::kRepeat; ++i) EXPECT_TRUE(follower.ready());
+    EXPECT_EQ(kept_off, (std::vector<int>{processor, processor})) << "threads may have been made meanwhile";
   }
   EXPECT_EQ(processors(), any) << "as before it came";
   over.set_value();
@@ -208,7 +235,7 @@ TEST(Follower, IsBoundToTheProcessorOnWhichItsCallerStays) {
 
 TEST(Follower, FollowsNobodyWhoIsNotKnown) {
   EXPECT_EQ(processor_of(0), -1);
-  Follower follower(-1);
+  Follower follower(-1, [](int) { ADD_FAILURE() << "nobody is kept off"; });
   EXPECT_FALSE(follower.ready());
   EXPECT_FALSE(follower.ready());
 }
