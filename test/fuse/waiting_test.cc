@@ -78,7 +78,9 @@ TEST_F(Waiting, EveryKindOfRequestIsMadeAgainByAWorker) {
 }
 
 TEST_F(Waiting, RequestsThatNeedNotWaitOvertakeThoseThatDo) {
-  ASSERT_EQ(write_file(path("slow"), "slow"), 0);
+  // In another directory: the kernel keeps that of an unlink locked, and "fast" would wait for it if its name had to be looked up.
+  ASSERT_EQ(::mkdir(path("d").c_str(), 0755), 0);
+  ASSERT_EQ(write_file(path("d/slow"), "slow"), 0);
   ASSERT_EQ(write_file(path("fast"), "fast"), 0);
   tree_.set_hook([&](const std::string& call, Wait wait) -> Result<void> {
     if (call != "unlink") return {};
@@ -87,8 +89,9 @@ TEST_F(Waiting, RequestsThatNeedNotWaitOvertakeThoseThatDo) {
     return {};
   });
   int code = -1;
-  std::thread slow([&] { code = result_of(::unlink(path("slow").c_str())); });
+  std::thread slow([&] { code = result_of(::unlink(path("d/slow").c_str())); });
   gate_.await(1);
+  KernelCaches().drop();
   struct stat out {};
   EXPECT_EQ(::stat(path("fast").c_str(), &out), 0);
   EXPECT_EQ(read_file(path("fast")), "fast");
