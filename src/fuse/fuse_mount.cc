@@ -183,8 +183,8 @@ Result<void> FuseMount::begin() {
 // Who serves requests steps back behind their callers.
 void FuseMount::defer() {
   if (!rings_) {
-    const pid_t server = gettid();
-    follower_.emplace(fuse_session_fd(session_.get()), [this, server](int processor) { (void)mounter().keep_off(processor, server); });
+    follower_.emplace(fuse_session_fd(session_.get()),
+                      [this](int processor) { (void)mounter().keep_off(processor, follower_->thread_id()); });
   }
   deference_.emplace(rings_ ? rings_->threads() : std::vector<Deferring*>{&*follower_},
                      [this](pid_t thread, bool defers) { return mounter().set_deferring(thread, defers); });
