@@ -122,8 +122,8 @@ rocksdb::ColumnFamilyOptions family_options(Family family, const Sizing& sizing,
   o.merge_operator = make_patch_operator();
 
   o.write_buffer_size = names ? sizing.names_memtable : sizing.blocks_memtable;
-  // One in use and two to flush; commits wait at kMemtablesWait, before RocksDB would at this.
-  o.max_write_buffer_number = kMemtablesWait + 2;
+  // One in use and the rest to flush; commits wait at kMemtablesMost, before RocksDB would at this.
+  o.max_write_buffer_number = kMemtablesMost + 2;
   o.max_write_buffer_size_to_maintain = 0;  // no transactions look back
   o.memtable_whole_key_filtering = names;   // negative lookups again
   o.memtable_prefix_bloom_size_ratio = names ? 0.02 : 0;

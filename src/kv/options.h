@@ -22,8 +22,10 @@ inline constexpr const char* kBlocksFamily = "blocks";
 // back all writers at once and have hung in this version.
 inline constexpr int kLevel0Wait = 20;
 inline constexpr int kLevel0Stop = kLevel0Wait + 16;  // where those brakes stop them
-// Memtables of a family that wait for their flush at which commits wait too; likewise.
-inline constexpr int kMemtablesWait = 2;
+// Memtables of a family at which commits wait for a flush, likewise: as much as so many full ones hold, or so many of any size that
+// wait for theirs. A flush that the log needs takes small ones.
+inline constexpr int kMemtablesFull = 3;
+inline constexpr int kMemtablesMost = 5;
 
 // What the options refer to; must outlive the database.
 struct OptionParts {

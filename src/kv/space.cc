@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "kv/batch.h"
 #include "kv/options.h"
 
 namespace lsmfs::kv {
@@ -44,9 +45,14 @@ void SpaceGauge::start(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* const (&han
 
 SpaceGauge::Memtables SpaceGauge::memtables() const {
   Memtables all;
-  for (auto* handle : handles_) {
-    all.bytes += property(*db_, handle, rocksdb::DB::Properties::kCurSizeAllMemTables);
-    all.waiting = std::max(all.waiting, property(*db_, handle, rocksdb::DB::Properties::kNumImmutableMemTable));
+  for (const Family family : {Family::names, Family::blocks}) {
+    using Properties = rocksdb::DB::Properties;
+    auto* handle = handles_[family_number(family)];
+    const std::uint64_t bytes = property(*db_, handle, Properties::kCurSizeAllMemTables);
+    const std::uint64_t waiting = minus(bytes, property(*db_, handle, Properties::kCurSizeActiveMemTable));
+    const std::uint64_t full = family == Family::names ? sizing_.names_memtable : sizing_.blocks_memtable;
+    all.families[family_number(family)] = {bytes, waiting, full};
+    all.many |= bytes >= kMemtablesFull * full || property(*db_, handle, Properties::kNumImmutableMemTable) >= kMemtablesMost;
   }
   return all;
 }
@@ -85,27 +91,28 @@ void SpaceGauge::measure(bool exact) {
   Memtables unwritten = memtables();
   // A flush takes its rows out of one of the two numbers and puts them into the other. With one from before it and one from
   // after it there would be room that is not there, or none where there is some.
-  const bool flushed = unwritten.bytes < unflushed_.load();
+  const bool flushed = unwritten.bytes() < unflushed_.load();
   const bool due = tables_stale_.load() && (exact || steady_clock::now() - tables_measured_ >= kTablesFresh);
   for (int tries = flushed || due ? kTries : 0; tries > 0; --tries) {
     measure_tables();
     const Memtables after = memtables();
-    const bool agree = after.bytes >= unwritten.bytes;
+    const bool agree = after.bytes() >= unwritten.bytes();
     unwritten = after;
     if (agree) break;
   }
   const bool all_flushed = all_flushed_.exchange(false);
   const VolumeUsage usage = volume_.usage();
-  unflushed_.store(unwritten.bytes);
-  waiting_memtables_.store(unwritten.waiting);
+  unflushed_.store(unwritten.bytes());
+  many_memtables_.store(unwritten.many);
+  for (const Family family : {Family::names, Family::blocks}) pace_.measured(family, unwritten.families[family_number(family)]);
   free_.store(usage.table_free.v);
   fixed_free_.store(usage.fixed_free.v);
   fixed_free_after_flush_.store(all_flushed ? usage.fixed_free.v : std::max(fixed_free_after_flush_.load(), usage.fixed_free.v));
   if (usage.fixed_free.v < usage.fixed_total.v / 2 && log_has_grown()) want_flush_();
   // The end of the list of files is kept for compactions, and for what erases.
   const bool listed = usage.list_free.v > usage.list_total.v / 8;
-  const std::uint64_t kept = sizing_.reserve + tables_bytes_.load() + unwritten.bytes;
-  room_.store(listed && !starved_.load() ? std::min(minus(sizing_.total, kept), minus(usage.table_free.v, unwritten.bytes)) : 0);
+  const std::uint64_t kept = sizing_.reserve + tables_bytes_.load() + unwritten.bytes();
+  room_.store(listed && !starved_.load() ? std::min(minus(sizing_.total, kept), minus(usage.table_free.v, unwritten.bytes())) : 0);
   give_way_.hurry(level0_tables_.load() >= kLevel0Wait / 2 || room_.load() < sizing_.total / 16 || must_wait());
   measured_ns_.store(now_ns(), std::memory_order_release);
 }
@@ -144,7 +151,7 @@ bool SpaceGauge::log_waits() const {
 
 bool SpaceGauge::must_wait() const {
   if (level0_tables_.load() >= static_cast<std::uint64_t>(kLevel0Wait)) return true;
-  if (waiting_memtables_.load() >= static_cast<std::uint64_t>(kMemtablesWait)) return true;
+  if (many_memtables_.load()) return true;
   if (log_waits()) return true;
   const std::uint64_t free = free_.load(), unflushed = unflushed_.load();
   if (free < unflushed + on_volume(sizing_.blocks_memtable)) return true;
@@ -187,7 +194,7 @@ Result<void> SpaceGauge::admit(std::uint64_t bytes) {
       } else if (steady_clock::now() - last_progress > kGiveUp) {
         lock.unlock();
         // It would wait for ever in RocksDB.
-        if (starved_.load() && level0_tables_.load() + kMemtablesWait + 2 >= kLevel0Stop) {
+        if (starved_.load() && level0_tables_.load() + kMemtablesMost + 2 >= kLevel0Stop) {
           return make_error(ENOSPC, "commit: there is no space for compactions");
         }
         break;
@@ -195,6 +202,11 @@ Result<void> SpaceGauge::admit(std::uint64_t bytes) {
     }
   }
   since_refresh_.fetch_add(bytes, std::memory_order_relaxed);
+  const auto now = Pace::Clock::now(), due = pace_.due(bytes, now);
+  if (due > now) {
+    const Waiting waiting("flushes, which fall behind");
+    std::this_thread::sleep_until(due);
+  }
   return {};
 }
 
@@ -223,6 +235,12 @@ void SpaceGauge::compaction_starved() {
   starved_with_.store(began_with_);
   if (starved_.exchange(true)) return;
   notice_("a compaction finds no space: new data is refused until one does");
+}
+
+void SpaceGauge::flush_ended(Family family, std::uint64_t bytes) {
+  pace_.flush_ended(family, bytes, Pace::Clock::now());
+  tables_changed();
+  measured_ns_.store(0, std::memory_order_release);  // its memtable is gone
 }
 
 void SpaceGauge::all_flushed() {

@@ -2,7 +2,7 @@
 //
 // RocksDB must never meet a full device, nor use its own brakes. So this class follows a few
 // numbers of the database and the volume and answers two questions: may new data come in (room),
-// must a commit wait (admit); and it asks for a flush of the memtables when the log needs space.
+// must a commit wait (admit), or be slow (kv/pace); and it asks for a flush of the memtables when the log needs space.
 //
 //   room = min(total - reserve - tables - unflushed, free - unflushed)
 // where `tables` are the live ones only, in whole granules: what a running compaction writes, and
@@ -25,6 +25,7 @@
 
 #include "kv/fail_stop.h"
 #include "kv/give_way.h"
+#include "kv/pace.h"
 #include "kv/sizing.h"
 #include "lsmfs/kv.h"
 
@@ -53,6 +54,8 @@ class SpaceGauge {
 
   // Tables came or went, or memtables were flushed. From RocksDB's listener: takes no lock of it.
   void tables_changed();
+  void flush_begins(Family family) { pace_.flush_begins(family, Pace::Clock::now()); }
+  void flush_ended(Family family, std::uint64_t bytes);  // those of its rows
   // The memtables of both families were, so that nothing is in the log but what has come since.
   void all_flushed();
   // Of compactions that nobody asked for but RocksDB, in their thread. The first waits, though not for ever, while this one
@@ -70,8 +73,9 @@ class SpaceGauge {
   bool log_waits() const;
   void try_refresh();
   struct Memtables {
-    std::uint64_t bytes = 0;    // of all of them
-    std::uint64_t waiting = 0;  // to be flushed, of the family that has more
+    Pace::Backlog families[2];  // by family_number
+    bool many = false;          // of one of them
+    std::uint64_t bytes() const { return families[0].bytes + families[1].bytes; }
   };
   Memtables memtables() const;
   // Both hold mutex_. exact: also what the tables take, which otherwise may be that of some ms ago.
@@ -86,6 +90,7 @@ class SpaceGauge {
   const Sizing sizing_;
   const FailStop& fail_stop_;
   GiveWay& give_way_;
+  Pace pace_;
   const std::function<void()> want_flush_;
   const std::function<void(std::string_view)> notice_;
   rocksdb::DB* db_ = nullptr;
@@ -98,7 +103,7 @@ class SpaceGauge {
   std::condition_variable changed_;
   std::uint64_t changes_ = 0;  // under wait_mutex_
 
-  std::atomic<bool> tables_stale_ = true, all_flushed_ = false;
+  std::atomic<bool> tables_stale_ = true, all_flushed_ = false, many_memtables_ = false;
   std::atomic<bool> starved_ = false;
   std::atomic<std::uint64_t> starved_with_ = 0;  // what was free when the last compaction began that found no space
   static inline thread_local std::uint64_t began_with_ = 0;
@@ -107,7 +112,7 @@ class SpaceGauge {
   std::atomic<std::uint64_t> room_ = 0;           // at the last measurement
   std::atomic<std::uint64_t> free_ = 0, unflushed_ = 0, level0_bytes_ = 0;
   std::atomic<std::uint64_t> base_bytes_ = 0, merge_bytes_ = 0;  // of the level below level 0; what a merge of the two takes
-  std::atomic<std::uint64_t> level0_tables_ = 0, waiting_memtables_ = 0;
+  std::atomic<std::uint64_t> level0_tables_ = 0;
   std::atomic<std::uint64_t> fixed_free_ = 0;
   std::atomic<std::uint64_t> fixed_free_after_flush_ = 0;  // the most there was since all was flushed
   std::atomic<std::uint64_t> tables_bytes_ = 0;

@@ -51,7 +51,10 @@ class RocksStore::Listener final : public rocksdb::EventListener {
   void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, Status, bool* auto_recovery) override {
     *auto_recovery = false;
   }
-  void OnFlushCompleted(rocksdb::DB*, const rocksdb::FlushJobInfo&) override { space_.tables_changed(); }
+  void OnFlushBegin(rocksdb::DB*, const rocksdb::FlushJobInfo& info) override { space_.flush_begins(family_of(info)); }
+  void OnFlushCompleted(rocksdb::DB*, const rocksdb::FlushJobInfo& info) override {
+    space_.flush_ended(family_of(info), info.table_properties.raw_key_size + info.table_properties.raw_value_size);
+  }
   void OnCompactionCompleted(rocksdb::DB*, const rocksdb::CompactionJobInfo& info) override {
     kv::GiveWay::set_compacting(false);
     if (!info.status.ok()) {
@@ -63,6 +66,7 @@ class RocksStore::Listener final : public rocksdb::EventListener {
   }
 
  private:
+  static Family family_of(const rocksdb::FlushJobInfo& info) { return info.cf_name == kv::kBlocksFamily ? Family::blocks : Family::names; }
   // By kv/files.cc.
   static bool found_no_space(const Status& status) { return status.IsIOError() && status.subcode() == Status::kSpaceLimit; }
   // Whoever did hears how it ended; RocksDB would not do it again.

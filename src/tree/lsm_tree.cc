@@ -216,6 +216,8 @@ Result<void> LsmTree::finish(Group& group, const Result<void>& outcome) {
     fail("a commit", outcome.error());
     return make_error(EIO, outcome.error().context);
   }
+  unsynced_ += group.batch.bytes();
+  if (unsynced_ >= kUnsynced) wake_.notify_one();
   // Cursors keep the tables they read, also when those have been rewritten since.
   const Store::Space space = store_.space();
   if (space.free.v < space.total.v / 8) {
@@ -271,6 +273,7 @@ Result<void> LsmTree::sync() {
     if (failure_) return make_error(EIO, failure_->context);
     dirty_since_.reset();
     LSMFS_TRY(commit_all(lock, Wait::yes));
+    unsynced_ = 0;
   }
   auto done = store_.sync();
   const Lock lock(mutex_);
@@ -367,7 +370,7 @@ TreeCounts LsmTree::counts() const {
   return state_.counts;
 }
 
-// ---- the background thread: syncs by time, and lets go of what is not used
+// ---- the background thread: syncs by time and by amount, and lets go of what is not used
 
 void LsmTree::background() {
   Lock lock(mutex_);
@@ -381,18 +384,22 @@ void LsmTree::background() {
     if (dirty_since_ && in_use()) deadline = std::min(deadline, *dirty_since_ + age());
     if (unnoted_since_ && in_use()) deadline = std::min(deadline, *unnoted_since_ + interval);
     if (!displaced_.empty() && in_use()) deadline = std::min(deadline, relocate_at_);
-    wake_.wait_until(lock, deadline);  // or until the first change after a sync, or the first sync after a note
+    if (unsynced_ >= kUnsynced && in_use()) deadline = {};
+    wake_.wait_until(lock, deadline);  // or until the first change after a sync, the first sync after a note, or much is committed
     if (stop_) break;
     interval = milliseconds(options_.sync_interval_ms);  // its change is one of the reasons to wake up
     const bool due = in_use() && dirty_since_ && steady_clock::now() >= *dirty_since_ + age();
+    const bool much = in_use() && unsynced_ >= kUnsynced;
     const bool noted = unnoted_since_ && steady_clock::now() >= *unnoted_since_ + interval;
     // After a sync there is nothing to note for an interval: what comes next says it of what was before.
     const bool note = noted && in_use() && !due;
     const bool relocates = in_use() && !displaced_.empty() && steady_clock::now() >= relocate_at_;
     if (noted) unnoted_since_.reset();
+    if (much) unsynced_ = 0;
     if (sealed_ && committer_.ended()) (void)finish_sealed(lock);  // as here
     lock.unlock();
     if (due) (void)sync();  // a failure is reported and kept there
+    if (much && !due) (void)store_.sync();  // there it is kept as well, and met by the next commit
     if (note) (void)store_.note_synced();
     const auto began = steady_clock::now();
     if (relocates) (void)relocate();  // what cannot be read stays

@@ -95,6 +95,8 @@ class LsmTree final : public Tree {
   static constexpr std::size_t kGroupBytes = 256 * KiB;
   static constexpr std::size_t kGroupRecords = 512;
   static constexpr std::size_t kGroupGrowth = 4;
+  // After so much has been committed it is made durable, whatever its age: a commit that fills a memtable waits for all that is not.
+  static constexpr std::size_t kUnsynced = 16 * MiB;
   // What the log and the tables may need for one more record or row, generously; for the check of free space.
   static constexpr std::size_t kRecordRoom = 16 * KiB;
   // So long after a rename, and after a relocation this many times what it took, comes the next.
@@ -283,6 +285,7 @@ class LsmTree final : public Tree {
   std::unordered_set<Ino> large_;        // some that have too much below them to be moved, lest it be looked at again
   std::chrono::steady_clock::time_point relocate_at_;  // when the background thread moves the first of them
   std::optional<std::chrono::steady_clock::time_point> dirty_since_;  // the oldest change not synced
+  std::size_t unsynced_ = 0;                                           // bytes committed since a sync last began
   std::optional<std::chrono::steady_clock::time_point> unnoted_since_;  // the oldest sync that is not noted in the store
   bool stop_ = false;
   bool closed_ = false;

@@ -57,6 +57,7 @@ class HeldStore final : public Store {
   void share_cache(ByteCount taken) override { store_.share_cache(taken); }
   ByteCount cache_share() const override { return store_.cache_share(); }
   Result<void> sync() override {
+    ++syncs_;
     if (sync_error_ != 0) return make_error(sync_error_, "the device");
     return store_.sync();
   }
@@ -66,6 +67,7 @@ class HeldStore final : public Store {
     return store_.note_synced();
   }
   int notes() const { return notes_; }
+  int syncs() const { return syncs_; }
   Result<void> drop_caches() override { return {}; }
   Result<void> flush() override { return store_.flush(); }
   Result<std::vector<std::string>> verify(Family family, const std::function<void(ByteCount)>& progress) override {
@@ -89,7 +91,7 @@ class HeldStore final : public Store {
   bool held_ = false;
   int error_ = 0;
   int waiting_ = 0;
-  std::atomic<int> commits_ = 0, notes_ = 0, sync_error_ = 0;
+  std::atomic<int> commits_ = 0, notes_ = 0, syncs_ = 0, sync_error_ = 0;
 };
 
 // Calls f(Wait::no), again for a while when it says EAGAIN: the tree's own thread may have the mutex for a moment, and a
@@ -178,6 +180,31 @@ TEST_F(Groups, ASyncRightAfterATimerIsSetIsNotedAsWell) {
     for (int i = 0; i < 1000 && held_->notes() == before; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
     ASSERT_GT(held_->notes(), before) << "in round " << round;
   }
+}
+
+// Else all of it would be waited for at once, by whoever fills a memtable.
+TEST_F(Groups, WhatWasWrittenInABurstIsMadeDurableBeforeItsTime) {
+  const std::string data(128 * KiB, 'x');
+  const auto made = tree_->make(kRootIno, "f", {.mode = S_IFREG | 0600}, Wait::yes);
+  ASSERT_TRUE(made);
+  std::uint64_t written = 0;
+  const auto write = [&](std::uint64_t bytes) {
+    for (const std::uint64_t end = written + bytes; written < end; written += data.size()) {
+      ASSERT_TRUE(tree_->write(made->ino, ByteOffset{written}, as_bytes(data), Wait::yes));
+    }
+  };
+  write(20 * MiB);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(held_->syncs(), 0) << "without a timer nothing is";
+  ASSERT_TRUE(tree_->sync());
+  ASSERT_TRUE(tree_->reconfigure({.sync_interval_ms = 3'600'000}));
+  const int before = held_->syncs();
+  write(12 * MiB);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(held_->syncs(), before);
+  write(8 * MiB);
+  for (int i = 0; i < 3000 && held_->syncs() == before; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_EQ(held_->syncs(), before + 1);
 }
 
 TEST_F(Groups, OperationsGoOnWhileAGroupIsCommittedUntilTheNextIsLarge) {

@@ -1,0 +1,63 @@
+#include "kv/pace.h"
+
+#include <algorithm>
+
+#include "kv/batch.h"
+
+namespace lsmfs::kv {
+namespace {
+
+std::int64_t ns(Pace::Clock::time_point time) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+}
+
+Pace::Clock::time_point at(std::int64_t ns) { return Pace::Clock::time_point(std::chrono::nanoseconds(ns)); }
+
+}  // namespace
+
+void Pace::measured(Family family, const Backlog& backlog) {
+  Side& side = sides_[family_number(family)];
+  side.bytes.store(backlog.bytes, std::memory_order_relaxed);
+  side.waiting.store(backlog.waiting, std::memory_order_relaxed);
+  side.full.store(std::max<std::uint64_t>(backlog.full, 1), std::memory_order_relaxed);
+}
+
+void Pace::flush_begins(Family family, Clock::time_point now) { sides_[family_number(family)].began.store(ns(now), std::memory_order_relaxed); }
+
+void Pace::flush_ended(Family family, std::uint64_t bytes, Clock::time_point now) {
+  Side& side = sides_[family_number(family)];
+  const std::int64_t began = side.began.exchange(0, std::memory_order_relaxed);
+  // Of a small one most passes in syncs, and tells nothing of a large one.
+  if (began == 0 || ns(now) <= began || bytes < side.full.load(std::memory_order_relaxed) / 4) return;
+  const double speed = static_cast<double>(bytes) / static_cast<double>(ns(now) - began), before = side.speed.load(std::memory_order_relaxed);
+  side.speed.store(before == 0 ? speed : (speed + before) / 2, std::memory_order_relaxed);
+}
+
+double Pace::ahead(const Side& side, Clock::time_point now) const {
+  const auto relaxed = std::memory_order_relaxed;
+  const std::int64_t began = side.began.load(relaxed);
+  const double taken = began == 0 ? 0 : side.speed.load(relaxed) * static_cast<double>(std::max<std::int64_t>(ns(now) - began, 0));
+  const double left = static_cast<double>(side.bytes.load(relaxed)) - std::min(taken, static_cast<double>(side.waiting.load(relaxed)));
+  return std::max(left, 0.0) / static_cast<double>(side.full.load(relaxed));
+}
+
+double Pace::ns_per_byte(const Side& side, Clock::time_point now) const {
+  const double speed = side.speed.load(std::memory_order_relaxed), ahead = this->ahead(side, now);
+  if (speed == 0 || ahead <= kFree) return 0;
+  const double share = std::min((ahead - kFree) / (kTight - kFree), 1.0);
+  return 1 / (speed * (kFast + (kSlow - kFast) * share));
+}
+
+Pace::Clock::time_point Pace::due(std::uint64_t bytes, Clock::time_point now) {
+  const double ns_per_byte = std::max(this->ns_per_byte(sides_[0], now), this->ns_per_byte(sides_[1], now));
+  if (ns_per_byte == 0) return now;
+  const auto longest = static_cast<double>(std::chrono::nanoseconds(kLongest).count());
+  const auto takes = static_cast<std::int64_t>(std::min(ns_per_byte * static_cast<double>(bytes), longest));
+  // Who has not written for a while has nothing saved: what comes now is what the flush meets.
+  std::int64_t next = next_.load(std::memory_order_relaxed), mine;
+  do mine = std::max(next, ns(now));
+  while (!next_.compare_exchange_weak(next, mine + takes, std::memory_order_relaxed));
+  return at(mine);
+}
+
+}  // namespace lsmfs::kv
