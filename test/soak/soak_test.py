@@ -30,6 +30,7 @@ SIZE = 1024 * MiB if SECONDS >= 300 else 448 * MiB
 CACHE = 64 * MiB
 STEADY = 600          # seconds of a run from which on it is judged whether the daemon grows
 LOST = 0.02           # of the space, when all has been deleted
+WALKS = 8             # threads that run ahead of a family's walks: each is made when it is first needed, and stays
 EARLY = 1 / 1000      # of the steps, that may find no room before it is full
 
 
@@ -156,8 +157,8 @@ class Soak(harness.MountCase):
         self.assertLess(statistics.median(used), 0.90)
         self.assertLess(max(rss), CACHE + self.kind.beside)
         middle, last = (1 / 3, 2 / 3), (2 / 3, 1.0)
-        for name in ("threads", "descriptors"):
-            self.assertLessEqual(max(sampler.column(name, *last)), max(sampler.column(name, 0.0, 2 / 3)), f"{name} become more")
+        for name, more in (("threads", WALKS), ("descriptors", 0)):
+            self.assertLessEqual(max(sampler.column(name, *last)), max(sampler.column(name, 0.0, 2 / 3)) + more, f"{name} become more")
         if SECONDS >= STEADY:
             growth = statistics.median(sampler.column("rss_bytes", *last)) - statistics.median(sampler.column("rss_bytes", *middle))
             print(f"grew by {growth / MiB:.1f} MiB from the middle third to the last")
