@@ -7,11 +7,7 @@
 namespace lsmfs::kv {
 namespace {
 
-std::int64_t ns(Pace::Clock::time_point time) {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
-}
-
-Pace::Clock::time_point at(std::int64_t ns) { return Pace::Clock::time_point(std::chrono::nanoseconds(ns)); }
+using Ns = std::chrono::duration<double, std::nano>;
 
 }  // namespace
 
@@ -22,21 +18,21 @@ void Pace::measured(Family family, const Backlog& backlog) {
   side.full.store(std::max<std::uint64_t>(backlog.full, 1), std::memory_order_relaxed);
 }
 
-void Pace::flush_begins(Family family, Clock::time_point now) { sides_[family_number(family)].began.store(ns(now), std::memory_order_relaxed); }
+void Pace::flush_begins(Family family, Clock::time_point now) { sides_[family_number(family)].began.store(now, std::memory_order_relaxed); }
 
 void Pace::flush_ended(Family family, std::uint64_t bytes, Clock::time_point now) {
   Side& side = sides_[family_number(family)];
-  const std::int64_t began = side.began.exchange(0, std::memory_order_relaxed);
+  const Clock::time_point began = side.began.exchange({}, std::memory_order_relaxed);
   // Of a small one most passes in syncs, and tells nothing of a large one.
-  if (began == 0 || ns(now) <= began || bytes < side.full.load(std::memory_order_relaxed) / 4) return;
-  const double speed = static_cast<double>(bytes) / static_cast<double>(ns(now) - began), before = side.speed.load(std::memory_order_relaxed);
+  if (began == Clock::time_point() || now <= began || bytes < side.full.load(std::memory_order_relaxed) / 4) return;
+  const double speed = static_cast<double>(bytes) / Ns(now - began).count(), before = side.speed.load(std::memory_order_relaxed);
   side.speed.store(before == 0 ? speed : (speed + before) / 2, std::memory_order_relaxed);
 }
 
 double Pace::ahead(const Side& side, Clock::time_point now) const {
   const auto relaxed = std::memory_order_relaxed;
-  const std::int64_t began = side.began.load(relaxed);
-  const double taken = began == 0 ? 0 : side.speed.load(relaxed) * static_cast<double>(std::max<std::int64_t>(ns(now) - began, 0));
+  const Clock::time_point began = side.began.load(relaxed);
+  const double taken = began == Clock::time_point() ? 0 : side.speed.load(relaxed) * std::max(Ns(now - began).count(), 0.0);
   const double left = static_cast<double>(side.bytes.load(relaxed)) - std::min(taken, static_cast<double>(side.waiting.load(relaxed)));
   return std::max(left, 0.0) / static_cast<double>(side.full.load(relaxed));
 }
@@ -51,13 +47,12 @@ double Pace::ns_per_byte(const Side& side, Clock::time_point now) const {
 Pace::Clock::time_point Pace::due(std::uint64_t bytes, Clock::time_point now) {
   const double ns_per_byte = std::max(this->ns_per_byte(sides_[0], now), this->ns_per_byte(sides_[1], now));
   if (ns_per_byte == 0) return now;
-  const auto longest = static_cast<double>(std::chrono::nanoseconds(kLongest).count());
-  const auto takes = static_cast<std::int64_t>(std::min(ns_per_byte * static_cast<double>(bytes), longest));
+  const auto takes = std::chrono::duration_cast<Clock::duration>(std::min(Ns(ns_per_byte * static_cast<double>(bytes)), Ns(kLongest)));
   // Who has not written for a while has nothing saved: what comes now is what the flush meets.
-  std::int64_t next = next_.load(std::memory_order_relaxed), mine;
-  do mine = std::max(next, ns(now));
+  Clock::time_point next = next_.load(std::memory_order_relaxed), mine;
+  do mine = std::max(next, now);
   while (!next_.compare_exchange_weak(next, mine + takes, std::memory_order_relaxed));
-  return at(mine);
+  return mine;
 }
 
 }  // namespace lsmfs::kv

@@ -42,15 +42,15 @@ class Pace {
  private:
   struct Side {
     std::atomic<std::uint64_t> bytes{0}, waiting{0}, full{1};
-    std::atomic<std::int64_t> began{0};  // of the flush under way: a time of Clock in ns; 0: none is
-    std::atomic<double> speed{0};        // of flushes, in bytes a ns; 0: none has been
+    std::atomic<Clock::time_point> began{};  // of the flush under way; its default: none is
+    std::atomic<double> speed{0};            // of flushes, in bytes a ns; 0: none has been
   };
   // In memtables, as far as can be told.
   double ahead(const Side& side, Clock::time_point now) const;
   double ns_per_byte(const Side& side, Clock::time_point now) const;  // of a commit
 
   std::array<Side, 2> sides_;
-  std::atomic<std::int64_t> next_{0};  // when the last commit's share of time ends
+  std::atomic<Clock::time_point> next_{};  // when the last commit's share of time ends
 };
 
 }  // namespace lsmfs::kv

@@ -285,7 +285,7 @@ class LsmTree final : public Tree {
   std::unordered_set<Ino> large_;        // some that have too much below them to be moved, lest it be looked at again
   std::chrono::steady_clock::time_point relocate_at_;  // when the background thread moves the first of them
   std::optional<std::chrono::steady_clock::time_point> dirty_since_;  // the oldest change not synced
-  std::size_t unsynced_ = 0;                                           // bytes committed since a sync last began
+  std::size_t unsynced_ = 0;                                            // bytes committed since a sync last began
   std::optional<std::chrono::steady_clock::time_point> unnoted_since_;  // the oldest sync that is not noted in the store
   bool stop_ = false;
   bool closed_ = false;
