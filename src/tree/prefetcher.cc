@@ -37,9 +37,9 @@ void Prefetcher::note(std::string_view begin, std::string_view end, Wait wait, s
   WalkAhead* walk = claiming(begin);
   if (!walk || !walk->has_passed(begin)) {
     const Nearest before = nearest(begin);
-    remember(end);
     if (before.walk && before.walk->is_followed_at(begin)) walk = before.walk;
     if (!walk && wait == Wait::yes && before.end) consider(before, begin, end);
+    remember(end);  // last: it may take the place of what was nearest
   }
   if (walk) advance(*walk, begin, end, bytes);
 }

@@ -364,6 +364,17 @@ TEST(Prefetcher, LeavesRandomReadersAlone) {
   EXPECT_EQ(store.walks.made(), 0u);
 }
 
+// There the end of an access takes the place of the oldest, which may be the one that lies before it.
+TEST(Prefetcher, LeavesAReaderAloneWhoIsFarFromTheOldestOfThoseThatItRemembers) {
+  CountingStore store;
+  Prefetcher ahead(store, {});
+  ahead.note(store.key(100), store.key(101), Wait::no);
+  for (int i = 0; i < 31; ++i) ahead.note(store.key(10'000 + 100 * i), store.key(10'001 + 100 * i), Wait::no);
+  ahead.note(store.key(5'000), store.key(5'001), Wait::yes);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(store.walks.made(), 0u);
+}
+
 // It holds on to tables that have been merged since it was made, and to their space.
 TEST(Prefetcher, ItsCursorIsASecondOldAtMostHoweverLongTheWalk) {
   CountingStore store;
