@@ -83,7 +83,7 @@ void Prefetcher::consider(const Nearest& before, std::string_view begin, std::st
     return;
   }
   if (*before.end == begin) {
-    if (WalkAhead* const walk = idle_walk()) return walk->begin(begin, end);
+    if (WalkAhead* const walk = idle_walk()) return walk->begin(begin, begin, end);
   } else if (passed_over_ < to_pass_over_) {
     ++passed_over_;
     return;
@@ -144,7 +144,7 @@ void Prefetcher::run() {
       }
       to_pass_over_ = near ? 0 : std::min(2 * to_pass_over_ + 1, kPassedOverMax);
       // The reader has gone on meanwhile.
-      if (near && !walk->walking() && !stop_) walk->begin(std::max(candidate.to, candidate_->front), candidate_->front);
+      if (near && !walk->walking() && !stop_) walk->begin(candidate.to, candidate_->front, candidate_->front);
     }
     candidate_.reset();
   }

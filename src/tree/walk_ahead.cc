@@ -37,10 +37,11 @@ WalkAhead::~WalkAhead() {
   thread_.join();
 }
 
-void WalkAhead::begin(std::string_view from, std::string_view front) {
+void WalkAhead::begin(std::string_view read, std::string_view from, std::string_view front) {
   walking_ = true;
   ++generation_;
-  begin_ = reached_ = from;
+  begin_ = read;
+  reached_ = from;
   front_ = front;
   marks_.clear();
   behind_.clear();

@@ -38,8 +38,9 @@ class WalkAhead {
   const std::string& reached() const { return reached_; }  // the walk has passed all rows before this one
   const std::string& front() const { return front_; }      // the furthest end of an access of its reader, or "" at first
 
-  // Must hold: it does not walk. The reader's latest access has ended at `front`.
-  void begin(std::string_view from, std::string_view front);
+  // Must hold: it does not walk. From `from` on; the reader himself has read those from `read` to there, and may say so again.
+  // His latest access has ended at `front`.
+  void begin(std::string_view read, std::string_view from, std::string_view front);
   void end();
   void forget_reader() { front_.clear(); }
 

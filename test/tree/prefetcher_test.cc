@@ -157,6 +157,17 @@ TEST(Prefetcher, AReaderFasterThanTheDeviceStaysInOneWalk) {
   EXPECT_EQ(store.walks.made(), 1u);
 }
 
+TEST(Prefetcher, AnAccessThatIsReportedAgainAfterItHasBegunAWalkBeginsNoOther) {
+  CountingStore store;
+  Prefetcher ahead(store, {});
+  ahead.note(store.key(0), store.key(64), Wait::yes);
+  ahead.note(store.key(64), store.key(128), Wait::yes);
+  EXPECT_TRUE(soon([&] { return store.walks.made() == 1; }));
+  ahead.note(store.key(64), store.key(128), Wait::yes);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(store.walks.made(), 1u);
+}
+
 TEST(Prefetcher, AReaderElsewhereDoesNotWaitUntilAWalkComesThere) {
   CountingStore store;
   store.device_time = std::chrono::milliseconds(1);
