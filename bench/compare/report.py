@@ -2,6 +2,7 @@
 
 import statistics
 
+from costs import median
 from work import FIGURES
 from work.piece import BEST, UNITS, GiB, KiB, MiB, shown
 
@@ -81,6 +82,22 @@ def rows(summary, systems):
             line.append(row.get("budget", "-"))
             line += [{True: "yes", False: "NO", None: "(smaller)", "": "-"}[row.get("met", {}).get(fs, "")] for fs in own]
         found.append(line)
+    return found
+
+
+def costs(summary, rounds):
+    """The table of what was costed, its head first: medians. rounds: [{fs: {figure: Costs}}]. Threads of less than a hundredth of the
+    time are left out."""
+    found = [["work", "file system", "requests", "took", "programs", "daemon, by threads"]]
+    for name, row in summary.items():
+        for fs in row["fs"]:
+            several = [of[fs][name] for of in rounds if name in of.get(fs, {})]
+            if not several:
+                continue
+            cost = median(several)
+            threads = sorted(cost.threads.items(), key=lambda thread: -thread[1])
+            found.append([name, fs, f"{cost.requests:.0f}", f"{shown(cost.seconds, 's')} s", f"{shown(cost.program, 's')} s",
+                          ", ".join(f"{thread} {shown(seconds, 's')} s" for thread, seconds in threads if seconds > cost.seconds / 100) or "-"])
     return found
 
 

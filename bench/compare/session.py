@@ -1,5 +1,6 @@
 """One file system doing one piece of work, on a device of its own."""
 
+import contextlib
 import functools
 import mmap
 import os
@@ -12,7 +13,7 @@ from shared.cold import drop_caches
 from shared.commands import Problem, call, run
 
 import work
-from work.piece import shown
+from work.piece import SECONDS, shown
 
 # What work is timed with.
 PROGRAMS = ("bash", "cat", "cp", "du", "find", "git", "/usr/lib/git-core/git", "grep", "ls", "rm", "rsync", "sh", "tar", "umount")
@@ -33,15 +34,18 @@ def _hold(*programs):
 class Session:
     """What a piece of work is given. It is mounted when the work begins; the work may leave it mounted or not."""
 
-    def __init__(self, fs, device, point, inputs, settings, rng, say):
+    def __init__(self, fs, device, point, inputs, settings, rng, say, meter):
         self.device = device
         self.point = point
         self.inputs = inputs
         self.settings = settings
         self.rng = rng          # gives every file system of a round the same numbers
         self.figures = {}
+        self.costs = {}         # of file systems with a daemon, when there is a meter: {figure: Costs}
         self._fs = fs
         self._say = say
+        self._meter = meter
+        self._begun = self._ended = None  # readings of the meter around what is measured now, or was last
 
     def path(self, *names):
         return os.path.join(self.point, *names)
@@ -51,24 +55,33 @@ class Session:
         unit = work.FIGURES[name].unit
         self._say(f"{self._fs.name} {name}: {shown(value, unit)} {unit}")
         self._look_at_memory()
+        if self._begun and unit in SECONDS:
+            self.costs[name] = (self._ended or self._read_meter()).since(self._begun)
 
     def mount(self):
         """Cold, when it is not mounted."""
         drop_caches()
         self._fs.mount(self.device.path, self.point)
+        if self._meter:
+            self._meter.watch(self.point)
 
     def unmount(self):
         """The seconds until all was on the device."""
         self._look_at_memory()
+        self._begun = self._ended = None
         return self._fs.unmount(self.point)
 
     def cold(self):
         self.unmount()
         self.mount()
 
+    @contextlib.contextmanager
     def measured(self):
         """While it is entered, the device takes the time that it stands for. Whatever is timed has to be inside."""
-        return self.device.measured()
+        with self.device.measured():
+            self._begun, self._ended = self._read_meter(), None
+            yield
+            self._ended = self._begun and self._read_meter()
 
     def time(self, *command, **more):
         """The seconds that a command takes."""
@@ -90,6 +103,11 @@ class Session:
             self.note(name, taken)
             self.note(name + "+umount", taken + self.unmount())
 
+    def _read_meter(self):
+        """None: there is none, or no daemon."""
+        daemons = self._fs.daemons(self.point) if self._meter else None
+        return self._meter.now(daemons) if daemons else None
+
     def _look_at_memory(self):
         memory = self._fs.memory(self.point) if os.path.ismount(self.point) else None
         if memory:
@@ -98,7 +116,7 @@ class Session:
 
 
 def run_piece(piece, fs, kind, tools, size, folder, *context):
-    """The figures that a piece of work gives on a file system. `context`: the rest of what a Session is made of."""
+    """The figures that a piece of work gives on a file system, and their costs. `context`: the rest of what a Session is made of."""
     point = os.path.join(folder, "mnt")
     os.makedirs(point, exist_ok=True)
     place = tempfile.mkdtemp(prefix="device-", dir=folder)
@@ -118,7 +136,7 @@ def run_piece(piece, fs, kind, tools, size, folder, *context):
         session.figures[f"{piece.name}: late seconds"] = late  # of the simulated disk
     device.close()
     shutil.rmtree(place)
-    return session.figures
+    return session.figures, session.costs
 
 
 def _explained(error, size):

@@ -134,13 +134,17 @@ class FileSystem:
             return False
         return program in (self.kind, self._description.get("daemon"), os.path.basename(os.path.realpath(self._words["lsmfs"][0])))
 
+    def daemons(self, point):
+        """Process ids of its daemons, as long as it is mounted there; none: it has no daemon."""
+        return [pid for pid, _ in self._daemons.get(point, ())]
+
     def memory(self, point):
         """(largest resident, anonymous now) bytes of its daemons while it is mounted there; None: it has no daemon."""
-        daemons = self._daemons.get(point)
+        daemons = self.daemons(point)
         if not daemons:
             return None
         peak = anonymous = 0
-        for pid, _ in daemons:
+        for pid in daemons:
             try:
                 with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
                     fields = dict(line.split(":", 1) for line in file)

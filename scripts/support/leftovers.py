@@ -46,8 +46,8 @@ def beside_tracefs(*command):
 
 
 def orphans():
-    """Folders that stand for traces of lsmfs layout and for control groups of lsmfs-aging, and name a process that is gone."""
-    traces = beside_tracefs("find", "/sys/kernel/tracing/instances", "-maxdepth", "1", "-name", "lsmfs-layout-*").split()
+    """Folders that stand for traces of lsmfs layout and bench/compare and for control groups of lsmfs-aging, and name a process that is gone."""
+    traces = beside_tracefs("find", "/sys/kernel/tracing/instances", "-maxdepth", "1", "-name", "lsmfs-*").split()
     groups = glob.glob("/sys/fs/cgroup/memory/lsmfs-aging-*") + glob.glob("/sys/fs/cgroup/lsmfs-aging-*")
     return [path for path in traces + groups if not os.path.exists(f"/proc/{re.search('[0-9]+', os.path.basename(path)).group()}")]
 

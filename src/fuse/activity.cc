@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "lsmfs/base.h"
+
 namespace lsmfs {
 namespace {
 
@@ -10,8 +12,8 @@ constexpr auto kLinger = std::chrono::milliseconds(20);
 
 }  // namespace
 
-Activity::Activity(std::chrono::milliseconds every, Work work)
-    : every_(every), work_(std::move(work)), thread_([this] { run(); }) {}
+Activity::Activity(const char* name, std::chrono::milliseconds every, Work work)
+    : every_(every), work_(std::move(work)), thread_(named_thread(name, [this] { run(); })) {}
 
 Activity::~Activity() {
   stopping_ = true;

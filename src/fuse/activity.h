@@ -18,7 +18,8 @@ class Activity {
     std::function<void()> look = [] {};   // at once, and again every so often
     std::function<void()> end = [] {};    // there have been none for some milliseconds, or the object goes
   };
-  Activity(std::chrono::milliseconds every, Work work);
+  // `name`: of its thread, as of name_thread().
+  Activity(const char* name, std::chrono::milliseconds every, Work work);
   ~Activity();
   Activity(const Activity&) = delete;
   Activity& operator=(const Activity&) = delete;

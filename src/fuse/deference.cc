@@ -41,7 +41,7 @@ std::vector<Deference::Watched> Deference::watched(const std::vector<Deferring*>
 Deference::Deference(const std::vector<Deferring*>& threads, Set set)
     : set_(std::move(set)),
       threads_(watched(threads)),
-      activity_(kLook, {.look = [this] { look(); },
+      activity_("lsmfs-deference", kLook, {.look = [this] { look(); },
                         .end =
                             [this] {
                               // Nobody looks after them now.

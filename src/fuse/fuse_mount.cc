@@ -60,7 +60,7 @@ const fuse_in_header& header_of(const fuse_buf& buffer) { return *static_cast<co
 // Waits in a thread of its own for a signal that says stop, and unmounts; that ends the loop.
 class FuseMount::Watch {
  public:
-  explicit Watch(FuseMount& mount) : mount_(mount), thread_([this] { run(); }) {}
+  explicit Watch(FuseMount& mount) : mount_(mount), thread_(named_thread("lsmfs-signals", [this] { run(); })) {}
   ~Watch() {
     const std::uint64_t one = 1;
     if (write(done_, &one, sizeof one) < 0) std::abort();  // an eventfd takes its first write
@@ -114,7 +114,7 @@ class FuseMount::Watch {
 
 FuseMount::FuseMount(Tree& tree, const MountOptions& options, Administration administration)
     : options_(options),
-      workers_(options.workers),
+      workers_(options.workers, "lsmfs-worker"),
       context_{.handshake = {},
                .tree = tree,
                .workers = workers_,

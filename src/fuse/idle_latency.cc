@@ -27,7 +27,7 @@ Result<Fd> LatencyHold::open_device(Choice mode, const std::string& path) {
 
 LatencyHold::LatencyHold(Fd device) : device_(std::move(device)) {
   if (!device_) return;
-  activity_.emplace(kLookForRequests, Activity::Work{.begin = [this] { demand(device_.get(), kNone); },
+  activity_.emplace("lsmfs-latency", kLookForRequests, Activity::Work{.begin = [this] { demand(device_.get(), kNone); },
                                           .end = [this] { demand(device_.get(), kAny); }});
 }
 

@@ -98,7 +98,7 @@ class KernelCache {
   std::atomic<bool> ended_{false}, can_drop_inodes_{true};
   std::atomic<std::uint64_t> drops_begun_{0}, drops_done_{0}, drops_heeded_{0};  // of inodes; by a listing that was short
   std::atomic<unsigned> busy_{0};
-  Workers pages_thread_{1}, inodes_thread_{1};
+  Workers pages_thread_{1, "lsmfs-pages"}, inodes_thread_{1, "lsmfs-inodes"};
 };
 
 }  // namespace lsmfs

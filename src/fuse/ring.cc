@@ -146,7 +146,7 @@ Result<void> Ring::start(int fuse, std::function<Serve()> server, std::function<
   if (const int failed = io_uring_register_files(&ring_, files.data(), files.size())) return make_error(-failed, "files of io_uring");
   std::promise<Result<void>> begun;
   auto outcome = begun.get_future();
-  thread_ = std::thread([this, server = std::move(server), begun = std::move(begun)]() mutable {
+  thread_ = named_thread("lsmfs-ring", [this, server = std::move(server), begun = std::move(begun)]() mutable {
     bind_to(processor_);
     thread_id_ = gettid();
     auto registered = register_entries();

@@ -18,7 +18,7 @@ Watchdog::Watchdog(std::chrono::milliseconds limit, std::vector<const Workers*> 
     : limit_(limit),
       workers_(std::move(workers)),
       notice_(std::move(notice)),
-      thread_([this] { run(); }) {}
+      thread_(named_thread("lsmfs-watchdog", [this] { run(); })) {}
 
 Watchdog::Reader::Reader(Watchdog& watchdog) : watchdog_(watchdog), waits_(Waits::of_this_thread()) {
   const std::lock_guard lock(watchdog_.mutex_);

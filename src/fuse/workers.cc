@@ -5,8 +5,8 @@
 
 namespace lsmfs {
 
-Workers::Workers(unsigned threads) {
-  for (unsigned i = 0; i < std::max(threads, 1u); ++i) threads_.emplace_back([this] { run(); });
+Workers::Workers(unsigned threads, const char* name) {
+  for (unsigned i = 0; i < std::max(threads, 1u); ++i) threads_.push_back(named_thread(name, [this] { run(); }));
 }
 
 Workers::~Workers() {

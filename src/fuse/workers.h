@@ -25,7 +25,8 @@ struct UnderWay {
 
 class Workers {
  public:
-  explicit Workers(unsigned threads);
+  // `name`: of each thread, as of name_thread().
+  Workers(unsigned threads, const char* name);
   ~Workers();  // runs what is still queued, then joins
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;

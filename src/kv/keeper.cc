@@ -41,7 +41,7 @@ void Keeper::start(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* const (&handles
   }
   db_ = db;
   std::copy(std::begin(handles), std::end(handles), std::begin(handles_));
-  thread_ = std::thread([this] { run(); });
+  thread_ = named_thread("lsmfs-keeper", [this] { run(); });
 }
 
 void Keeper::stop() {

@@ -37,8 +37,10 @@ class RocksStore::Listener final : public rocksdb::EventListener {
  public:
   Listener(kv::FailStop& fail_stop, kv::SpaceGauge& space) : fail_stop_(fail_stop), space_(space) {}
 
-  // A compaction's are called in the thread that does it.
+  // Those of a flush and a compaction are called in the thread that does it. RocksDB itself names its threads in a way that the
+  // daemon's filter of system calls does not let pass.
   void OnCompactionBegin(rocksdb::DB*, const rocksdb::CompactionJobInfo& info) override {
+    name_thread("lsmfs-compact");
     if (!asked_for(info)) space_.compaction_begins();
     kv::GiveWay::set_compacting(true);
   }
@@ -51,7 +53,10 @@ class RocksStore::Listener final : public rocksdb::EventListener {
   void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, Status, bool* auto_recovery) override {
     *auto_recovery = false;
   }
-  void OnFlushBegin(rocksdb::DB*, const rocksdb::FlushJobInfo& info) override { space_.flush_begins(family_of(info)); }
+  void OnFlushBegin(rocksdb::DB*, const rocksdb::FlushJobInfo& info) override {
+    name_thread("lsmfs-flush");
+    space_.flush_begins(family_of(info));
+  }
   void OnFlushCompleted(rocksdb::DB*, const rocksdb::FlushJobInfo& info) override {
     space_.flush_ended(family_of(info), info.table_properties.raw_key_size + info.table_properties.raw_value_size);
   }

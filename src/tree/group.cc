@@ -5,7 +5,7 @@
 
 namespace lsmfs {
 
-Committer::Committer(Store& store) : store_(store), thread_([this] { run(); }) {}
+Committer::Committer(Store& store) : store_(store), thread_(named_thread("lsmfs-commit", [this] { run(); })) {}
 
 Committer::~Committer() {
   {

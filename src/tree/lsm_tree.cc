@@ -86,7 +86,7 @@ Result<void> LsmTree::start() {
   inodes_.insert(std::move(root));
   if (options_.read_only) return {};
   LSMFS_TRY(sweep_orphans());
-  background_ = std::thread([this] { background(); });
+  background_ = named_thread("lsmfs-upkeep", [this] { background(); });
   return {};
 }
 

@@ -16,7 +16,7 @@ constexpr unsigned kPassedOverMax = 31;
 Prefetcher::Prefetcher(Store& store, const PrefetcherOptions& options)
     : store_(store), options_(options), tolerated_gap_(options.tolerated_gap) {
   walks_.reserve(options.walks);
-  thread_ = std::thread([this] { run(); });
+  thread_ = named_thread("lsmfs-prefetch", [this] { run(); });
 }
 
 Prefetcher::~Prefetcher() {

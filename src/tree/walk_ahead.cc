@@ -25,7 +25,11 @@ constexpr auto kCursorAge = std::chrono::seconds(1);  // a cursor keeps the tabl
 }  // namespace
 
 WalkAhead::WalkAhead(Store& store, const PrefetcherOptions& options, std::mutex& mutex, std::function<bool(const WalkAhead&)> met)
-    : store_(store), options_(options), mutex_(mutex), met_(std::move(met)), thread_([this] { run(); }) {}
+    : store_(store),
+      options_(options),
+      mutex_(mutex),
+      met_(std::move(met)),
+      thread_(named_thread("lsmfs-ahead", [this] { run(); })) {}
 
 WalkAhead::~WalkAhead() {
   {

@@ -33,7 +33,7 @@ void WriteQueue::push(Job job) {
     perform(job);
     return;
   }
-  if (!thread_.joinable()) thread_ = std::thread([this] { loop(); });
+  if (!thread_.joinable()) thread_ = named_thread("lsmfs-log", [this] { loop(); });
   queued_ += length;
   jobs_.push_back(std::move(job));
   work_.notify_one();

@@ -30,7 +30,7 @@ namespace lsmfs {
 namespace {
 
 TEST(Workers, RunEverythingBeforeDrainReturns) {
-  Workers workers(4);
+  Workers workers(4, "test");
   std::atomic<int> done{0};
   for (int i = 0; i < 1000; ++i) workers.submit([&] { ++done; });
   workers.drain();
@@ -40,7 +40,7 @@ TEST(Workers, RunEverythingBeforeDrainReturns) {
 TEST(Workers, RunWhatIsQueuedBeforeTheyAreGone) {
   std::atomic<int> done{0};
   {
-    Workers workers(2);
+    Workers workers(2, "test");
     for (int i = 0; i < 100; ++i) workers.submit([&] { ++done; });
   }
   EXPECT_EQ(done, 100);

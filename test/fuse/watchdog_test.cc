@@ -135,7 +135,7 @@ TEST_F(Told, AreRequestsInWhichTheReadingThreadIsHeld) {
 }
 
 TEST(Workers, HandOnWhichRequestTheyWorkOn) {
-  Workers outer(1), inner(1);
+  Workers outer(1, "outer"), inner(1, "inner");
   Gate gate;
   current_request = {7, 12, FUSE_WRITE};
   outer.submit([&] { inner.submit([&] { gate.pass(); }); });

@@ -18,6 +18,7 @@ from harness import LSMFS, MountCase, MiB, ROOT, call, lsmfs_only, main
 BENCH = os.path.join(ROOT, "bench")
 sys.path[:0] = [os.path.join(BENCH, "compare"), BENCH, os.path.join(BENCH, "aging", "simdisk")]
 
+import costs  # noqa: E402
 import inputs  # noqa: E402
 import made_up  # noqa: E402
 import report  # noqa: E402
@@ -139,6 +140,25 @@ class Figures(Case):
         for figures in result["rounds"]:
             self.assertEqual(set(figures["lsmfs"]), done, "of each piece all")
         self.assertEqual(len(result["summary"]["unlink"]["fs"]["lsmfs"]["values"]), 2)
+
+    def test_what_figures_cost_is_told_of_file_systems_with_a_daemon(self):
+        files = 300
+        printed = self.must(*self.words("--work", "create,fsync p50", "--set", f"created={files},fsyncs=20", "--costs"), seconds=500)
+        ext4, lsmfs = (self.result()["costs"][0][fs] for fs in ("ext4", "lsmfs"))
+        self.assertEqual(ext4, {})
+        self.assertIn("create", lsmfs)
+        self.assertNotIn("create+umount", lsmfs, "its daemon has gone")
+        # To make a file and write to it: MKNOD and WRITE at least; a folder of the tree has 128 of them.
+        self.assertTrue(2 * files <= lsmfs["create"]["requests"] <= 20 * files, lsmfs["create"])
+        self.assertTrue(3 * 20 <= lsmfs["fsync p50"]["requests"] <= 20 * 20, lsmfs["fsync p50"])
+        for cost in lsmfs.values():
+            self.assertGreater(cost["program"], 0)
+            self.assertLess(cost["program"], cost["seconds"] * os.cpu_count())
+            self.assertIn("lsmfs-commit", cost["threads"])
+            self.assertGreater(max(cost["threads"].values()), 0)
+        rows = [[word.strip() for word in line.strip("| ").split(" | ")] for line in printed.rpartition("\n\n")[2].splitlines()]
+        self.assertEqual(rows[0], ["work", "file system", "requests", "took", "programs", "daemon, by threads"])
+        self.assertEqual([row[:3] for row in rows[2:]], [[name, "lsmfs", f"{lsmfs[name]['requests']:.0f}"] for name in ("create", "fsync p50")])
 
     def test_a_simulated_disk_takes_its_time_and_has_budgets_of_its_own(self):
         result, table = self.compare("--work", "random 4 B", "--device", "simdisk:hdd", "--set", "random-writes=64")
@@ -332,8 +352,49 @@ class Mounts(MountCase):
         self.assertEqual(workspace.processes_of(points[0], LSMFS), [])
 
 
+@lsmfs_only
+class Meter(MountCase):
+    def setUp(self):
+        super().setUp()
+        self.tracing = self.work.sub("trace")
+        self.must("mount", "-t", "tracefs", "none", self.tracing)
+        self.addCleanup(self.must, "umount", self.tracing)
+
+    def instance(self, pid):
+        return os.path.join(self.tracing, "instances", f"lsmfs-compare-{pid}")
+
+    def nothing_is_left(self):
+        self.assertFalse(os.path.exists(self.instance(os.getpid())))
+        self.assertEqual(os.listdir(self.work.path), ["trace"])
+
+    def test_leaves_nothing_and_removes_what_killed_runs_have_left(self):
+        gone = subprocess.Popen(["true"])
+        gone.wait()
+        os.mkdir(self.instance(gone.pid))
+        with costs.metered(self.work.path):
+            self.assertTrue(os.path.exists(self.instance(os.getpid())))
+            self.assertFalse(os.path.exists(self.instance(gone.pid)))
+        self.nothing_is_left()
+
+    def test_a_kernel_that_counts_no_requests_is_one_line_and_leaves_nothing(self):
+        with unittest.mock.patch.object(costs, "EVENT", "events/fuse/no_such_event"), self.assertRaisesRegex(commands.Problem, "--costs: .*no_such_event"):
+            costs.Meter(self.work.path)
+        self.nothing_is_left()
+
+
 class Parts(unittest.TestCase):
     """What needs no file system."""
+
+    def test_a_thread_has_the_name_that_it_has_at_the_end(self):
+        before = costs.Reading(10.0, 100, 1.0, {1: ("lsmfs", 2.0), 2: ("lsmfs", 0.5)})
+        after = costs.Reading(14.0, 150, 3.0, {1: ("lsmfs", 3.0), 2: ("lsmfs-flush", 0.75), 3: ("lsmfs-flush", 0.25)})
+        self.assertEqual(after.since(before), costs.Costs(4.0, 50, 2.0, {"lsmfs": 1.0, "lsmfs-flush": 0.5}))
+
+    def test_costs_are_medians_and_small_threads_are_left_out(self):
+        several = [costs.Costs(10.0 + n, 100 * n, 2.0, {"lsmfs": 4.0, "lsmfs-log": 0.05 * n}) for n in (1, 2, 3)]
+        summary = self.summary({"rm": 1.0}, {"rm": 3.0})
+        found = report.costs(summary, [{"ext4": {}, "lsmfs": {"rm": cost}} for cost in several])
+        self.assertEqual(found[1:], [["rm", "lsmfs", "200", "12.00 s", "2.00 s", "lsmfs 4.00 s"]])
 
     def summary(self, ext4, lsmfs, device="loop", latency0=False, cache=256 * MiB, smaller=(), peers=("xfs", "btrfs")):
         rounds = [{"ext4": ext4, **{peer: ext4 for peer in peers}, "lsmfs": lsmfs}]

@@ -94,6 +94,16 @@ class Security(harness.MountCase):
                 self.check_confined(volume)
                 volume.umount()
 
+    def test_threads_have_the_names_of_what_they_do(self):
+        volume = self.mounted()
+        self.exercise(volume)
+        self.must(LSMFS, "mount", "-o", "remount,ro", volume.device, volume.point)  # memtables become tables
+        pid = self.daemon(volume)
+        names = {harness.comm(f"{pid}/task/{thread}") for thread in os.listdir(f"/proc/{pid}/task")}
+        wanted = ("pages", "inodes", "deference", "worker", "signals", "watchdog", "upkeep", "commit", "prefetch", "flush", "log")
+        self.assertLessEqual({"lsmfs", *("lsmfs-" + name for name in wanted)}, names)
+        self.assertEqual([name for name in names if not name.startswith("lsmfs")], [])
+
     def refused_calls(self, log):
         """[(program, line)] since the last time; None when the kernel's log does not tell."""
         marker = harness.in_child(syscalls.make_a_call_that_is_refused_aloud)  # the log comes later than the call

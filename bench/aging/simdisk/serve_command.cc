@@ -76,7 +76,7 @@ int serve_command(const ServeArguments& arguments) {
   prctl(PR_SET_IO_FLUSHER, 1UL, 0UL, 0UL, 0UL);
   hold_back_signals();
   go_before_others();
-  Workers workers(kWorkers);
+  Workers workers(kWorkers, "simdisk-worker");
   Backing backing(std::move(*device));
   Disk disk(backing, workers,
             {.profile = *profile, .path = std::chrono::microseconds(arguments.path_us), .sync = arguments.sync},

@@ -8,6 +8,7 @@ BEST = "best peer"
 
 # What is shown, by what a figure of one second, one byte, or one is then. All is kept in seconds, bytes, bytes a second.
 UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "MiB": 1 / MiB, "MiB/s": 1 / MiB, "x": 1.0}
+SECONDS = ("s", "ms", "us")
 
 
 def shown(value, unit):

@@ -69,7 +69,7 @@ class SimdiskDisk : public testing::Test {
   std::mutex mutex_;
   std::string answered_;
   std::byte last_read_{};
-  Workers workers_{3};  // before what they use goes, they end
+  Workers workers_{3, "test"};  // before what they use goes, they end
 };
 
 TEST_F(SimdiskDisk, AnswersWhenTheTimeHasCome) {
