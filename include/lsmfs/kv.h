@@ -45,11 +45,7 @@ class Batch {
   Batch(Batch&&) noexcept;
   Batch& operator=(Batch&&) noexcept;
 
-  struct Place {
-    std::size_t at = 0, size = 0;  // of a value, in the batch
-  };
-  Place put(Family family, std::string_view key, std::string_view value);
-  std::string_view value_at(Place place) const;  // until the next change; must hold: put() since clear() gave `place`
+  void put(Family family, std::string_view key, std::string_view value);
   // Blind changes of a value that need no read of it. A key without a row counts as an empty value.
   // patch: overwrites value[offset, offset + bytes.size()), growing it with zeros where needed.
   //   offset + bytes.size() is at most 64 KiB.

@@ -43,13 +43,9 @@ Batch::~Batch() = default;
 Batch::Batch(Batch&&) noexcept = default;
 Batch& Batch::operator=(Batch&&) noexcept = default;
 
-// A record of a WriteBatch ends with its value.
-Batch::Place Batch::put(Family family, std::string_view key, std::string_view value) {
+void Batch::put(Family family, std::string_view key, std::string_view value) {
   rep_->note(rep_->out.Put(tag(family), slice(key), slice(value)));
-  return {.at = bytes() - value.size(), .size = value.size()};
 }
-
-std::string_view Batch::value_at(Place place) const { return std::string_view(rep_->out.Data()).substr(place.at, place.size); }
 
 void Batch::patch(Family family, std::string_view key, std::uint32_t offset, std::string_view bytes) {
   assert(std::uint64_t{offset} + bytes.size() <= kv::kPatchEndMax);

@@ -121,7 +121,7 @@ Result<Attr> LsmTree::make_unnamed(Ino dir_ino, const NewInode& what, Wait wait)
 }
 
 Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wait) {
-  LSMFS_ASSIGN(const Lock lock, acquire_for_change(wait));
+  LSMFS_ASSIGN(const Lock lock, acquire_for_change(wait, ino));
   LSMFS_ASSIGN(Inode * inode, find(ino));
   LSMFS_ASSIGN(Inode * dir, find_directory(dir_ino));
   LSMFS_ASSIGN(Inode * existing, load(*dir, name, wait));
@@ -134,7 +134,7 @@ Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wai
   if (inode->record.nlink >= kLinkMax) return make_error(EMLINK, "");
   LSMFS_TRY(need_room(kRecordRoom));
   std::string new_home;
-  Rows blocks;
+  Taken blocks;
   if (inode->removed()) {
     new_home = keys::child_home(*dir->shared_home(), name, ino);
     if (takes_blocks_along(*inode, new_home)) {
@@ -155,7 +155,7 @@ Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wai
   if (inode->removed()) {
     // Its first name. What it holds moves there if it is small.
     move_blocks(*inode, blocks, new_home);
-    if (!blocks.empty()) inode->record.home.clear();
+    if (blocks.moves) inode->record.home.clear();
     if (inode->has_row) batch().erase(Family::names, keys::orphan(ino));
     inode->has_row = inode->linkable = false;
     inodes_.set_name(*inode, dir_ino, dir->shared_home(), name);
@@ -219,7 +219,7 @@ void LsmTree::remove_name(Inode& dir, std::string_view name, Inode& inode, const
 }
 
 Result<void> LsmTree::remove(Ino dir_ino, std::string_view name, bool directory, Wait wait) {
-  LSMFS_ASSIGN(const Lock lock, acquire_for_change(wait));
+  LSMFS_ASSIGN(const Lock lock, acquire_for_change(wait, dir_ino, name));
   LSMFS_ASSIGN(Inode * dir, find_directory(dir_ino));
   LSMFS_ASSIGN(Inode * inode, load(*dir, name, wait));
   const Loaded loaded{*this, inode};
@@ -231,13 +231,13 @@ Result<void> LsmTree::remove(Ino dir_ino, std::string_view name, bool directory,
   // Whoever writes a file, gives it a second name and takes the first away renames it. What was written before stays: the first
   // name is also taken away from each file of an old copy made of links.
   const auto new_home = home_left(*inode, *dir, name);
-  std::optional<Rows> blocks;
+  Taken blocks;
   if (new_home && takes_blocks_along(*inode, *new_home)) blocks = blocks_in_group(*inode);
 
   const Time now = Time::now();
   remove_name(*dir, name, *inode, now);
-  if (blocks) {
-    move_blocks(*inode, *blocks, *new_home);
+  if (blocks.moves) {
+    move_blocks(*inode, blocks, *new_home);
     inode->record.home = *new_home;
   }
   touch(dir->record, now);

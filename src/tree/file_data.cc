@@ -50,7 +50,11 @@ Result<void> LsmTree::resize(const Lock& lock, Inode& inode, std::uint64_t size,
   Record& record = inode.record;
   const BlockIndex old_blocks{block_count(record.size)}, new_blocks{block_count(size)};
   open_->put_tail();
-  if (size < record.size && record.blocks > 0) {
+  if (NewFile* const file = open_->find_new(inode.ino())) {
+    open_->cut_new(*file, size);
+    record.blocks = file->rows.size();
+    blocks_changed(inode);
+  } else if (size < record.size && record.blocks > 0) {
     const std::string home = inode.home();
     const bool within = size % kBlockSize != 0;
     const BlockIndex last{within ? new_blocks.v - 1 : new_blocks.v};  // within: of the row that stays and is cut
@@ -76,16 +80,12 @@ Result<void> LsmTree::resize(const Lock& lock, Inode& inode, std::uint64_t size,
 
 // Writes `bytes` at `at` in a block. `replaces`: nothing that the row holds now is left of it. Must
 // hold: a tail in the open group is of this block.
-void LsmTree::put_part(Ino ino, const std::string& home, std::uint64_t index, std::size_t at, std::string_view bytes,
-                       bool replaces) {
+void LsmTree::put_part(Ino ino, const std::string& home, std::uint64_t index, std::size_t at, std::string_view bytes, bool replaces) {
   std::optional<Tail>& tail = open_->tail;
   if (!tail) {
     std::string key = keys::block(home, BlockIndex{index});
-    if (!replaces) {
-      open_->whole_files.erase(ino);
-      return batch().patch(Family::blocks, key, static_cast<std::uint32_t>(at), bytes);
-    }
-    if (bytes.size() == kBlockSize) return open_->put_row(ino, index, key, bytes);
+    if (!replaces) return batch().patch(Family::blocks, key, static_cast<std::uint32_t>(at), bytes);
+    if (bytes.size() == kBlockSize) return batch().put(Family::blocks, key, bytes);
     tail = Tail{ino, index, std::move(key), {}};
   }
   tail->bytes.resize(std::max(tail->bytes.size(), at + bytes.size()));
@@ -109,10 +109,16 @@ Result<void> LsmTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait) {
   const std::uint64_t old_blocks = block_count(record.size);
   const std::string home = inode->home();
 
+  // A file without rows is a new one of this group, as long as it is small.
+  const bool small = last < kMoveBlocksMax;
+  if (!small) open_->release_new(ino);
+  if (small && record.blocks == 0) open_->new_files[ino].home = home;
+  NewFile* const file = open_->find_new(ino);
+
   // Rows that are new add to the file's blocks. In a file without holes those are the ones past its
   // end; only in a sparse file does it take a look.
   std::uint64_t existing = 0;
-  if (first < old_blocks) {
+  if (!file && first < old_blocks) {
     const std::uint64_t until = std::min(last + 1, old_blocks);
     if (!record.is_sparse()) {
       existing = until - first;
@@ -121,26 +127,24 @@ Result<void> LsmTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait) {
       existing = rows.size();
     }
   }
-  if (last >= kMoveBlocksMax) {
-    open_->whole_files.erase(ino);
-  } else if (record.blocks == 0) {
-    open_->whole_files[ino].clear();
-  }
-  record.blocks += last - first + 1 - existing;
-
-  if (open_->tail && !(open_->tail->ino == ino && open_->tail->index == first)) open_->put_tail();
+  if (!file && open_->tail && !(open_->tail->ino == ino && open_->tail->index == first)) open_->put_tail();
   for (std::uint64_t index = first; index <= last; ++index) {
     const std::uint64_t start = index * kBlockSize;
     const std::uint64_t from = std::max(offset.v, start), to = std::min(end, start + kBlockSize);
     const std::string_view bytes = as_text(data.subspan(from - offset.v, to - from));
+    if (file) {
+      open_->write_new(*file, index, from - start, bytes);
+      continue;
+    }
     const bool no_row = index >= old_blocks;
     // The row's bytes before the write end here at the latest.
     const std::uint64_t old_end = no_row ? start : std::min(record.size, start + kBlockSize);
     put_part(ino, home, index, from - start, bytes, no_row || (from == start && to >= old_end));
   }
+  record.blocks = file ? file->rows.size() : record.blocks + last - first + 1 - existing;
   record.size = std::max(record.size, end);
   record.mtime = record.ctime = Time::now();
-  blocks_put(*inode);
+  blocks_changed(*inode);
   changed(*inode);
   return {};
 }

@@ -1,9 +1,81 @@
 #include "tree/group.h"
 
+#include <algorithm>
 #include <cassert>
 #include <utility>
 
+#include "lsmfs/tree.h"
+
 namespace lsmfs {
+
+NewFile* Group::find_new(Ino ino) {
+  const auto found = new_files.find(ino);
+  return found == new_files.end() ? nullptr : &found->second;
+}
+
+void Group::write_new(NewFile& file, std::uint64_t index, std::size_t at, std::string_view bytes) {
+  std::string& row = file.rows[index];
+  const std::size_t before = row.size();
+  if (at == before) {
+    row.append(bytes);
+  } else {
+    row.resize(std::max(before, at + bytes.size()));
+    bytes.copy(row.data() + at, bytes.size());
+  }
+  new_bytes += row.size() - before;
+}
+
+void Group::cut_new(NewFile& file, std::uint64_t size) {
+  const std::uint64_t last = size / kBlockSize, left = size % kBlockSize;  // within the last block, if anything
+  const auto cut = file.rows.find(last);
+  if (left > 0 && cut != file.rows.end() && cut->second.size() > left) {
+    new_bytes -= cut->second.size() - left;
+    cut->second.resize(left);
+  }
+  for (auto row = file.rows.lower_bound(last + (left > 0 ? 1 : 0)); row != file.rows.end(); row = file.rows.erase(row)) new_bytes -= row->second.size();
+}
+
+bool Group::drop_new(Ino ino) {
+  NewFile* const file = find_new(ino);
+  if (!file) return false;
+  cut_new(*file, 0);
+  new_files.erase(ino);
+  return true;
+}
+
+void Group::release_new(Ino ino) {
+  const auto found = new_files.find(ino);
+  if (found == new_files.end()) return;
+  put_tail();
+  auto& [home, rows] = found->second;
+  for (auto& [index, row] : rows) {
+    new_bytes -= row.size();
+    std::string key = keys::block(home, BlockIndex{index});
+    if (index == rows.rbegin()->first && row.size() < kBlockSize) {
+      tail = Tail{ino, index, std::move(key), std::move(row)};
+    } else {
+      batch.put(Family::blocks, key, row);
+    }
+  }
+  new_files.erase(found);
+}
+
+void Group::put_new_files() {
+  for (const auto& [ino, file] : new_files) {
+    for (const auto& [index, row] : file.rows) batch.put(Family::blocks, keys::block(file.home, BlockIndex{index}), row);
+  }
+}
+
+void Group::begin(std::uint64_t new_number) {
+  number = new_number;
+  batch.clear();
+  records.clear();
+  entries.clear();
+  blocks = false;
+  new_files.clear();
+  new_bytes = sealed_bytes = 0;
+  tail.reset();
+}
 
 Committer::Committer(Store& store) : store_(store), thread_(named_thread("lsmfs-commit", [this] { run(); })) {}
 
@@ -16,11 +88,11 @@ Committer::~Committer() {
   thread_.join();
 }
 
-void Committer::begin(Batch& batch) {
+void Committer::begin(Group& group) {
   {
     std::lock_guard lock(mutex_);
-    assert(!batch_ && !outcome_);
-    batch_ = &batch;
+    assert(!group_ && !outcome_);
+    group_ = &group;
   }
   changed_.notify_all();
 }
@@ -32,7 +104,7 @@ bool Committer::ended() const {
 
 Result<void> Committer::finish() {
   std::unique_lock lock(mutex_);
-  assert(batch_ || outcome_);
+  assert(group_ || outcome_);
   const Waiting waiting("a commit");
   changed_.wait(lock, [this] { return outcome_.has_value(); });
   return *std::exchange(outcome_, std::nullopt);
@@ -41,12 +113,13 @@ Result<void> Committer::finish() {
 void Committer::run() {
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [this] { return stop_ || batch_; });
-    if (!batch_) return;
+    changed_.wait(lock, [this] { return stop_ || group_; });
+    if (!group_) return;
     lock.unlock();
-    auto outcome = store_.commit(*batch_);
+    group_->put_new_files();
+    auto outcome = store_.commit(group_->batch);
     lock.lock();
-    batch_ = nullptr;
+    group_ = nullptr;
     outcome_ = std::move(outcome);
     changed_.notify_all();
   }

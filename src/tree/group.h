@@ -1,5 +1,5 @@
-// Group: what operations have changed and no commit has written yet. Committer: commits one group at
-// a time in a thread of its own, while operations fill the next.
+// Group: what operations have changed and no commit has written yet. NewFile: the contents of a small file that are
+// all among it. Committer: commits one group at a time in a thread of its own, while operations fill the next.
 //
 // What they are not: neither knows what the rows mean, and the order of groups is the tree's matter.
 #pragma once
@@ -14,10 +14,18 @@
 #include <vector>
 
 #include "lsmfs/kv.h"
+#include "tree/keys.h"
 
 namespace lsmfs {
 
-// The last block of a file that is being appended to: it becomes a row when it is full, or when
+// A file all whose rows are of one group. They are in no batch before that group is committed: most files are made under a
+// temporary name, renamed, changed again or removed within a moment, and so what comes of that is written once, where it stays.
+struct NewFile {
+  std::string home;                           // where the rows are to be
+  std::map<std::uint64_t, std::string> rows;  // by block, of 1 to kBlockSize bytes each; what a row lacks reads as zeros
+};
+
+// The last block of another file that is being appended to: it becomes a row when it is full, or when
 // anything else happens, instead of a row and patches to it.
 struct Tail {
   Ino ino;
@@ -29,34 +37,34 @@ struct Tail {
 // Not thread-safe: the tree's mutex guards it, or the committer has it.
 struct Group {
   std::uint64_t number = 0;      // ascending from 1; an inode remembers the last group that changes it
-  Batch batch;                   // rows in the order of the operations
+  Batch batch;                   // rows in the order of the operations, but for those of new files
   std::vector<Ino> records;      // inodes whose records go with it, at its end
   std::unordered_map<std::string, Ino> entries;  // keys of entries it changes; 0: takes away
   bool blocks = false;           // it changes family blocks
-  // Where `batch` has the rows of file data, by block, of files all whose rows it puts whole and changes no more: who
-  // gives them another name moves them without waiting for the commit after which they can be read.
-  std::unordered_map<Ino, std::map<std::uint64_t, Batch::Place>> whole_files;
-  std::optional<Tail> tail;      // not yet in `batch`
+  std::map<Ino, NewFile> new_files;  // their rows follow the others; in the order in which they were made
+  std::size_t new_bytes = 0;         // in these rows
+  std::optional<Tail> tail;          // not yet in `batch`
+  std::size_t sealed_bytes = 0;      // bytes() when it was sealed
 
   bool empty() const { return batch.empty() && records.empty() && !tail; }
-  void put_row(Ino ino, std::uint64_t index, std::string_view key, std::string_view bytes) {
-    const Batch::Place place = batch.put(Family::blocks, key, bytes);
-    if (const auto found = whole_files.find(ino); found != whole_files.end()) found->second[index] = place;
-  }
+  std::size_t bytes() const { return batch.bytes() + new_bytes; }  // nearly: without what is around rows of new files
   void put_tail() {
     if (!tail) return;
-    put_row(tail->ino, tail->index, tail->key, tail->bytes);
+    batch.put(Family::blocks, tail->key, tail->bytes);
     tail.reset();
   }
-  void begin(std::uint64_t new_number) {
-    number = new_number;
-    batch.clear();
-    records.clear();
-    entries.clear();
-    blocks = false;
-    whole_files.clear();
-    tail.reset();
-  }
+
+  NewFile* find_new(Ino ino);  // nullptr: it is none
+  // `bytes` at `at` of a block of a new file.
+  void write_new(NewFile& file, std::uint64_t index, std::size_t at, std::string_view bytes);
+  void cut_new(NewFile& file, std::uint64_t size);  // to so many bytes
+  bool drop_new(Ino ino);                           // it is to have no rows; false: it is no new file
+  // From now on it is like any other file: its rows are in the batch, and perhaps the tail.
+  void release_new(Ino ino);
+  // Adds the rows of all new files to the batch, and leaves all else as it is: others may read it meanwhile.
+  void put_new_files();
+
+  void begin(std::uint64_t new_number);
 };
 
 // Calls come from one thread at a time (the tree's mutex is held), but for those of its own thread.
@@ -65,7 +73,8 @@ class Committer {
   explicit Committer(Store& store);
   ~Committer();  // finishes what was begun
 
-  void begin(Batch& batch);  // must hold: idle; `batch` stays as it is until finish()
+  // Puts the rows of its new files and commits it. Must hold: idle, and nobody changes `group` or looks into its batch until finish().
+  void begin(Group& group);
   bool ended() const;        // begun, and finish() will not wait
   Result<void> finish();     // waits for the end of what was begun; its outcome, then idle
 
@@ -75,7 +84,7 @@ class Committer {
   Store& store_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  Batch* batch_ = nullptr;                // being committed
+  Group* group_ = nullptr;                // being committed
   std::optional<Result<void>> outcome_;   // of what was committed last, until finish()
   bool stop_ = false;
   std::thread thread_;

@@ -108,6 +108,7 @@ void LsmTree::erase_seen(const SeenBlocks& seen, BlockIndex from, BlockIndex to,
 Result<void> LsmTree::make_hole(const Lock& lock, Inode& inode, std::uint64_t from, std::uint64_t to, SeenBlocks seen, Wait wait) {
   Record& record = inode.record;
   if (from >= to || record.blocks == 0) return {};
+  open_->release_new(inode.ino());
   const std::string home = inode.home();
   const BlockIndex first{from / kBlockSize}, last{(to - 1) / kBlockSize};
   // A row past which the file ends goes as a whole when all that is before the end goes.

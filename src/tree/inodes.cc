@@ -97,11 +97,6 @@ void LsmTree::changed(Inode& inode) {
 }
 
 void LsmTree::blocks_changed(Inode& inode) {
-  blocks_put(inode);
-  open_->whole_files.erase(inode.ino());
-}
-
-void LsmTree::blocks_put(Inode& inode) {
   open_->blocks = true;
   inode.blocks_group = open_->number;
 }
@@ -134,7 +129,7 @@ void LsmTree::drop_if_unused(Inode* inode) {
 }
 
 void LsmTree::erase_removed(Inode& inode) {
-  if (inode.record.blocks > 0) {
+  if (!open_->drop_new(inode.ino()) && inode.record.blocks > 0) {
     erase_blocks(inode.home(), BlockIndex{0}, BlockIndex{block_count(inode.record.size)});
   }
   erase_xattr_rows(inode);
@@ -192,7 +187,7 @@ Result<Attr> LsmTree::setattr(Ino ino, const AttrChange& change, Wait wait) {
   if (change.size) {
     LSMFS_ASSIGN(seen, look_ahead(ino, *change.size, UINT64_MAX, wait));
   }
-  LSMFS_ASSIGN(const Lock lock, acquire_for_change(wait));
+  LSMFS_ASSIGN(const Lock lock, acquire_for_change(wait, ino));
   LSMFS_ASSIGN(Inode * inode, find(ino));
   Record& record = inode->record;
   LSMFS_TRY(may_set(record, change));

@@ -127,11 +127,22 @@ Result<LsmTree::Lock> LsmTree::acquire(Wait wait) {
   return lock;
 }
 
-Result<LsmTree::Lock> LsmTree::acquire_for_change(Wait wait, Ino appended) {
+Result<LsmTree::Lock> LsmTree::acquire_for_change(Wait wait, Ino of) {
   LSMFS_ASSIGN(Lock lock, acquire(wait));
-  if (!can_change()) return make_error(EROFS, "");
-  LSMFS_TRY(pass_on(lock, wait, appended));
+  LSMFS_TRY(begin_change(lock, wait, of));
   return lock;
+}
+
+Result<LsmTree::Lock> LsmTree::acquire_for_change(Wait wait, Ino dir, std::string_view name) {
+  LSMFS_ASSIGN(Lock lock, acquire(wait));
+  const Inode* const known = inodes_.find(dir, name);
+  LSMFS_TRY(begin_change(lock, wait, known ? known->ino() : Ino{}));
+  return lock;
+}
+
+Result<void> LsmTree::begin_change(const Lock& lock, Wait wait, Ino of) {
+  if (!can_change()) return make_error(EROFS, "");
+  return pass_on(lock, wait, of);
 }
 
 Result<LsmTree::Lock> LsmTree::acquire_for_access(Wait wait) {
@@ -147,13 +158,13 @@ void LsmTree::begin_group() {
 }
 
 bool LsmTree::larger_than(std::size_t times) const {
-  return open_->batch.bytes() > times * kGroupBytes || open_->records.size() > times * kGroupRecords;
+  return open_->bytes() > times * kGroupBytes || open_->records.size() > times * kGroupRecords;
 }
 
-Result<void> LsmTree::pass_on(const Lock& lock, Wait wait, Ino appended) {
+Result<void> LsmTree::pass_on(const Lock& lock, Wait wait, Ino of) {
   if (sealed_ && committer_.ended()) LSMFS_TRY(finish_sealed(lock));
   if (!larger_than(1)) return {};
-  const bool goes_on = sealed_ || (open_->tail && open_->tail->ino == appended);
+  const bool goes_on = sealed_ || (open_->tail && open_->tail->ino == of) || open_->find_new(of);
   if (goes_on && !larger_than(kGroupGrowth)) return {};
   if (sealed_) {
     if (wait == Wait::no) return make_error(EAGAIN, "");
@@ -161,7 +172,7 @@ Result<void> LsmTree::pass_on(const Lock& lock, Wait wait, Ino appended) {
   }
   seal();
   sealed_ = &next_group();
-  committer_.begin(sealed_->batch);
+  committer_.begin(*sealed_);
   return {};
 }
 
@@ -174,6 +185,7 @@ Result<void> LsmTree::commit_all(const Lock& lock, Wait wait) {
   if (open_->empty()) return {};
   if (wait == Wait::no) return make_error(EAGAIN, "");  // a commit may wait for the device
   seal();
+  open_->put_new_files();
   const NobodyParks scope(*this);
   const auto outcome = store_.commit(open_->batch);
   return finish(next_group(), outcome);
@@ -200,6 +212,7 @@ void LsmTree::seal() {
     batch().put(Family::names, inode->row_key(), encode(inode->record));
   }
   batch().put(Family::names, keys::kState, encode(state_));
+  open_->sealed_bytes = open_->bytes();
 }
 
 Result<void> LsmTree::finish_sealed(const Lock&) {
@@ -252,6 +265,7 @@ void LsmTree::fail(std::string_view what, const Error& error) {
   }
   if (open_->empty()) return;
   seal();
+  open_->put_new_files();
   const Group& group = next_group();
   store_.keep_in_memory(group.batch);
   settled(group);
@@ -262,7 +276,7 @@ Result<void> LsmTree::settle(const Lock& lock, std::uint64_t group, Wait wait) {
 }
 
 Result<void> LsmTree::need_room(std::size_t bytes) const {
-  const std::size_t uncommitted = open_->batch.bytes() + (sealed_ ? sealed_->batch.bytes() : 0);
+  const std::size_t uncommitted = open_->bytes() + (sealed_ ? sealed_->sealed_bytes : 0);
   if (store_.room().v < bytes + uncommitted) return make_error(ENOSPC, "");
   return {};
 }

@@ -108,16 +108,18 @@ class LsmTree final : public Tree {
   Result<Lock> acquire(Wait wait);              // EAGAIN when taken and wait is no
   // The same for an operation that changes something; EROFS after a failure. Passes on a group that
   // has become large: here, where EAGAIN still leaves everything as it was.
-  // `appended`: the inode that may go on with the group's tail, which is better not cut off from it.
-  Result<Lock> acquire_for_change(Wait wait, Ino appended = {});
+  // `of`: what it changes, which is better not cut off from the group's tail, or from what the group has of it as of a new file.
+  Result<Lock> acquire_for_change(Wait wait, Ino of = {});
+  Result<Lock> acquire_for_change(Wait wait, Ino dir, std::string_view name);  // of what has this name, if that is in memory
+  Result<void> begin_change(const Lock& lock, Wait wait, Ino of);              // likewise, with the lock at hand
   // The same for an operation that changes an access time at most, and goes on when it is not passed on now: a walk over many
   // files would otherwise end in one group of all of them, for whose commit everybody waits.
   Result<Lock> acquire_for_access(Wait wait);
   bool larger_than(std::size_t times) const;    // the open group, by kGroupBytes and kGroupRecords
   bool can_change() const { return !options_.read_only && !failure_; }
-  Result<void> pass_on(const Lock& lock, Wait wait, Ino appended = {});  // to the committer, if large
+  Result<void> pass_on(const Lock& lock, Wait wait, Ino of = {});  // to the committer, if large
   Result<void> commit_all(const Lock& lock, Wait wait);  // both groups
-  void seal();                                  // ends the open group with its records
+  void seal();                                  // ends the open group with its records; the rows of its new files are still to follow
   Result<void> finish_sealed(const Lock& lock);  // waits for the committer
   Group& next_group();
   Result<void> finish(Group& group, const Result<void>& outcome);
@@ -141,7 +143,6 @@ class LsmTree final : public Tree {
   Result<Inode*> adopt(Inode& dir, std::string_view name, std::string_view row, Wait wait);
   void changed(Inode& inode);                 // its record goes into the open group
   void blocks_changed(Inode& inode);          // as some of its blocks do
-  void blocks_put(Inode& inode);              // the same after put_part(), of which the group knows what it knows
   // What the groups make of an entry: an inode, 0 when it goes away, nullopt when they leave it.
   std::optional<Ino> uncommitted_entry(const std::string& key) const;
   void entry_changed(Inode& dir, std::string_view name, Ino ino);  // ino 0: it is gone
@@ -197,10 +198,16 @@ class LsmTree final : public Tree {
   bool is_within(const Inode& inode, const Inode& ancestor) const;
   static constexpr std::uint64_t kMoveBlocksMax = 256 * KiB / kBlockSize;  // rows moved outright with a name
   bool takes_blocks_along(const Inode& inode, const std::string& new_home) const;
-  std::optional<Rows> blocks_in_group(const Inode& inode);
-  Result<Rows> blocks_to_move(const Lock& lock, const Inode& inode, Wait wait);
-  void move_blocks(Inode& inode, const Rows& blocks, const std::string& new_home);
-  void place(Inode& inode, Inode& dir, std::string_view name, const Rows& blocks, const Time& now);
+  // The blocks of a file that are to move with it, if they are: all its rows, or none of a new file of group `new_of`.
+  struct Taken {
+    bool moves = false;
+    Rows rows;
+    std::uint64_t new_of = 0;
+  };
+  Taken blocks_in_group(const Inode& inode);
+  Result<Taken> blocks_to_move(const Lock& lock, const Inode& inode, Wait wait);
+  void move_blocks(Inode& inode, const Taken& blocks, const std::string& new_home);
+  void place(Inode& inode, Inode& dir, std::string_view name, const Taken& blocks, const Time& now);
 
   // ---- relocation (relocation.cc)
   struct Moving;
@@ -248,8 +255,7 @@ class LsmTree final : public Tree {
   Result<void> list(Listing& listing);
 
   // ---- data (file_data.cc)
-  void put_part(Ino ino, const std::string& home, std::uint64_t index, std::size_t at, std::string_view bytes,
-                bool replaces);
+  void put_part(Ino ino, const std::string& home, std::uint64_t index, std::size_t at, std::string_view bytes, bool replaces);
   void erase_blocks(const std::string& home, BlockIndex from, BlockIndex to);
   Result<Rows> load_blocks(const Lock& lock, const Inode& inode, BlockIndex from, BlockIndex to, bool values, Wait wait);
   Result<void> resize(const Lock& lock, Inode& inode, std::uint64_t size, SeenBlocks seen, Wait wait);

@@ -14,7 +14,7 @@ Result<void> LsmTree::rename(Ino from_dir, std::string_view from, Ino to_dir, st
   if (flags & ~static_cast<unsigned>(RENAME_NOREPLACE | RENAME_EXCHANGE | RENAME_WHITEOUT)) return make_error(EINVAL, "");
   const bool exchange = flags & RENAME_EXCHANGE;
   if (exchange && flags != RENAME_EXCHANGE) return make_error(EINVAL, "");
-  LSMFS_ASSIGN(const Lock lock, acquire_for_change(wait));
+  LSMFS_ASSIGN(const Lock lock, acquire_for_change(wait, from_dir, from));
   LSMFS_ASSIGN(Inode * source_dir, find_directory(from_dir));
   LSMFS_ASSIGN(Inode * target_dir, find_directory(to_dir));
   LSMFS_ASSIGN(Inode * source, load(*source_dir, from, wait));
@@ -46,13 +46,17 @@ Result<void> LsmTree::rename(Ino from_dir, std::string_view from, Ino to_dir, st
     LSMFS_ASSIGN(inherited, inherit(lock, *source_dir, whiteout, wait));
   }
   const std::string source_home = keys::child_home(*target_dir->shared_home(), to, source->ino());
-  Rows source_blocks, target_blocks;
+  Taken source_blocks, target_blocks;
   if (source->place == Inode::Place::named && takes_blocks_along(*source, source_home)) {
     LSMFS_ASSIGN(source_blocks, blocks_to_move(lock, *source, wait));
   }
   if (exchange && target->place == Inode::Place::named &&
       takes_blocks_along(*target, keys::child_home(*source_dir->shared_home(), from, target->ino()))) {
     LSMFS_ASSIGN(target_blocks, blocks_to_move(lock, *target, wait));
+    // To read those of the target may have taken a commit, after which the source is no new file any more.
+    if (source_blocks.new_of != 0 && source_blocks.new_of != open_->number) {
+      LSMFS_ASSIGN(source_blocks, blocks_to_move(lock, *source, wait));
+    }
   }
 
   const Time now = Time::now();
@@ -107,41 +111,42 @@ bool LsmTree::takes_blocks_along(const Inode& inode, const std::string& new_home
          store_.room().v > 2 * kMoveBlocksMax * kBlockSize;
 }
 
-// The rows of a small file that was written just now, if a group has them all.
-std::optional<LsmTree::Rows> LsmTree::blocks_in_group(const Inode& inode) {
-  open_->put_tail();
-  for (const Group* group : {static_cast<const Group*>(open_), static_cast<const Group*>(sealed_)}) {
-    if (!group || group->number != inode.blocks_group) continue;
-    const auto whole = group->whole_files.find(inode.ino());
-    if (whole == group->whole_files.end()) break;
-    const std::string home = inode.home();
-    Rows rows;
-    for (const auto& [index, place] : whole->second) rows.emplace_back(keys::block(home, BlockIndex{index}), group->batch.value_at(place));
-    return rows;
-  }
-  return std::nullopt;
+// Those of a small file that was written just now, if a group has them all: nothing else moves.
+LsmTree::Taken LsmTree::blocks_in_group(const Inode& inode) {
+  if (open_->find_new(inode.ino())) return {.moves = true, .rows = {}, .new_of = open_->number};
+  if (!sealed_ || sealed_->number != inode.blocks_group) return {};
+  const NewFile* const file = sealed_->find_new(inode.ino());
+  if (!file) return {};
+  Taken taken{.moves = true, .rows = {}, .new_of = 0};
+  for (const auto& [index, row] : file->rows) taken.rows.emplace_back(keys::block(file->home, BlockIndex{index}), row);
+  return taken;
 }
 
-// The rows of a small file: mostly it was written under a temporary name just now. None when they cannot be read: then they
-// stay where they are.
-Result<LsmTree::Rows> LsmTree::blocks_to_move(const Lock& lock, const Inode& inode, Wait wait) {
-  if (auto rows = blocks_in_group(inode)) return std::move(*rows);
+// Those of a small file: mostly it was written under a temporary name just now. When they cannot be read they stay where they are.
+Result<LsmTree::Taken> LsmTree::blocks_to_move(const Lock& lock, const Inode& inode, Wait wait) {
+  if (auto taken = blocks_in_group(inode); taken.moves) return taken;
   auto rows = load_blocks(lock, inode, BlockIndex{0}, BlockIndex{kMoveBlocksMax}, true, wait);
-  if (!rows && rows.error().code != EAGAIN && can_change()) return Rows{};
-  return rows;
+  if (rows) return Taken{.moves = !rows->empty(), .rows = std::move(*rows), .new_of = 0};
+  if (rows.error().code != EAGAIN && can_change()) return Taken{};
+  return rows.error();
 }
 
-// `blocks` are all its rows, which have their place under `new_home` then. The home it had before is the caller's to change.
-void LsmTree::move_blocks(Inode& inode, const Rows& blocks, const std::string& new_home) {
-  if (blocks.empty()) return;
-  const std::size_t old_home = inode.home().size();
-  std::map<std::uint64_t, Batch::Place> places;
-  for (const auto& [key, value] : blocks) {
-    places[*keys::block_index(key, old_home)] = batch().put(Family::blocks, new_home + key.substr(old_home), value);
-    batch().erase(Family::blocks, key);
+// Gives `blocks`, which are all its rows, their place under `new_home`. The home it had before is the caller's to change.
+void LsmTree::move_blocks(Inode& inode, const Taken& blocks, const std::string& new_home) {
+  if (!blocks.moves) return;
+  if (NewFile* const file = open_->find_new(inode.ino())) {
+    file->home = new_home;
+  } else {
+    // It is one of this group now: what it held before is in other groups, and goes.
+    const std::size_t old_home = inode.home().size();
+    NewFile& moved = open_->new_files[inode.ino()];
+    moved.home = new_home;
+    for (const auto& [key, value] : blocks.rows) {
+      open_->write_new(moved, *keys::block_index(key, old_home), 0, value);
+      batch().erase(Family::blocks, key);
+    }
   }
-  blocks_put(inode);
-  open_->whole_files[inode.ino()] = std::move(places);
+  blocks_changed(inode);
   inode.moved = ++moves_;
 }
 
@@ -154,7 +159,7 @@ bool LsmTree::moved_since(Ino ino, std::uint64_t moves) {
 
 // Gives `inode` the name `name` in `dir`. `blocks` are its rows if they move along. The entry it had
 // before is the caller's to take away.
-void LsmTree::place(Inode& inode, Inode& dir, std::string_view name, const Rows& blocks, const Time& now) {
+void LsmTree::place(Inode& inode, Inode& dir, std::string_view name, const Taken& blocks, const Time& now) {
   Record& record = inode.record;
   record.ctime = now;
   changed(inode);
@@ -169,7 +174,7 @@ void LsmTree::place(Inode& inode, Inode& dir, std::string_view name, const Rows&
   const std::string old_home = inode.home();
   const std::string new_home = keys::child_home(*dir.shared_home(), name, record.ino);
   move_blocks(inode, blocks, new_home);
-  const bool left_behind = blocks.empty() && record.has_rows_below();
+  const bool left_behind = !blocks.moves && record.has_rows_below();
   record.home = left_behind && new_home != old_home ? old_home : std::string();
   inodes_.set_name(inode, dir.ino(), dir.shared_home(), name);
   if (!left_behind) settle_far_away(inode);

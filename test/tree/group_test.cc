@@ -1,5 +1,8 @@
 // Groups: what happens to operations while the one before them is being committed, or cannot be.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/falloc.h>
+#include <stdio.h>
 
 #include <atomic>
 #include <chrono>
@@ -36,6 +39,7 @@ class HeldStore final : public Store {
   }
 
   int commits() const { return commits_; }  // begun
+  std::size_t bytes() const { return bytes_; }  // of the batches that were committed
 
   Result<void> commit(Batch& batch) override {
     std::unique_lock lock(mutex_);
@@ -45,6 +49,7 @@ class HeldStore final : public Store {
     changed_.wait(lock, [this] { return !held_; });
     --waiting_;
     if (error_ != 0) return make_error(error_, "the device");
+    bytes_ += batch.bytes();
     return store_.commit(batch);
   }
   Result<std::optional<std::string>> get(Family family, std::string_view key, Wait wait) override {
@@ -91,6 +96,7 @@ class HeldStore final : public Store {
   bool held_ = false;
   int error_ = 0;
   int waiting_ = 0;
+  std::atomic<std::size_t> bytes_ = 0;
   std::atomic<int> commits_ = 0, notes_ = 0, syncs_ = 0, sync_error_ = 0;
 };
 
@@ -366,28 +372,52 @@ TEST_F(Groups, ARenameOfWhatWasJustWrittenWaitsForNoCommit) {
     EXPECT_EQ(code(at_once([&](Wait w) { return tree_->unlink(kRootIno, "temporary", w); })), 0);
     tree_->forget(ino, 2);
   }
-  EXPECT_EQ(held_->commits(), commits);
-
-  // What changes rows that are there is for the store.
   {
     const Ino ino = make();
     write(ino, 0, std::string(8192, 'a'));
     write(ino, 100, "in the middle");
-    finish(ino, EAGAIN);
+    finish(ino, 0);
+  }
+  const auto truncate = [&](Ino ino, std::uint64_t size) {
+    ASSERT_EQ(code(at_once([&](Wait w) { return tree_->setattr(ino, {.size = size}, w); })), 0);
+    contents.back().resize(size);
+  };
+  for (const std::uint64_t size : {5000, 4096, 1, 0}) {
+    const Ino ino = make();
+    write(ino, 0, std::string(12'000, 'a'));
+    truncate(ino, size);
+    truncate(ino, 9000);
+    write(ino, 8999, "anew");
+    finish(ino, 0);
   }
   {
     const Ino ino = make();
     write(ino, 0, std::string(12'000, 'a'));
-    ASSERT_TRUE(tree_->setattr(ino, {.size = 5000u}, Wait::yes));
-    contents.back().resize(5000);
+    truncate(ino, 0);
+    write(ino, 0, "anew");
+    finish(ino, 0);
+  }
+  EXPECT_EQ(held_->commits(), commits);
+
+  // What has rows in the store already is for the store.
+  {
+    const Ino ino = make();
+    write(ino, 0, std::string(8192, 'a'));
+    ASSERT_TRUE(tree_->sync());
+    write(ino, 100, "in the middle");
     finish(ino, EAGAIN);
   }
   {
-    const Ino ino = make();  // but not where nothing is left of them
+    const Ino ino = make();  // a hole in it
     write(ino, 0, std::string(12'000, 'a'));
-    ASSERT_TRUE(tree_->setattr(ino, {.size = 0u}, Wait::yes));
-    contents.back().clear();
-    write(ino, 0, "anew");
+    ASSERT_TRUE(tree_->fallocate(ino, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, ByteOffset{4096}, ByteCount{5000}, Wait::yes));
+    contents.back().replace(4096, 5000, std::string(5000, '\0'));
+    finish(ino, EAGAIN);
+  }
+  {
+    const Ino ino = make();  // larger than what is moved
+    for (std::uint64_t at = 0; at < 300'000; at += 10'000) write(ino, at, std::string(10'000, static_cast<char>('a' + at / 10'000 % 26)));
+    write(ino, 300'000, "and its end");
     finish(ino, 0);
   }
   // Nor for one that is under way.
@@ -413,6 +443,56 @@ TEST_F(Groups, ARenameOfWhatWasJustWrittenWaitsForNoCommit) {
   stop();
   start();
   expect_all();
+}
+
+// Nothing of what a new file was before its group is committed is written.
+TEST_F(Groups, ANewFileIsWrittenOnceWhateverBecomesOfIt) {
+  constexpr std::size_t kSize = 60'000;
+  const auto make = [&](const std::string& name) {
+    const auto made = tree_->make(kRootIno, name, {.mode = S_IFREG | 0600}, Wait::yes);
+    EXPECT_TRUE(made.has_value());
+    EXPECT_EQ(code(tree_->write(made->ino, ByteOffset{0}, as_bytes(std::string(kSize, 'a')), Wait::yes)), 0);
+    return made->ino;
+  };
+  const auto committed = [&](const auto& work) {
+    EXPECT_EQ(code(tree_->sync()), 0);
+    const std::size_t before = held_->bytes();
+    work();
+    EXPECT_EQ(code(tree_->sync()), 0);
+    return held_->bytes() - before;
+  };
+  EXPECT_LT(committed([&] {
+              const Ino ino = make("temporary");
+              EXPECT_EQ(code(tree_->write(ino, ByteOffset{5000}, as_bytes(std::string(20'000, 'b')), Wait::yes)), 0);
+              EXPECT_EQ(code(tree_->rename(kRootIno, "temporary", kRootIno, "first", 0, Wait::yes)), 0);
+              EXPECT_EQ(code(tree_->rename(kRootIno, "first", kRootIno, "second", 0, Wait::yes)), 0);
+              tree_->forget(ino, 1);
+            }),
+            kSize + 4096);
+  EXPECT_LT(committed([&] {
+              const Ino ino = make("short-lived");
+              EXPECT_EQ(code(tree_->unlink(kRootIno, "short-lived", Wait::yes)), 0);
+              tree_->forget(ino, 1);
+            }),
+            2048u);
+  EXPECT_LT(committed([&] {
+              const Ino ino = make("emptied");
+              EXPECT_TRUE(tree_->setattr(ino, {.size = 0u}, Wait::yes));
+              tree_->forget(ino, 1);
+            }),
+            2048u);
+  // Two that change places, of which one is in the store: to read it takes a commit.
+  const Ino old = make("old");
+  ASSERT_TRUE(tree_->sync());
+  EXPECT_EQ(code(tree_->write(old, ByteOffset{0}, as_bytes("x"), Wait::yes)), 0);
+  const Ino young = make("young");
+  EXPECT_EQ(code(tree_->rename(kRootIno, "young", kRootIno, "old", RENAME_EXCHANGE, Wait::yes)), 0);
+  for (const auto& [ino, first] : {std::pair{old, 'x'}, std::pair{young, 'a'}}) {
+    std::string data(kSize, '?');
+    EXPECT_EQ(code(tree_->read(ino, ByteOffset{0}, {reinterpret_cast<std::byte*>(data.data()), data.size()}, Wait::yes)), 0);
+    EXPECT_EQ(data, first + std::string(kSize - 1, 'a'));
+    tree_->forget(ino, 1);
+  }
 }
 
 class GroupsAfterAFailure : public Groups {
