@@ -144,6 +144,7 @@ Result<void> LsmTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait) {
   record.blocks = file ? file->rows.size() : record.blocks + last - first + 1 - existing;
   record.size = std::max(record.size, end);
   record.mtime = record.ctime = Time::now();
+  open_->written = ino;
   blocks_changed(*inode);
   changed(*inode);
   return {};

@@ -75,6 +75,7 @@ void Group::begin(std::uint64_t new_number) {
   new_files.clear();
   new_bytes = sealed_bytes = 0;
   tail.reset();
+  written = {};
 }
 
 Committer::Committer(Store& store) : store_(store), thread_(named_thread("lsmfs-commit", [this] { run(); })) {}

@@ -44,6 +44,7 @@ struct Group {
   std::map<Ino, NewFile> new_files;  // their rows follow the others; in the order in which they were made
   std::size_t new_bytes = 0;         // in these rows
   std::optional<Tail> tail;          // not yet in `batch`
+  Ino written;                       // the file that was written last: it may be written again at once
   std::size_t sealed_bytes = 0;      // bytes() when it was sealed
 
   bool empty() const { return batch.empty() && records.empty() && !tail; }

@@ -147,7 +147,7 @@ Result<void> LsmTree::begin_change(const Lock& lock, Wait wait, Ino of) {
 
 Result<LsmTree::Lock> LsmTree::acquire_for_access(Wait wait) {
   LSMFS_ASSIGN(Lock lock, acquire(wait));
-  (void)pass_on(lock, Wait::no, open_->tail ? open_->tail->ino : Ino{});  // a failure is kept there
+  (void)pass_on(lock, Wait::no, open_->written);  // a failure is kept there
   return lock;
 }
 
@@ -164,8 +164,9 @@ bool LsmTree::larger_than(std::size_t times) const {
 Result<void> LsmTree::pass_on(const Lock& lock, Wait wait, Ino of) {
   if (sealed_ && committer_.ended()) LSMFS_TRY(finish_sealed(lock));
   if (!larger_than(1)) return {};
-  const bool goes_on = sealed_ || (open_->tail && open_->tail->ino == of) || open_->find_new(of);
-  if (goes_on && !larger_than(kGroupGrowth)) return {};
+  if (sealed_ && !larger_than(kGroupGrowth)) return {};
+  const bool cuts = (open_->tail && open_->tail->ino == of) || open_->find_new(of);
+  if (cuts && !larger_than(kGroupMost)) return {};
   if (sealed_) {
     if (wait == Wait::no) return make_error(EAGAIN, "");
     LSMFS_TRY(finish_sealed(lock));

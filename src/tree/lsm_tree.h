@@ -91,10 +91,12 @@ class LsmTree final : public Tree {
   using Lock = std::unique_lock<std::mutex>;
 
   // A group over one of these is sealed by the next change. While the one before it is still being
-  // committed it may grow, up to this many times as much.
+  // committed it may grow, up to kGroupGrowth times as much; and where that would cut off a change from what the group
+  // has not made rows of yet, up to kGroupMost times.
   static constexpr std::size_t kGroupBytes = 256 * KiB;
   static constexpr std::size_t kGroupRecords = 512;
   static constexpr std::size_t kGroupGrowth = 4;
+  static constexpr std::size_t kGroupMost = 6;
   // After so much has been committed it is made durable, whatever its age: a commit that fills a memtable waits for all that is not.
   static constexpr std::size_t kUnsynced = 16 * MiB;
   // What the log and the tables may need for one more record or row, generously; for the check of free space.
