@@ -122,9 +122,9 @@ rocksdb::ColumnFamilyOptions family_options(Family family, const Sizing& sizing,
   o.merge_operator = make_patch_operator();
 
   o.write_buffer_size = names ? sizing.names_memtable : sizing.blocks_memtable;
-  // A little less than a cached block of file data takes, for one goes where the other was: pieces of the default of 1 MiB are
-  // mapped one by one, and what the cache had let go of for them stays in the heap.
-  o.arena_block_size = 56 * KiB;
+  // A little less than a cached block of file data takes, for one goes where the other was: with pieces of 1 MiB, as by default,
+  // what the cache has let go of for them stays in the heap. Small memtables have smaller pieces anyway.
+  if (o.write_buffer_size >= 4 * MiB) o.arena_block_size = 56 * KiB;
   // One in use and the rest to flush; commits wait at kMemtablesMost, before RocksDB would at this.
   o.max_write_buffer_number = kMemtablesMost + 2;
   o.max_write_buffer_size_to_maintain = 0;  // no transactions look back
