@@ -58,10 +58,11 @@ class RocksStore::Listener final : public rocksdb::EventListener {
   void OnFlushBegin(rocksdb::DB*, const rocksdb::FlushJobInfo& info) override {
     name_thread("lsmfs-flush");
     space_.flush_begins(family_of(info));
+    // Not when it has ended: others wait for what is noted then.
+    if (family_of(info) == Family::blocks && ++flushes_ % kFlushesUntilTrim == 0) malloc_trim(0);
   }
   void OnFlushCompleted(rocksdb::DB*, const rocksdb::FlushJobInfo& info) override {
     space_.flush_ended(family_of(info), info.table_properties.raw_key_size + info.table_properties.raw_value_size);
-    if (family_of(info) == Family::blocks && ++flushes_ % kFlushesUntilTrim == 0) malloc_trim(0);
   }
   void OnCompactionCompleted(rocksdb::DB*, const rocksdb::CompactionJobInfo& info) override {
     kv::GiveWay::set_compacting(false);
