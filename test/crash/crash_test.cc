@@ -428,6 +428,7 @@ class SwapsBatches : public StoreDecorator {
 TEST(CrashEngine, FindsBatchesThatChangePlaces) {
   Trial trial(start_in_tables(), {}, {.store = [](std::unique_ptr<Store> inner) { return std::make_unique<SwapsBatches>(std::move(inner)); }});
   trial.write("foo", 0, 400'000);  // more than a batch takes
+  trial.make("bar", S_IFREG | 0644);
   trial.rename("foo", "B/bar");
   trial.sync();
   const std::string problem = trial.judge({}).problem;
