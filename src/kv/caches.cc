@@ -19,18 +19,24 @@ constexpr std::uint64_t names_share(std::uint64_t bytes) { return bytes / 4; }
 constexpr std::uint64_t kShardMin = 16 * MiB;
 constexpr int kShardBitsMax = 4;  // few threads wait for each other
 
-std::shared_ptr<rocksdb::Cache> make_cache(std::uint64_t bytes) {
+// The part of a cache for what was asked for again, and for index and filters; the rest is for what was read once. Names that
+// were read once make place first. Of contents that is the wrong way round: what was read ahead has not been asked for yet, and
+// what has been is not asked for again. In one queue the one lies behind the other.
+constexpr double again_share(Family family) { return family == Family::names ? 0.5 : 0; }
+
+std::shared_ptr<rocksdb::Cache> make_cache(Family family, std::uint64_t bytes) {
   rocksdb::LRUCacheOptions o;
   o.capacity = bytes;
   o.num_shard_bits = std::clamp(static_cast<int>(std::bit_width(bytes / kShardMin)) - 1, 0, kShardBitsMax);
   o.strict_capacity_limit = false;  // true turns a full cache into failed reads
-  o.high_pri_pool_ratio = 0.5;      // index and filters outlive a scan
+  o.high_pri_pool_ratio = again_share(family);
   return rocksdb::NewLRUCache(o);
 }
 
 }  // namespace
 
-Caches::Caches(std::uint64_t bytes) : names_(make_cache(names_share(bytes))), blocks_(make_cache(bytes - names_share(bytes))) {}
+Caches::Caches(std::uint64_t bytes)
+    : names_(make_cache(Family::names, names_share(bytes))), blocks_(make_cache(Family::blocks, bytes - names_share(bytes))) {}
 
 std::uint64_t Caches::usage() const { return names_->GetUsage() + blocks_->GetUsage(); }
 
