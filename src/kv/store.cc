@@ -85,7 +85,7 @@ class RocksStore::Listener final : public rocksdb::EventListener {
 
   // Memtables grow and go, and the cache makes room for them and fills it again: gaps are left in the heap, which came to half of
   // what the cache may take. To give back whole pages in these takes some 10 ms.
-  static constexpr unsigned kFlushesUntilTrim = 4;
+  static constexpr unsigned kFlushesUntilTrim = 2;
 
   kv::FailStop& fail_stop_;
   kv::SpaceGauge& space_;
