@@ -38,6 +38,7 @@ struct LsmTree::Listing {
   const Wait wait;
   DirCookies::Walk walk;
   ParkedCursors::Place place{};  // without a cursor when the directory is empty
+  std::string from{}, upto{};    // the rows that have been read: from the first one on, up to where the next listing begins
   bool given = false;            // something
   bool ended = false;            // all there is has been given
   std::string names{};           // that have been given, each with a 0 after it
@@ -68,8 +69,8 @@ Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const Di
   if (dir->record.size > 0) {
     const auto after = cookies.resume(cookie);
     if (!after && wait == Wait::no) return make_error(EAGAIN, "");  // the entries before it may be many
-    if (cookie == 0) names_ahead_.note(begin, end, wait);
-    seek_names(listing.place, !after || after->empty() ? begin : keys::entry(home, *after) + '\0', begin, end, wait);
+    listing.from = listing.upto = !after || after->empty() ? begin : keys::entry(home, *after) + '\0';
+    seek_names(listing.place, listing.from, begin, end, wait);
     LSMFS_TRY(after ? listing.place.cursor->status() : find_place(*listing.place.cursor, home, cookie, cookies));
   }
 
@@ -88,6 +89,8 @@ Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const Di
   }
 
   const auto listed = list(listing);
+  // Piece by piece, for a directory may have any size, and one that begins in memory need not end there.
+  if (listing.upto > listing.from) names_ahead_.note(listing.from, listing.upto, wait);
   if (listing.ended) {
     cookies.ended();
   } else {
@@ -154,11 +157,13 @@ Result<void> LsmTree::list(Listing& listing) {
     }
     if (!accepted) return {};
     (listing.names += name) += '\0';
+    (listing.upto = passed) += '\0';
     if (entry.next_cookie == DirCookies::kFull) give_filler(listing.visit);
     listing.given = true;
   }
   if (!cursor || !cursor->status()) return {};
   listing.ended = true;
+  if (cursor) listing.upto = listing.end;
   if (!listing.given && cookies.is_full(listing.walk)) give_filler(listing.visit);  // what was to follow has been removed
   return {};
 }

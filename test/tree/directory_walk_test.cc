@@ -4,10 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <map>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tree/allocated_bytes.h"
@@ -57,6 +59,37 @@ TEST(DirectoryWalk, NeitherLosesNorRepeatsWhatStaysWhileOthersComeAndGo) {
   EXPECT_EQ(stayed.size(), 500u);
   EXPECT_TRUE(std::is_sorted(stayed.begin(), stayed.end()));
   EXPECT_EQ(std::unique(stayed.begin(), stayed.end()), stayed.end());
+}
+
+TEST(DirectoryWalk, ALargeDirectoryIsReadAheadOfItsListing) {
+  Harness h;
+  const Ino dir = h.mkdir(kRootIno, "d");
+  for (int i = 0; i < 20'000; ++i) h.create(dir, fmt::format("{:05}", i));
+  h.remount();
+  const Ino there = h.walk("d");
+  int listings = 0, missed = 0, entries = 0;
+  std::uint64_t cookie = 0;
+  const auto list = [&](Wait wait, int& given) {
+    return h.tree().readdir(there, cookie, true, [&](const DirEntry& e) {
+      if (given == 50) return false;
+      ++given;
+      cookie = e.next_cookie;
+      return true;
+    }, wait);
+  };
+  for (int given = -1; given != 0; entries += given) {
+    given = 0;
+    ++listings;
+    auto listed = list(Wait::no, given);
+    if (code(listed) == EAGAIN) {
+      ++missed;
+      listed = list(Wait::yes, given);
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // for what runs ahead
+    }
+    ASSERT_EQ(code(listed), 0);
+  }
+  EXPECT_EQ(entries, 20'002);
+  EXPECT_LT(missed, listings / 10) << "some at the beginning, of " << listings;
 }
 
 struct Given {
