@@ -38,7 +38,7 @@ struct LsmTree::Listing {
   const Wait wait;
   DirCookies::Walk walk;
   ParkedCursors::Place place{};  // without a cursor when the directory is empty
-  std::string from{}, upto{};    // the rows that have been read: from the first one on, up to where the next listing begins
+  std::string upto{};            // the rows before it have been read; the next listing begins here
   bool given = false;            // something
   bool ended = false;            // all there is has been given
   std::string names{};           // that have been given, each with a 0 after it
@@ -66,11 +66,12 @@ Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const Di
   const std::string& home = *dir->shared_home();
   const std::string begin = keys::entries_begin(home), end = keys::entries_end(home);
   Listing listing{.dir = *dir, .home = home, .end = end, .plus = plus, .visit = visit, .wait = wait, .walk = cookies.walk_at(cookie)};
+  std::string from;  // the first row that is read
   if (dir->record.size > 0) {
     const auto after = cookies.resume(cookie);
     if (!after && wait == Wait::no) return make_error(EAGAIN, "");  // the entries before it may be many
-    listing.from = listing.upto = !after || after->empty() ? begin : keys::entry(home, *after) + '\0';
-    seek_names(listing.place, listing.from, begin, end, wait);
+    from = listing.upto = !after || after->empty() ? begin : keys::entry(home, *after) + '\0';
+    seek_names(listing.place, from, begin, end, wait);
     LSMFS_TRY(after ? listing.place.cursor->status() : find_place(*listing.place.cursor, home, cookie, cookies));
   }
 
@@ -90,7 +91,7 @@ Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const Di
 
   const auto listed = list(listing);
   // Piece by piece, for a directory may have any size, and one that begins in memory need not end there.
-  if (listing.upto > listing.from) names_ahead_.note(listing.from, listing.upto, wait);
+  if (listing.upto > from) names_ahead_.note(from, listing.upto, wait);
   if (listing.ended) {
     cookies.ended();
   } else {
