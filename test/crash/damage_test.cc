@@ -334,17 +334,23 @@ TEST_F(Damage, AfterTheLossOfASectorItCanBeRepairedAndNothingIsMissingSilently) 
       const Verdict verdict = read(*failing, start);
       ASSERT_EQ(verdict.problem, "");
       ++total;
-      // As lsmfs fsck does: what a repair writes may come to lie beside what is bad.
+      // A log that a repair or a mount writes may come to end right before what is bad and has not been read yet. The next
+      // mount cannot know that the log ends there, so it fails; one more repair makes that block readable, for good.
       Said said;
-      auto repaired = repair(*failing, said);
-      for (int attempt = 1; repaired && attempt < 3 && !Stack::mount(*failing); ++attempt) repaired = repair(*failing, said);
+      Result<void> repaired;
+      std::string wrong;
+      for (int repairs = 0; repairs == 0 || (repairs == 1 && repaired && wrong.starts_with("does not mount") && how == 2 && !rewritten); ++repairs) {
+        repaired = repair(*failing, said);
+        if (repaired) wrong = judge_repaired(*failing, start, said);
+        if (repaired && wrong.empty()) wrong = judge_repaired(*failing, start, said);
+      }
       if (!repaired) {
         ++beyond_repair;
         EXPECT_TRUE(repaired.error().code == EUCLEAN || repaired.error().code == EIO) << repaired.error().message();
         std::printf("beyond repair: the sector at %llu: %s\n", static_cast<unsigned long long>(at), repaired.error().message().c_str());
         continue;
       }
-      EXPECT_EQ(judge_repaired(*failing, start, said), "") << text_of(said);
+      EXPECT_EQ(wrong, "") << text_of(said);
     }
   }
   tell("sectors lost");
