@@ -38,11 +38,14 @@ struct LsmTree::Listing {
   const Wait wait;
   DirCookies::Walk walk;
   ParkedCursors::Place place{};  // without a cursor when the directory is empty
-  std::string upto{};            // the rows before it have been read; the next listing begins here
   bool given = false;            // something
   bool ended = false;            // all there is has been given
   std::string names{};           // that have been given, each with a 0 after it
 
+  std::string_view last_name() const {  // some have been given
+    const auto given_names = std::string_view(names).substr(0, names.size() - 1);
+    return given_names.substr(given_names.rfind('\0') + 1);
+  }
   bool has_more() const { return place.cursor && place.cursor->valid() && place.cursor->key() < end; }
 };
 
@@ -66,11 +69,12 @@ Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const Di
   const std::string& home = *dir->shared_home();
   const std::string begin = keys::entries_begin(home), end = keys::entries_end(home);
   Listing listing{.dir = *dir, .home = home, .end = end, .plus = plus, .visit = visit, .wait = wait, .walk = cookies.walk_at(cookie)};
+  const auto first_after = [&](std::string_view name) { return keys::entry(home, name) + '\0'; };  // the first row after an entry's
   std::string from;  // the first row that is read
   if (dir->record.size > 0) {
     const auto after = cookies.resume(cookie);
     if (!after && wait == Wait::no) return make_error(EAGAIN, "");  // the entries before it may be many
-    from = listing.upto = !after || after->empty() ? begin : keys::entry(home, *after) + '\0';
+    from = !after || after->empty() ? begin : first_after(*after);
     seek_names(listing.place, from, begin, end, wait);
     LSMFS_TRY(after ? listing.place.cursor->status() : find_place(*listing.place.cursor, home, cookie, cookies));
   }
@@ -91,7 +95,9 @@ Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const Di
 
   const auto listed = list(listing);
   // Piece by piece, for a directory may have any size, and one that begins in memory need not end there.
-  if (listing.upto > from) names_ahead_.note(from, listing.upto, wait);
+  if (listing.place.cursor && (listing.ended || !listing.names.empty())) {
+    names_ahead_.note(from, listing.ended ? end : first_after(listing.last_name()), wait);
+  }
   if (listing.ended) {
     cookies.ended();
   } else {
@@ -158,13 +164,11 @@ Result<void> LsmTree::list(Listing& listing) {
     }
     if (!accepted) return {};
     (listing.names += name) += '\0';
-    (listing.upto = passed) += '\0';
     if (entry.next_cookie == DirCookies::kFull) give_filler(listing.visit);
     listing.given = true;
   }
   if (!cursor || !cursor->status()) return {};
   listing.ended = true;
-  if (cursor) listing.upto = listing.end;
   if (!listing.given && cookies.is_full(listing.walk)) give_filler(listing.visit);  // what was to follow has been removed
   return {};
 }
