@@ -1,6 +1,5 @@
 #include "kv/database.h"
 
-#include <rocksdb/version.h>
 
 #include <fmt/format.h>
 
@@ -21,16 +20,11 @@ using rocksdb::Status;
 Status open_database(const rocksdb::DBOptions& options,
                      const std::vector<rocksdb::ColumnFamilyDescriptor>& families, bool read_only,
                      std::vector<rocksdb::ColumnFamilyHandle*>& handles, std::unique_ptr<rocksdb::DB>& db) {
-#if ROCKSDB_MAJOR >= 11
-  return read_only ? rocksdb::DB::OpenForReadOnly(options, kDirectory, families, &handles, &db)
-                   : rocksdb::DB::Open(options, kDirectory, families, &handles, &db);
-#else
   rocksdb::DB* raw = nullptr;
   Status status = read_only ? rocksdb::DB::OpenForReadOnly(options, kDirectory, families, &handles, &raw)
                             : rocksdb::DB::Open(options, kDirectory, families, &handles, &raw);
   db.reset(raw);
   return status;
-#endif
 }
 
 // RocksDB reads these files as a whole; they have a few KiB, whatever a damaged volume says.

@@ -49,6 +49,14 @@ rocksdb::BlockBasedTableOptions table_options(Family family, std::shared_ptr<roc
   return t;
 }
 
+// By default a compaction adds whatever tables lie within the range of those taken in so far, however many: one table of the last
+// level that spans the tree has then brought most of the level above it into one compaction. Since 9.0 this cannot be switched
+// off, and SpaceGauge keeps space for what the widest one would take (kBoundedInputs).
+template <class Options>
+void bound_inputs(Options& o) {
+  if constexpr (kBoundedInputs) o.ignore_max_compaction_bytes_for_input = false;
+}
+
 }  // namespace
 
 rocksdb::DBOptions db_options(const Sizing& sizing, const OptionParts& parts, bool create) {
@@ -66,9 +74,7 @@ rocksdb::DBOptions db_options(const Sizing& sizing, const OptionParts& parts, bo
   o.max_bgerror_resume_count = 0;       // and it does not start again by itself
   // An error of that file is a device error, which FailStop already knows; true makes 7.8 leak a
   // family while it opens and abort for that.
-#if ROCKSDB_MAJOR < 10
   o.fail_if_options_file_error = false;
-#endif
 
   // ---- log and recovery
   o.manual_wal_flush = false;  // each commit reaches the volume's buffer, so sync() finds it there
@@ -140,9 +146,7 @@ rocksdb::ColumnFamilyOptions family_options(Family family, const Sizing& sizing,
   o.target_file_size_base = names ? sizing.names_table : sizing.table;
   o.target_file_size_multiplier = 1;
   o.max_compaction_bytes = sizing.compaction;
-  // True, the default, adds whatever tables lie within the range of those taken in so far, however many: one table of the last
-  // level that spans the tree has then brought most of the level above it into one compaction, which no reserve can hold.
-  o.ignore_max_compaction_bytes_for_input = false;
+  bound_inputs(o);
   o.level0_file_num_compaction_trigger = 4;
   o.level0_slowdown_writes_trigger = kLevel0Wait + 8;
   o.level0_stop_writes_trigger = kLevel0Stop;

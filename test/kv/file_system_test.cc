@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <rocksdb/db.h>
 #include <rocksdb/env.h>
-#include <rocksdb/version.h>
 
 #include <map>
 #include <mutex>
@@ -114,13 +113,9 @@ TEST_F(FileSystemContract, ASynchronousPutIsOneAppendAndOneSync) {
   };
   options.info_log = std::make_shared<Silent>();
   std::unique_ptr<rocksdb::DB> db;
-#if ROCKSDB_MAJOR >= 11
-  ASSERT_TRUE(rocksdb::DB::Open(options, kv::kDirectory, &db).ok());
-#else
   rocksdb::DB* raw = nullptr;
   ASSERT_TRUE(rocksdb::DB::Open(options, kv::kDirectory, &raw).ok());
   db.reset(raw);
-#endif
   counting->appends = counting->syncs = 0;
   const std::uint64_t flushes = disk_.flushes;
   rocksdb::WriteOptions write;

@@ -35,8 +35,7 @@ KiB = 1 << 10
 USUAL = (256 * KiB, 64 * KiB)
 LARGE = (4096 * KiB, 64 * KiB)
 OPERATIONS = 1_000_000 if suite.LONG else 100_000
-SEEDS = range(1, 11) if suite.LONG else [1]
-
+SEEDS = [int(seed) for seed in os.environ.get("LSMFS_FSX_SEEDS", "1").split(",")]
 
 UNMAP = os.environ.get("LSMFS_FSX_UNMAP", os.path.join(suite.harness.ROOT, "build", "release", "test", "posix", "fsx_unmap.so"))
 

@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+"""Tests of ctest that run in another root folder: reads what `ctest --show-only=json-v1` says there, from the files named, and
+writes a CTestTestfile.cmake in which each test's command is preceded by one that goes there.
+
+    tests_elsewhere.py --by COMMAND... -- FILE...
+"""
+
+import argparse
+import json
+import sys
+
+
+def quoted(text):
+    """As an argument of CMake, whatever is in it."""
+    equals = "="
+    while f"]{equals}]" in text:
+        equals += "="
+    return f"[{equals}[{text}]{equals}]"
+
+
+def value(given):
+    if isinstance(given, list):
+        return ";".join(value(item) for item in given)
+    if isinstance(given, dict):  # of SKIP_REGULAR_EXPRESSION and the like
+        return str(given.get("value", given))
+    return str(given)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--by", nargs="+", required=True)
+    parser.add_argument("files", nargs="+")
+    given = parser.parse_args()
+    for name in given.files:
+        with open(name, encoding="utf-8") as file:
+            tests = json.load(file)["tests"]
+        for test in tests:
+            if "command" not in test:
+                sys.exit(f"tests_elsewhere: {test['name']}: its program was not built")
+            properties = {item["name"]: item["value"] for item in test.get("properties", [])}
+            folder = properties.pop("WORKING_DIRECTORY", "/")
+            command = given.by + ["env", "-C", folder] + test["command"]
+            print(f"add_test({quoted(test['name'])} {' '.join(map(quoted, command))})")
+            pairs = " ".join(f"{key} {quoted(value(item))}" for key, item in properties.items())
+            if pairs:
+                print(f"set_tests_properties({quoted(test['name'])} PROPERTIES {pairs})")
+
+
+if __name__ == "__main__":
+    main()
