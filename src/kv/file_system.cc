@@ -60,7 +60,7 @@ class VolumeFileSystem final : public rocksdb::FileSystem {
 
   const char* Name() const override { return "lsmfs-volume"; }
 
-#if ROCKSDB_MAJOR >= 9
+#if ROCKSDB_MAJOR > 8 || (ROCKSDB_MAJOR == 8 && ROCKSDB_MINOR >= 4)
   void SupportedOps(std::int64_t& supported_ops) override { supported_ops = 0; }
 #endif
 

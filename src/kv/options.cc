@@ -49,14 +49,6 @@ rocksdb::BlockBasedTableOptions table_options(Family family, std::shared_ptr<roc
   return t;
 }
 
-// By default a compaction adds whatever tables lie within the range of those taken in so far, however many: one table of the last
-// level that spans the tree has then brought most of the level above it into one compaction. Since 9.0 this cannot be switched
-// off, and SpaceGauge keeps space for what the widest one would take (kBoundedInputs).
-template <class Options>
-void bound_inputs(Options& o) {
-  if constexpr (kBoundedInputs) o.ignore_max_compaction_bytes_for_input = false;
-}
-
 }  // namespace
 
 rocksdb::DBOptions db_options(const Sizing& sizing, const OptionParts& parts, bool create) {
@@ -145,8 +137,12 @@ rocksdb::ColumnFamilyOptions family_options(Family family, const Sizing& sizing,
   // The filter of a names table is read as one: a quarter of the size keeps it at some 300 KiB.
   o.target_file_size_base = names ? sizing.names_table : sizing.table;
   o.target_file_size_multiplier = 1;
-  o.max_compaction_bytes = sizing.compaction;
-  bound_inputs(o);
+  o.max_compaction_bytes = sizing.compaction / kInputsOverLimit;
+#if ROCKSDB_MAJOR < 9
+  // True, the default, adds whatever tables lie within the range of those taken in so far, however many: one table of the last
+  // level that spans the tree has then brought most of the level above it into one compaction, which no reserve can hold.
+  o.ignore_max_compaction_bytes_for_input = false;
+#endif
   o.level0_file_num_compaction_trigger = 4;
   o.level0_slowdown_writes_trigger = kLevel0Wait + 8;
   o.level0_stop_writes_trigger = kLevel0Stop;

@@ -27,11 +27,6 @@ inline constexpr int kLevel0Stop = kLevel0Wait + 16;  // where those brakes stop
 inline constexpr int kMemtablesFull = 3;
 inline constexpr int kMemtablesMost = 5;
 
-// Whether RocksDB can be told that the bytes which a compaction takes in have a bound (Sizing::compaction): up to 8.11.
-template <class Options>
-concept BoundsInputs = requires(Options o) { o.ignore_max_compaction_bytes_for_input; };
-inline constexpr bool kBoundedInputs = BoundsInputs<rocksdb::ColumnFamilyOptions>;
-
 // What the options refer to; must outlive the database.
 struct OptionParts {
   rocksdb::Env* env = nullptr;

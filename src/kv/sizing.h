@@ -4,11 +4,17 @@
 // at the same time is known beforehand and kept back.
 #pragma once
 
+#include <rocksdb/version.h>
+
 #include <cstdint>
 
 #include "lsmfs/volume.h"
 
 namespace lsmfs::kv {
+
+// What one compaction takes in may be so many times what RocksDB is told (max_compaction_bytes). Up to 8.11 it keeps to that, for it
+// has an option which says so. 9.0 and 9.1 know no bound; from 9.2 on it is twice as much.
+inline constexpr std::uint64_t kInputsOverLimit = ROCKSDB_MAJOR < 9 ? 1 : 2;
 
 struct Sizing {
   std::uint64_t total = 0;            // the region of the tables
