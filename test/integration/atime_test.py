@@ -9,6 +9,7 @@ import harness
 import caches
 import loop
 from harness import LSMFS, MiB
+from until import until_later
 
 OPTIONS = ("defaults", "noatime", "strictatime", "nodiratime", "strictatime,nodiratime,lazytime", "noatime,atime,lazytime",
            "strictatime,relatime", "noatime,relatime", "noatime,strictatime")
@@ -26,7 +27,7 @@ def read(path):
 def append(path, text):
     with open(path, "a", encoding="ascii") as file:
         file.write(text)
-    time.sleep(0.02)
+    until_later()
 
 
 def steps(folder, forget):
@@ -39,7 +40,7 @@ def steps(folder, forget):
         if cold:
             forget()
         before = os.lstat(path).st_atime_ns
-        time.sleep(0.02)
+        until_later()
         call()
         after = os.lstat(path).st_atime_ns
         changed[name] = after != before
@@ -72,7 +73,7 @@ def steps(folder, forget):
     step("list a changed directory", directory, lambda: os.listdir(directory), cold=False)
     step("look up a name", directory, lambda: os.stat(inside))
     os.symlink("file", link)
-    time.sleep(0.02)
+    until_later()
     step("read a new link", link, lambda: os.readlink(link))
     step("read the link again", link, lambda: os.readlink(link))
     step("follow a link", link, lambda: os.stat(link))
