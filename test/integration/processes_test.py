@@ -256,7 +256,7 @@ class Processes(harness.MountCase):
             self.must(program, "/proc/self/exe")  # reads itself
             self.mounted.remount()
         # A program that runs is not written to; it may be replaced and removed.
-        running = subprocess.Popen([self.mounted.path("sleep"), "100"], stdin=subprocess.DEVNULL)
+        running = subprocess.Popen([self.mounted.path("sleep"), "3600"], stdin=subprocess.DEVNULL)
         try:
             until(lambda: os.readlink(f"/proc/{running.pid}/exe") == self.mounted.path("sleep"), "the program")
             self.assertEqual(outcome(os.open, self.mounted.path("sleep"), os.O_WRONLY), "ETXTBSY")
