@@ -34,9 +34,9 @@ class Scrub(harness.MountCase):
         volume.remount(options)
         return volume
 
-    def begin(self, volume):
+    def begin(self, volume, rate="1K"):
         """A scrub that is under way, and comes to no end by itself."""
-        process = subprocess.Popen([LSMFS, "scrub", volume.point, "--rate", "1K"], stdout=subprocess.PIPE,
+        process = subprocess.Popen([LSMFS, "scrub", volume.point, "--rate", rate], stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, encoding="utf-8", env=ENVIRONMENT)
         self.addCleanup(process.communicate)
         self.addCleanup(process.kill)
@@ -189,7 +189,7 @@ class Scrub(harness.MountCase):
 
     def test_the_end_of_the_daemon_ends_it_with_one_line(self):
         volume = self.filled()
-        process = self.begin(volume)
+        process = self.begin(volume, "1M")  # so that it asks the daemon again before long
         daemon, = (pid for pid, _ in volume.daemons() if pid != process.pid)
         os.kill(daemon, signal.SIGKILL)
         _, err = process.communicate(timeout=300)
