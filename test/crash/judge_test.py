@@ -11,7 +11,6 @@ import random
 import shutil
 import sys
 import time
-import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))), "integration"))
 
@@ -20,12 +19,11 @@ import loop  # noqa: E402
 import power_log  # noqa: E402
 import qemu_disk  # noqa: E402
 import workspace  # noqa: E402
-from harness import LSMFS, MiB  # noqa: E402
+from harness import LSMFS, SEED, MiB  # noqa: E402
 from programs import PROGRAMS, Appends  # noqa: E402
 from story import tree  # noqa: E402
 
 LONG = bool(os.environ.get("LSMFS_LONG"))
-SEED = int(os.environ.get("LSMFS_SEED", "0")) or random.SystemRandom().getrandbits(32)
 SIZE = 160 * MiB
 WHOLE, LOST, DRAWN = 3, 1, 1  # cuts of each kind in a sample
 PLANTED = 1
@@ -159,7 +157,7 @@ class Judge(harness.MountCase):
         return [power_log.Cut(new[0], old[0]) for old, new in spread(pairs, PLANTED)]
 
     def test_programs_find_a_moment_of_the_past_after_each_cut(self):
-        print(f"run again with LSMFS_SEED={SEED}")
+        harness.print_seed(self)
         only = os.environ.get("LSMFS_JUDGE", "").split(",")
         self.done = dict.fromkeys(("programs", "requests", "flushes", "cuts judged"), 0)
         begin = time.monotonic()

@@ -10,17 +10,18 @@ import os
 import random
 import struct
 import sys
-import time
 import traceback
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))), "integration"))
 
 import harness  # noqa: E402
-from harness import MiB  # noqa: E402
+import workspace  # noqa: E402
+from harness import SEED, MiB  # noqa: E402
+from until import until  # noqa: E402
 
 CYCLES = 1000 if os.environ.get("LSMFS_LONG") else 20
-SEED = int(os.environ.get("LSMFS_SEED", "0")) or random.SystemRandom().getrandbits(32)
 PROGRAMS = 2
+CALLS_MAX = 1500  # of both, before a kill
 # A record of the manifest says what, of which program, and the number of the call: a sync is called, one has returned, another call has.
 ASKED, SYNCED, DONE = b"a", b"s", b"d"
 RECORD = struct.Struct("<cBI")
@@ -161,17 +162,19 @@ def perform_no_truncate(call, *arguments):
 
 
 class PerformLate:
-    """A fault: what is acknowledged is done some time later. A sync waits for it, so that only those of others miss it."""
+    """A fault: what is acknowledged is done some calls later. A sync waits for it, so that only those of others miss it."""
+
+    OWED_MAX = 20
 
     def __init__(self):
-        self._owed = ("nothing",)
+        self._owed = []
 
     def __call__(self, *call):
-        time.sleep(0.05)
-        perform(*self._owed)
-        self._owed = call
-        if call[0] == "sync":
-            perform(*call)
+        self._owed.append(call)
+        if call[0] == "sync" or len(self._owed) > self.OWED_MAX:
+            for owed in self._owed:
+                perform(*owed)
+            self._owed.clear()
 
 
 def work(program, seed, files, manifest, do):
@@ -240,13 +243,13 @@ def tree(root):
 class Kill(harness.MountCase):
     @harness.lsmfs_only
     def test_what_was_synced_survives_and_the_rest_is_one_moment_of_the_past(self):
-        print(f"run again with LSMFS_SEED={SEED}")
+        harness.print_seed(self)
         rng = random.Random(SEED)
         volume = self.prepared("sync_interval=1")
         trees, calls, syncs, lost, ends = [{}] * PROGRAMS, 0, 0, 0, set()
         for cycle in range(CYCLES):
             lives = [(rng.getrandbits(32), files) for files in trees]
-            found = self.run_and_kill(volume, lives, rng.uniform(0.02, 0.5), ends)
+            found = self.run_and_kill(volume, lives, rng.randrange(CALLS_MAX), ends)
             if rng.random() < 0.3:
                 self.kill_at_once(volume, rng)
             volume.mount("sync_interval=1")
@@ -296,7 +299,7 @@ class Kill(harness.MountCase):
         trees = [{}] * PROGRAMS
         for seed in range(10):
             lives = [(seed, files) for files in trees]
-            found = self.run_and_kill(volume, lives, 0.3, set(), faults)
+            found = self.run_and_kill(volume, lives, CALLS_MAX // 2, set(), faults)
             volume.mount("sync_interval=0")
             trees = self.trees(volume)
             if any(self.moment(*life, after, *window) is None for life, after, window in zip(lives, trees, found)):
@@ -316,14 +319,15 @@ class Kill(harness.MountCase):
     def trees(volume):
         return [tree(volume.path(str(program))) for program in range(PROGRAMS)]
 
-    def run_and_kill(self, volume, lives, seconds, ends, faults=(perform,) * PROGRAMS):
-        """The programs' windows(). `lives`: the seed of each, and what its folder holds; `ends`: gets what their last calls met."""
+    def run_and_kill(self, volume, lives, calls, ends, faults=(perform,) * PROGRAMS):
+        """The programs' windows(). `lives`: the seed of each, and what its folder holds; `calls`: how many they have written down when the
+        daemon is killed, or a few more; `ends`: gets what their last calls met."""
         path = os.path.join(self.work.path, "manifest")
         manifest = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
         pids = [start(volume.path(str(program)), program, seed, files, manifest, do)
                 for program, ((seed, files), do) in enumerate(zip(lives, faults))]
         os.close(manifest)
-        time.sleep(seconds)
+        until(lambda: os.path.getsize(path) >= calls * RECORD.size or any(workspace.start_time(pid) is None for pid in pids), "calls of the programs")
         volume.kill()
         for status in [self.status(pid) for pid in pids]:
             self.assertIn(status, GONE, "a program met something else than the end of the daemon")
@@ -338,7 +342,8 @@ class Kill(harness.MountCase):
     def kill_at_once(self, volume, rng):
         """Once more, while or soon after it recovers."""
         volume.mount("sync_interval=1")
-        time.sleep(rng.uniform(0, 0.05))
+        for program in range(rng.randrange(PROGRAMS + 1)):
+            tree(volume.path(str(program)))
         volume.kill()
 
     @staticmethod

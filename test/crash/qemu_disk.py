@@ -10,10 +10,10 @@ import json
 import os
 import socket
 import subprocess
-import time
 
 import loop
 import workspace
+from until import PATIENCE, until
 
 
 def recording(image, log):
@@ -58,17 +58,15 @@ class QemuDisk:
             raise
 
     def _wait_for_export(self):
-        deadline = time.monotonic() + 120
-        while not workspace.mounts_below(self._file):
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                with open(self._words, encoding="utf-8", errors="replace") as words:
-                    raise AssertionError(f"qemu-storage-daemon exports nothing: {words.read()}")
-            time.sleep(0.01)
+        until(lambda: self._process.poll() is not None or workspace.mounts_below(self._file), "the export of qemu-storage-daemon")
+        if self._process.poll() is not None:
+            with open(self._words, encoding="utf-8", errors="replace") as words:
+                raise AssertionError(f"qemu-storage-daemon exports nothing: {words.read()}")
 
     def use(self, node):
         """From now on requests go to that driver."""
         with socket.socket(socket.AF_UNIX) as peer:
-            peer.settimeout(20)
+            peer.settimeout(PATIENCE)
             peer.connect(self._socket)
             with peer.makefile("rw", encoding="utf-8") as lines:
                 lines.readline()  # the greeting
@@ -82,7 +80,7 @@ class QemuDisk:
         if self._process.poll() is None:
             self._process.terminate()
             try:
-                self._process.wait(20)
+                self._process.wait(PATIENCE)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()

@@ -1,12 +1,13 @@
 """kill -9 of the daemon: the next mount shows a tree that was there at one moment, no older than the last fsync."""
 
 import contextlib
+import mmap
 import os
 import random
 import subprocess
-import time
 
 import harness
+from until import until
 
 SEED = 99
 FILES = 6000
@@ -84,27 +85,14 @@ class Crash(harness.MountCase):
             os.rmdir(path)
 
     def kill_during_untar(self, volume, tar, tree, when):
-        """Kills the daemon as soon as the member `when` exists."""
-        with subprocess.Popen(["tar", "-xpf", tar, "-C", tree], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as untar:
-            deadline = time.monotonic() + 120
-            # Asked of the archive's reader, not of the file system, so as not to disturb it.
-            while untar.poll() is None and not self.read_up_to(untar.pid, tar) > when and time.monotonic() < deadline:
-                time.sleep(0.002)
-            self.assertIsNone(untar.poll(), "tar was done before the kill: nothing tested")
+        """Kills the daemon when tar, in the midst of its work, has read the share `when` of the archive."""
+        with subprocess.Popen(["tar", "-xpf", "-", "-C", tree], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as untar:
+            with open(tar, "rb") as archive:
+                # It has read all but what a pipe holds when this returns, and cannot come to its end.
+                untar.stdin.write(archive.read(int(os.path.getsize(tar) * when)))
+            untar.stdin.flush()
             volume.kill()
         self.assertNotEqual(untar.returncode, 0)
-
-    @staticmethod
-    def read_up_to(pid, tar):
-        """How far tar has read the archive, as a fraction."""
-        try:
-            for number in os.listdir(f"/proc/{pid}/fd"):
-                if os.readlink(f"/proc/{pid}/fd/{number}") == tar:
-                    with open(f"/proc/{pid}/fdinfo/{number}", encoding="ascii") as file:
-                        return int(file.readline().split()[1]) / os.path.getsize(tar)
-        except OSError:
-            pass
-        return 0.0
 
     @harness.lsmfs_only
     def test_killed_during_untar_the_tree_is_a_prefix_of_what_was_written(self):
@@ -152,15 +140,21 @@ class Crash(harness.MountCase):
 
     @harness.lsmfs_only
     def test_without_any_fsync_it_becomes_durable_after_the_sync_interval(self):
-        volume = self.volume()
+        volume = self.volume(256 << 20, image=True)
         volume.mount("sync_interval=1")
+        words = os.urandom(16).hex().encode()
         with open(volume.path("file"), "wb") as file:
-            file.write(b"contents")
-        time.sleep(10)  # ten times the interval
+            file.write(words * 100)  # some of them in one piece, wherever a block of the log ends
+        until(lambda: self.is_in_image(volume, words), "what was written without an fsync, in the image")
         volume.kill()
         volume.mount()
         with open(volume.path("file"), "rb") as file:
-            self.assertEqual(file.read(), b"contents")
+            self.assertEqual(file.read(), words * 100)
+
+    @staticmethod
+    def is_in_image(volume, words):
+        with open(volume.image, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as image:
+            return image.find(words) >= 0
 
     @harness.lsmfs_only
     def test_names_and_data_are_durable_at_once_where_the_mount_options_say_so(self):
@@ -204,10 +198,7 @@ class Crash(harness.MountCase):
         volume.mount()
         self.assertEqual(os.listdir(volume.point), [])
         volume.remount()
-        deadline = time.monotonic() + 120
-        while os.statvfs(volume.point).f_bfree < free - 16 * 256 and time.monotonic() < deadline:
-            time.sleep(0.5)
-        self.assertGreaterEqual(os.statvfs(volume.point).f_bfree, free - 16 * 256, "the space of the orphan did not come back")
+        until(lambda: os.statvfs(volume.point).f_bfree >= free - 16 * 256, "the space of the orphan")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
 """A device that is in use is left alone, and umount returns when all is on it."""
 
+import contextlib
 import os
-import threading
+import subprocess
 
 import harness
 from harness import LSMFS, MiB
+from until import until
 
 
 @harness.lsmfs_only
@@ -63,11 +65,21 @@ class Device(harness.MountCase):
         volume = self.volume(200 * MiB)
         for command in (("fsck", volume.device), ("mkfs", "-f", volume.device), ("mount", volume.device, volume.point)):
             held = os.open(volume.device, os.O_RDONLY | os.O_EXCL)
-            later = threading.Timer(0.5, os.close, [held])
-            later.start()
-            self.must(LSMFS, *command)
-            self.assertFalse(later.is_alive(), f"{command[0]} took no notice of the claim")
-            later.join()
+            with subprocess.Popen([LSMFS, *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+                until(lambda: process.poll() is not None or self.all_sleep(volume.device), f"{command[0]} that waits")
+                self.assertIsNone(process.poll(), f"{command[0]} took no notice of the claim")
+                os.close(held)
+                said = process.communicate()[0]
+            self.assertEqual(process.returncode, 0, said)
+
+    @staticmethod
+    def all_sleep(device):
+        """Whether all processes of ours that name the device wait for something, and there are some."""
+        states = []
+        for pid, _ in harness.workspace.processes_of(device, LSMFS):
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+                states.append(file.read().rpartition(") ")[2][:1])
+        return set(states) == {"S"}
 
     def test_a_read_only_device_is_not_made_and_mounts_only_to_read(self):
         volume = self.volume(200 * MiB)

@@ -1,21 +1,21 @@
 """A full file system says ENOSPC to the writer and to nobody else: deletes work, reads work, the daemon lives. What is deleted
 comes back, time after time, and df says how much fits."""
 
+import contextlib
 import errno
 import hashlib
 import os
 import random
-import time
 
 import harness
 from harness import MiB
+from until import PATIENCE, until
 
 SIZE = 300 * MiB
 SEED = 4
 CYCLES = 100 if os.environ.get("LSMFS_LONG") else 4
 HONEST = 0.02  # how much less may fit than df says
 MODEST = 0.02  # how much more
-LATE = 0.02  # and besides, after deletes: what was erased last comes back when tables are merged
 UNMERGED = 1 / 128  # of the volume: what was erased last may hold so much until more is erased
 
 
@@ -52,27 +52,15 @@ class FullCase(harness.MountCase):
         facts = os.statvfs(volume.point)
         return facts.f_bavail * facts.f_frsize
 
-    def wait_for_free(self, volume, least):
-        """Space may come back a little after the delete, when the tables have been merged."""
-        deadline = time.monotonic() + 120
-        while self.free(volume) < least and time.monotonic() < deadline:
-            time.sleep(0.25)
-        self.assertGreaterEqual(self.free(volume) / MiB, least / MiB, "MiB free")
+    def wait_for_free(self, volume, least, patience=PATIENCE):
+        """Space may come back a little after the delete, when the tables have been merged. Returns what there is then."""
+        until(lambda: self.free(volume) >= least,
+              lambda: f"space is lost: {self.free(volume) / MiB:.1f} MiB are free, which were to be {least / MiB:.1f}", patience)
+        return self.free(volume)
 
     def alive(self, volume):
         if harness.FS == "lsmfs":
             self.assertEqual(len(volume.daemons()), 1, "the daemon has gone")
-
-    def settled(self, volume, enough=None):
-        """Waits until df does not change any more, or says `enough`; returns what it says, and after how many seconds it did.
-        What large files had is looked for ten seconds after the first was deleted."""
-        begin = changed = time.monotonic()
-        last = self.free(volume)
-        while time.monotonic() - changed < 12 and time.monotonic() - begin < 60 and (enough is None or last < enough):
-            time.sleep(0.1)
-            if self.free(volume) != last:
-                last, changed = self.free(volume), time.monotonic()
-        return last, changed - begin
 
 
 class Full(FullCase):
@@ -178,18 +166,18 @@ class Space(FullCase):
         self.assertLess(fitted / said - 1, modest, when)
 
     def test_df_says_how_much_fits(self):
-        volume = self.volume(1024 * MiB)
+        size = 1024 * MiB
+        volume = self.volume(size)
         volume.mount()
         places = [volume.path(name) for name in "abc"]
         for place in places:
             os.mkdir(place)
         self.expect_honest("empty", self.free(volume), self.write_until_full(places[0], lambda rng: MiB))
         for place, share, when in ((places[1], 0.5, "half of the files deleted"), (places[2], 0.9, "nine tenths deleted")):
-            for full in places:
-                self.delete(full, share)
-            said, seconds = self.settled(volume)
-            print(f"df has settled {seconds:.1f} s after the deletes")
-            self.expect_honest(when, said, self.write_until_full(place, lambda rng: MiB), MODEST + LATE)
+            deleted = sum(self.delete(full, share) for full in places)
+            late = HONEST + size * UNMERGED / deleted  # the share that may yet be missing, and may fit all the same
+            said = self.wait_for_free(volume, deleted * (1 - late))
+            self.expect_honest(f"{when}, {deleted / MiB:.0f} MiB", said, self.write_until_full(place, lambda rng: MiB), MODEST + late)
 
     def test_cycles_of_mixed_sizes_lose_no_space(self):
         volume = self.volume(SIZE)
@@ -197,41 +185,46 @@ class Space(FullCase):
         first = self.free(volume)
         for cycle in range(CYCLES):
             self.cycle(volume, cycle, first)
+            self.wait_for_all(volume, first)
 
     def test_space_that_does_not_come_back_is_noticed(self):
         """A file that is deleted while it is open keeps its space, as if it had been forgotten to free it."""
         volume = self.volume(SIZE)
         volume.mount()
-        kept = []
-        try:
+        first = self.free(volume)
+        with contextlib.ExitStack() as kept:
+            held = self.cycle(volume, 0, first, kept)
+            self.assertGreater(held, first * HONEST)
+            self.wait_for_free(volume, first * (1 - HONEST) - held)
             with self.assertRaisesRegex(AssertionError, "space is lost"):
-                self.cycle(volume, 0, self.free(volume), kept)
-        finally:
-            for file in kept:
-                file.close()
+                self.wait_for_all(volume, first, patience=0)  # what is missing is held, and would be for ever
+        self.wait_for_all(volume, first)
+
+    def wait_for_all(self, volume, first, patience=PATIENCE):
+        said = self.wait_for_free(volume, first * (1 - HONEST), patience)
+        print(f"{said / MiB:.1f} MiB free after all was deleted, {first / MiB:.1f} MiB at first")
 
     def cycle(self, volume, cycle, first, kept=None):
-        """`kept`: a list for some large files to keep open."""
+        """Fills it, deletes a third, fills that, deletes all. `kept`: is given some large files, and keeps them open; returns their bytes."""
+        said = self.free(volume)
         place = volume.path(f"cycle{cycle}")
         os.mkdir(place)
         bytes_written = self.write_until_full(place, mixed)
         self.wait_for_free(volume, self.delete(place, 0.3) - first * HONEST - SIZE * UNMERGED)
         os.mkdir(volume.path("more"))
         more = self.write_until_full(volume.path("more"), mixed)
+        held = 0
         if kept is not None:
-            large = [entry.path for entry in os.scandir(place) if entry.stat().st_size == 7 * MiB]
-            kept += [open(path, "rb") for path in large[:4]]
-            self.assertGreater(len(kept) * 7 * MiB, first * HONEST)
+            large = [entry.path for entry in os.scandir(place) if entry.stat().st_size == 7 * MiB][:4]
+            held = len([kept.enter_context(open(path, "rb")) for path in large]) * 7 * MiB
         for folder in (place, volume.path("more")):
             self.delete(folder, 1)
             os.rmdir(folder)
-        said, seconds = self.settled(volume, first * (1 - HONEST))
-        print(f"cycle {cycle}: {bytes_written / MiB:.1f} MiB, then {more / MiB:.1f} MiB in the place of a third; "
-              f"{said / MiB:.1f} MiB free {seconds:.1f} s after all was deleted, {first / MiB:.1f} MiB at first")
-        self.assertGreater(said, first * (1 - HONEST), "space is lost")
+        print(f"cycle {cycle}: df said {said / MiB:.1f} MiB, {bytes_written / MiB:.1f} MiB fitted, then {more / MiB:.1f} MiB in the place of a third")
         # More may fit: it depends on how soon tables are merged, and much so on a volume as small as this.
-        self.assertGreater(bytes_written, first * (1 - HONEST))
+        self.assertGreater(bytes_written, said * (1 - HONEST))
         self.alive(volume)
+        return held
 
 
 def mixed(rng):

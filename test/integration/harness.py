@@ -5,6 +5,7 @@ import errno
 import glob
 import os
 import pickle
+import random
 import signal
 import subprocess
 import sys
@@ -12,15 +13,17 @@ import time
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
-sys.path.insert(0, os.path.join(ROOT, "scripts", "support"))
+sys.path[:0] = [os.path.join(ROOT, "scripts", "support"), os.path.join(ROOT, "test")]
 
 import caches  # noqa: E402
 import loop  # noqa: E402
 import workspace  # noqa: E402
+from until import until  # noqa: E402
 
 LSMFS = os.environ.get("LSMFS", os.path.join(ROOT, "build", "release", "lsmfs"))
 FS = os.environ.get("LSMFS_TEST_FS", "lsmfs")
 MOUNTER = "lsmfs-mounter"
+SEED = int(os.environ.get("LSMFS_SEED") or random.SystemRandom().getrandbits(32))  # of what a test draws
 SKIPPED = 77  # the exit status that ctest takes for a test that did not run
 MiB = 1 << 20
 GiB = 1 << 30
@@ -84,6 +87,13 @@ def comm(pid):
         return ""
 
 
+def print_seed(test):
+    """The line that draws the same again."""
+    settings = " ".join(f"{name}={os.environ[name]}" for name in ("LSMFS", "LSMFS_LONG", "LSMFS_TEST_FS") if name in os.environ)
+    program = os.path.relpath(sys.modules["__main__"].__file__, ROOT)
+    print(f"once more: LSMFS_SEED={SEED} {settings} python3 -B {program} {test.id().removeprefix('__main__.')}", flush=True)
+
+
 class Volume:
     """A device or image with a file system, and the place where it is mounted."""
 
@@ -124,9 +134,10 @@ class Volume:
     def umount(self):
         if self.fs == "lsmfs":
             # stress-ng, which may run beside this, opens files of every mount for a moment.
-            deadline = time.monotonic() + 120
-            while "is in use" in (done := call(LSMFS, "umount", self.point)).stderr and time.monotonic() < deadline:
-                time.sleep(0.1)
+            def tried():
+                done = call(LSMFS, "umount", self.point)
+                return None if "is in use" in done.stderr else done
+            done = until(tried, f"an umount of {self.point}, which others use")
             if done.returncode != 0:
                 raise AssertionError(f"umount of {self.point}: exit status {done.returncode}: {done.stderr.strip()}")
         else:
@@ -138,6 +149,9 @@ class Volume:
         self.umount()
         caches.drop()
         return self.mount(options)
+
+    def wait_for_end(self):
+        until(lambda: not self.processes(), f"the end of the daemon of {self.device}")
 
     def processes(self):
         """[(pid, start)] of the daemon and of the process that mounts and unmounts for it."""
@@ -153,11 +167,7 @@ class Volume:
             raise AssertionError("no daemon to kill")
         for pid, _ in daemons:
             os.kill(pid, signal.SIGKILL)
-        deadline = time.monotonic() + 120
-        while any(workspace.start_time(pid) == start for pid, start in daemons) or self.processes():
-            if time.monotonic() > deadline:
-                raise AssertionError("the killed daemon does not go away")
-            time.sleep(0.01)
+        until(lambda: not any(workspace.start_time(pid) == start for pid, start in daemons) and not self.processes(), "the end of the killed daemon")
         self._must("umount", "-l", self.point)
 
     def path(self, *names):
@@ -205,9 +215,7 @@ class MountCase(unittest.TestCase):
             for volume in self.volumes:
                 if os.path.ismount(volume.point):
                     volume.umount()
-                deadline = time.monotonic() + 120
-                while volume.processes() and time.monotonic() < deadline:
-                    time.sleep(0.05)
+                volume.wait_for_end()
                 if FS == "lsmfs":
                     self._check(volume)
                 if volume.device != volume.image:

@@ -6,11 +6,11 @@ the machine is changed, whatever becomes of this process."""
 import contextlib
 import os
 import subprocess
-import time
 
 import harness
 import namespace
 from harness import LSMFS, MiB
+from until import until
 
 BUILD = os.path.dirname(LSMFS)
 LINKS = "/dev/disk"
@@ -122,9 +122,7 @@ class Mount(Installed):
         source, kind, _ = self.mounted(volume.point)
         self.assertEqual((source[:9], kind), ("/dev/loop", "fuseblk.lsmfs"))
         self.quietly("umount", volume.point)
-        deadline = time.monotonic() + 120
-        while volume.image in self.must("losetup", "-l", "-n", "-O", "BACK-FILE") and time.monotonic() < deadline:
-            time.sleep(0.05)
+        until(lambda: volume.image not in self.must("losetup", "-l", "-n", "-O", "BACK-FILE"), "the end of the loop device")
         self.quietly("mount", "-t", "lsmfs", volume.image, volume.point)
         self.assertEqual(self.read(volume, "file"), "contents")
 
@@ -174,8 +172,7 @@ class Mount(Installed):
             with open(volume.path("file"), "wb") as file:
                 file.write(os.urandom(40 * MiB))
             with subprocess.Popen(["umount", volume.point]) as umount:
-                while self.mounted(volume.point) and umount.poll() is None:
-                    pass
+                until(lambda: not os.path.ismount(volume.point) or umount.poll() is not None, "the end of the mount")
                 self.must("mount", "-t", "lsmfs", volume.device, volume.point)
             self.assertEqual(umount.returncode, 0)
             self.assertEqual(os.path.getsize(volume.path("file")), 40 * MiB)
@@ -217,7 +214,6 @@ class Remount(Installed):
                 change()
         self.assertEqual(self.read(volume, "file"), "before")
         os.listdir(volume.path("folder"))
-        time.sleep(1.5)  # longer than the sync interval
         self.assertEqual(self.sum(volume), frozen, "the device has changed")
         self.quietly(*remount, "remount,rw", volume.point)
         self.assertIn("rw", self.mounted(volume.point)[2])

@@ -14,6 +14,7 @@ import subprocess
 import sys
 
 import harness
+import namespace
 from harness import LSMFS, MiB
 
 import caches
@@ -65,23 +66,28 @@ class Layout(harness.MountCase):
     def setUp(self):
         super().setUp()
         self.rng = random.Random(3)
+        self.pids = []  # of those that were begun
         self.tracing = self.work.sub("tracing")
         if harness.call("mount", "-t", "tracefs", "none", self.tracing).returncode != 0:
             self.skipTest("the kernel has no tracefs, or it may not be mounted here")
         self.addCleanup(self.must, "umount", self.tracing)
         if not os.path.exists(os.path.join(self.tracing, "events/block/block_rq_issue")):
             self.skipTest("the kernel cannot trace block devices")
-        self.addCleanup(lambda: self.assertEqual(self.instances(dead=True), [], "left behind"))
+        self.addCleanup(lambda: self.assertEqual(self.instances(), set(), "left behind"))
 
-    def instances(self, dead=False):
-        """The numbers of the processes that have a trace; `dead`: that are gone."""
+    def instances(self):
+        """The numbers of those of our processes that have a trace. Other tests have some as well, and remove those of processes that are gone."""
         names = os.listdir(os.path.join(self.tracing, "instances"))
-        numbers = [int(name.split("-")[2].split(".")[0]) for name in names if name.startswith("lsmfs-layout-")]
-        return [number for number in numbers if not dead or not os.path.exists(f"/proc/{number}")]
+        return {int(name.split("-")[2].split(".")[0]) for name in names if name.startswith("lsmfs-layout-")} & set(self.pids)
 
     def layout(self, *arguments):
         with caches.alone():
-            return self.must(LSMFS, "layout", *arguments)
+            process = subprocess.Popen([LSMFS, "layout", *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                       text=True, env=harness.ENVIRONMENT)
+            self.pids.append(process.pid)
+            said, errors = process.communicate()
+        self.assertEqual(process.returncode, 0, errors)
+        return said
 
     def measure(self, *arguments):
         """The figures, which have to be those of the trace."""
@@ -268,6 +274,7 @@ $user "$2" umount "$4"
         """A layout whose command waits for a line on stdin."""
         process = subprocess.Popen([LSMFS, "layout", *arguments, "--", "sh", "-c", "echo ready; read line"], stdin=subprocess.PIPE,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=harness.ENVIRONMENT)
+        self.pids.append(process.pid)
         self.addCleanup(lambda: (process.poll() is None and process.kill(), process.communicate()))
         if ready:
             self.assertEqual(process.stdout.readline(), "ready\n")
@@ -304,13 +311,13 @@ $user "$2" umount "$4"
             self.assertEqual(said.count("\n"), 1, said)
             self.assertNotIn(process.pid, self.instances())
         process = self.begin("--device", device)
+        self.assertIn(process.pid, self.instances())
         process.kill()
         process.wait(timeout=300)
-        self.assertEqual(self.instances(dead=True), [process.pid])
         process.communicate("\n")
         # The next one clears up.
         self.layout("--device", device, "--", "true")
-        self.assertEqual(self.instances(dead=True), [])
+        self.assertEqual(self.instances(), set())
 
     def test_it_needs_no_mount_of_tracefs_and_leaves_none(self):
         device = self.volume(256 * MiB).device
@@ -376,4 +383,5 @@ $user "$2" umount "$4"
 
 
 if __name__ == "__main__":
+    namespace.enter()
     harness.main()

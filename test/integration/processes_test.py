@@ -14,6 +14,7 @@ import threading
 import harness
 import syscalls
 from harness import MiB, in_child, outcome
+from until import PATIENCE, until
 
 NOBODY = 65534
 F_OFD_SETLK = 37
@@ -41,6 +42,11 @@ class Processes(harness.MountCase):
             file.write(contents)
         return path
 
+    @staticmethod
+    def waits_for_a_lock(inode):
+        with open("/proc/locks", encoding="ascii") as table:
+            return any("->" in line and f":{inode} " in line for line in table)
+
     def test_whole_files_are_locked_by_flock(self):
         path = self.file("f")
         with open(path, "rb") as first:
@@ -51,8 +57,9 @@ class Processes(harness.MountCase):
             self.assertEqual(harness.call("flock", "--shared", "--nonblock", path, "true").returncode, 1)
             # Who waits gets it when the holder lets go.
             waiting = subprocess.Popen(["flock", path, "echo", "mine"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
-            with self.assertRaises(subprocess.TimeoutExpired):
-                waiting.wait(0.3)
+            inode = os.fstat(first.fileno()).st_ino
+            until(lambda: waiting.poll() is not None or self.waits_for_a_lock(inode), "one who waits for the lock")
+            self.assertIsNone(waiting.poll())
         self.assertEqual(waiting.communicate(timeout=300)[0], b"mine\n")
         self.must("flock", "--nonblock", self.mounted.point, "true")  # a directory
 
@@ -231,7 +238,7 @@ class Processes(harness.MountCase):
         while lines != b"one\ntwo\n":
             with open(path, "rb") as fifo:
                 lines += fifo.read()
-        self.assertEqual(writer.wait(20), 0)
+        self.assertEqual(writer.wait(PATIENCE), 0)
         self.assertEqual(in_child(lambda: os.open(path, os.O_RDONLY | os.O_NONBLOCK), user=NOBODY), "EACCES")
 
     def test_programs_run_from_it(self):
@@ -249,10 +256,9 @@ class Processes(harness.MountCase):
             self.must(program, "/proc/self/exe")  # reads itself
             self.mounted.remount()
         # A program that runs is not written to; it may be replaced and removed.
-        running = subprocess.Popen([self.mounted.path("sleep"), "100"], stdin=subprocess.DEVNULL)
+        running = subprocess.Popen([self.mounted.path("sleep"), "3600"], stdin=subprocess.DEVNULL)
         try:
-            while os.readlink(f"/proc/{running.pid}/exe") != self.mounted.path("sleep"):
-                pass
+            until(lambda: os.readlink(f"/proc/{running.pid}/exe") == self.mounted.path("sleep"), "the program")
             self.assertEqual(outcome(os.open, self.mounted.path("sleep"), os.O_WRONLY), "ETXTBSY")
             self.assertEqual(outcome(os.truncate, self.mounted.path("sleep"), 0), "ETXTBSY")
             os.rename(self.mounted.path("data"), self.mounted.path("sleep"))

@@ -1,5 +1,6 @@
 """lsmfs scrub verifies all of a mounted file system: what it finds, how it tells of it, and that everything goes on beside it."""
 
+import contextlib
 import os
 import pty
 import random
@@ -7,10 +8,10 @@ import re
 import signal
 import subprocess
 import threading
-import time
 
 import harness
 from harness import ENVIRONMENT, LSMFS, MiB
+from until import until
 
 DAMAGED = 4
 CLEAN = re.compile(r"^(\S+): ([0-9.]+) MiB verified in 0:\d\d:\d\d \(.*/s\), no damage found\n$")
@@ -33,15 +34,24 @@ class Scrub(harness.MountCase):
         volume.remount(options)
         return volume
 
-    def begin(self, volume):
-        """A scrub that is under way for long."""
-        process = subprocess.Popen([LSMFS, "scrub", volume.point, "--rate", "1M"], stdout=subprocess.PIPE,
+    def begin(self, volume, rate="1K"):
+        """A scrub that is under way, and comes to no end by itself."""
+        process = subprocess.Popen([LSMFS, "scrub", volume.point, "--rate", rate], stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, encoding="utf-8", env=ENVIRONMENT)
         self.addCleanup(process.communicate)
         self.addCleanup(process.kill)
-        time.sleep(0.5)
+        until(lambda: process.poll() is not None or self.is_under_way(process.pid, volume), "a scrub under way")
         self.assertIsNone(process.poll())
         return process
+
+    @staticmethod
+    def is_under_way(pid, volume):
+        """Whether it has the mount open and keeps signals waiting."""
+        with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+            blocked = next(int(line.split()[1], 16) for line in file if line.startswith("SigBlk:"))
+        if not blocked >> (signal.SIGINT - 1) & 1:
+            return False
+        return volume.point in [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
 
     @staticmethod
     def places(volume, piece):
@@ -81,34 +91,43 @@ class Scrub(harness.MountCase):
         self.quiet(volume)
 
     def test_the_rate_is_kept(self):
+        """A slow one goes on, however many fast ones end."""
         volume = self.filled()
-        begin = time.monotonic()
-        self.must(LSMFS, "scrub", volume.point, "--rate", "8M")
-        # 3 s, less what the last part saves.
-        self.assertGreater(time.monotonic() - begin, 1.5)
+        process = self.begin(volume)
+        for _ in range(2):
+            self.must(LSMFS, "scrub", volume.point, "--rate", "0")
+        self.assertIsNone(process.poll())
+
+    def on_a_terminal(self, volume, rate, enough=lambda percents: False):
+        """The percents that are shown to the end, which SIGINT brings about when they are `enough`, what is shown, and what is said."""
+        ours, theirs = pty.openpty()
+        with subprocess.Popen([LSMFS, "scrub", volume.point, "--rate", rate], stdout=subprocess.PIPE, stderr=theirs, env=ENVIRONMENT) as process:
+            os.close(theirs)
+            shown, percents, told = "", [], False
+            with contextlib.suppress(OSError):  # the other end is closed
+                while piece := os.read(ours, 4096):
+                    shown += piece.decode()
+                    percents = [int(number) for number in re.findall(r"verified \((\d+) %\), [0-9.]+ [KM]iB/s, \d+:\d\d:\d\d left", shown)]
+                    if not told and enough(percents):
+                        process.send_signal(signal.SIGINT)
+                        told = True
+            os.close(ours)
+            said = process.stdout.read().decode()
+        self.assertEqual(process.returncode, -signal.SIGINT if told else 0)
+        return percents, shown, said
 
     def test_a_terminal_shows_how_far_it_is(self):
         volume = self.filled()
-        ours, theirs = pty.openpty()
-        with subprocess.Popen([LSMFS, "scrub", volume.point, "--rate", "8M"], stdout=subprocess.PIPE, stderr=theirs,
-                              env=ENVIRONMENT) as process:
-            os.close(theirs)
-            shown = b""
-            try:
-                while piece := os.read(ours, 4096):
-                    shown += piece
-            except OSError:  # the other end is closed
-                pass
-            os.close(ours)
-            said = process.stdout.read().decode()
-        self.assertEqual(process.returncode, 0)
-        percents = [int(number) for number in
-                    re.findall(r"MiB verified \((\d+) %\), [0-9.]+ MiB/s, 0:\d\d:\d\d left", shown.decode())]
-        self.assertGreater(len(percents), 3, shown)
+        percents, shown, said = self.on_a_terminal(volume, "0")
         self.assertEqual(percents, sorted(percents))
-        self.assertLess(percents[0], 50)
-        self.assertTrue(shown.endswith(b"\r\033[K"), shown)
+        self.assertGreater(len(percents), 0, shown)
+        self.assertTrue(shown.endswith("\r\033[K"), shown)
         self.assertRegex(said, CLEAN)
+        percents, shown, _ = self.on_a_terminal(volume, "4M", lambda percents: len(percents) > 3 and percents[-1] > percents[0])
+        self.assertEqual(percents, sorted(percents))
+        self.assertLess(percents[0], 50, shown)
+        self.assertIn("\r\033[Klsmfs: ", shown)
+        self.assertRegex(shown, r"\r\033\[Klsmfs: \S+: stopped before the end: .* no damage found\r\n$")
 
     def test_damage_to_a_table_is_found_while_it_is_mounted_and_cached(self):
         volume = self.filled()
@@ -170,7 +189,7 @@ class Scrub(harness.MountCase):
 
     def test_the_end_of_the_daemon_ends_it_with_one_line(self):
         volume = self.filled()
-        process = self.begin(volume)
+        process = self.begin(volume, "1M")  # so that it asks the daemon again before long
         daemon, = (pid for pid, _ in volume.daemons() if pid != process.pid)
         os.kill(daemon, signal.SIGKILL)
         _, err = process.communicate(timeout=300)

@@ -4,9 +4,9 @@ import os
 import sqlite3
 import subprocess
 import sys
-import time
 
 import harness
+from until import until
 
 TRANSACTIONS = 10000
 WRITER = """\
@@ -58,9 +58,7 @@ class Sqlite(harness.MountCase):
             writer = subprocess.Popen([sys.executable, "-c", WRITER, volume.path("db")], stdin=subprocess.DEVNULL,
                                       stdout=out, stderr=subprocess.DEVNULL)
         try:
-            deadline = time.monotonic() + 120
-            while os.path.getsize(log) < 1000 and time.monotonic() < deadline:
-                time.sleep(0.02)
+            until(lambda: os.path.getsize(log) >= 1000 or writer.poll() is not None, "the first transactions")
             volume.kill()
         finally:
             writer.kill()

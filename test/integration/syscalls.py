@@ -108,6 +108,15 @@ def mount(source, point, kind, options):
     _checked(_libc.mount(os.fsencode(source), os.fsencode(point), kind.encode(), ctypes.c_ulong(0), options.encode()))
 
 
+def forget(point):
+    """Has the kernel let go of all names, inodes and pages of a mount that nobody uses, as after a mount: a remount that changes nothing."""
+    remount, others = 32, {"sync": 16, "dirsync": 128, "lazytime": 1 << 25}
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
+        options = [line.rsplit(" ", 1)[1].strip().split(",") for line in table if line.split()[4] == point][-1]
+    flags = remount | os.statvfs(point).f_flag & 0xF | sum(bit for name, bit in others.items() if name in options)  # those of access times stay
+    _checked(_libc.mount(None, os.fsencode(point), None, ctypes.c_ulong(flags), None))
+
+
 def make_a_call_that_is_refused_aloud():
     """In a process that is to end then: the kernel's log tells of it. Returns the process's number."""
     getppid, seccomp = {"x86_64": (110, 317)}.get(os.uname().machine, (173, 277))

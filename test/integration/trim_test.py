@@ -9,10 +9,10 @@ import random
 import re
 import struct
 import threading
-import time
 
 import harness
 from harness import LSMFS, MiB
+from until import until
 
 SIZE = 1024 * MiB
 FITRIM = 0xC0185879           # _IOWR('X', 121, struct fstrim_range)
@@ -109,9 +109,7 @@ class Trim(harness.MountCase):
         self.sync(volume)
         self.empty(volume.path("gone"))
         # It comes back when the tables have been merged: all but 10 MiB of it, so that well over 120 of the 150 are trimmed.
-        deadline = time.monotonic() + 120
-        while self.free(volume) < before - 10 * MiB and time.monotonic() < deadline:
-            time.sleep(0.25)
+        until(lambda: self.free(volume) >= before - 10 * MiB, lambda: f"{(before - self.free(volume)) / MiB:.1f} MiB that are not free yet")
         self.sync(volume)
         full = self.on_disk(volume)
         self.assertGreater(full, 150 * MiB)

@@ -15,9 +15,9 @@ import stat
 import time
 
 import calls
+from until import CLOCK_REALTIME_COARSE, until
 
 BLOCK = 4096
-CLOCK_REALTIME_COARSE = 5  # what most file systems take times from; it lags behind by up to a tick
 WHOLE_MAX = 4 << 20  # larger files are read where SEEK_DATA finds something
 O_NOATIME_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW
 
@@ -36,8 +36,7 @@ class Clock:
     def wait(self):
         """Until a time that a file system takes now, perhaps from the coarse clock, is after the last step."""
         last = self.ends[-1] if self.ends else self.begin
-        while time.clock_gettime_ns(CLOCK_REALTIME_COARSE) <= last:
-            time.sleep(0.0005)
+        until(lambda: time.clock_gettime_ns(CLOCK_REALTIME_COARSE) > last, "the next tick of the clock")
 
     def step_ends(self):
         self.ends.append(time.clock_gettime_ns(time.CLOCK_REALTIME))

@@ -5,7 +5,6 @@ import json
 import os
 import stat
 import sys
-import time
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "integration"))
@@ -15,6 +14,7 @@ import harness  # noqa: E402
 import namespace  # noqa: E402
 import source_tree  # noqa: E402
 import workspace  # noqa: E402
+from until import until  # noqa: E402
 
 LONG = os.environ.get("LSMFS_LONG", "0") != "0"
 TOOLS = os.path.join(harness.ROOT, "build", "tools", "bin")
@@ -82,13 +82,12 @@ class SuiteCase(harness.MountCase):
 
     def _check_info(self, volume):
         there = counts(volume.point)
-        deadline = time.monotonic() + 120  # the kernel may yet have to forget files that were deleted
-        while True:
-            info = json.loads(self.must(harness.LSMFS, "info", volume.point, "--json"))
-            if info["files"] == there or time.monotonic() > deadline:
-                break
-            time.sleep(0.2)
-        self.assertEqual(info["files"], there, "lsmfs info counts other files than there are")
+
+        def asked():
+            return json.loads(self.must(harness.LSMFS, "info", volume.point, "--json"))
+        # The kernel may yet have to forget files that were deleted.
+        until(lambda: asked()["files"] == there, lambda: f"lsmfs info counts {asked()['files']}, and there are {there}")
+        info = asked()
         self.assertFalse(info["read_only"])
         self.assertNotIn("stopped_by", info)
         space = info["space"]

@@ -1,5 +1,6 @@
 """What a daemon takes while it works: a row of a table (CSV) now and then."""
 
+import collections
 import csv
 import json
 import os
@@ -19,6 +20,7 @@ class Sampler:
     def __init__(self, volume, path, pause, failed):
         self._volume, self._path, self._pause, self._failed = volume, path, pause, failed
         self.rows = []
+        self._kinds = []  # of each sample, how many threads there are of a name
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="samples")
         self._thread.start()
@@ -41,6 +43,7 @@ class Sampler:
         [(pid, _)] = self._volume.daemons()
         with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
             status = dict(line.split(":", 1) for line in file)
+        self._kinds.append(collections.Counter(harness.comm(f"{pid}/task/{thread}") for thread in os.listdir(f"/proc/{pid}/task")))
         facts = os.statvfs(self._volume.point)
         # A name that nobody has asked for, which the kernel cannot answer.
         asked = time.monotonic()
@@ -63,4 +66,12 @@ class Sampler:
 
     def column(self, name, begin=0.0, end=1.0):
         """Of the samples of a part of the time."""
-        return [row[name] for row in self.rows[int(len(self.rows) * begin):int(len(self.rows) * end)]]
+        return _part([row[name] for row in self.rows], begin, end)
+
+    def kinds(self, begin, end):
+        """{name: number} of threads, of the same samples."""
+        return _part(self._kinds[:len(self.rows)], begin, end)
+
+
+def _part(samples, begin, end):
+    return samples[int(len(samples) * begin):int(len(samples) * end)]

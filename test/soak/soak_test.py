@@ -8,7 +8,6 @@ sanitizer, which may not report anything. What the daemon took is written to soa
 import errno
 import glob
 import os
-import random
 import shutil
 import statistics
 import sys
@@ -20,17 +19,19 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.realpath
 
 import harness  # noqa: E402
 import workers  # noqa: E402
-from harness import LSMFS, MiB  # noqa: E402
+from harness import LSMFS, SEED, MiB  # noqa: E402
 from samples import Sampler  # noqa: E402
+from until import PATIENCE, until  # noqa: E402
 
 LONG = bool(os.environ.get("LSMFS_LONG"))
 SECONDS = int(os.environ.get("LSMFS_SOAK_SECONDS", 1800 if LONG else 20))
-SEED = int(os.environ.get("LSMFS_SEED", "0")) or random.SystemRandom().getrandbits(32)
 SIZE = 1024 * MiB if SECONDS >= 300 else 448 * MiB
 CACHE = 64 * MiB
 STEADY = 600          # seconds of a run from which on it is judged whether the daemon grows
 LOST = 0.02           # of the space, when all has been deleted
-WALKS = 8             # threads that run ahead of a family's walks: each is made when it is first needed, and stays
+SAMPLES = 12
+# Threads that are made when they are first needed, be it late, and stay: how many of each name there may be. No others become more.
+LATE = {"lsmfs-ahead": 16, "lsmfs-log": 1, "lsmfs-flush": 1, "lsmfs-compact": 2, "lsmfs-keeper": 1, "lsmfs-latency": 1}
 EARLY = 1 / 1000      # of the steps, that may find no room before it is full
 
 
@@ -87,7 +88,7 @@ class Soak(harness.MountCase):
         return text
 
     def test_a_long_time_of_mixed_work(self):
-        print(f"run again with LSMFS_SEED={SEED}")
+        harness.print_seed(self)
         volume = self.volume(SIZE)
         volume.mount(f"cache={CACHE}")
         fresh = self.free(volume)
@@ -105,8 +106,6 @@ class Soak(harness.MountCase):
         ballast.pause = 0.05
         print(f"ready after {time.monotonic() - begin:.0f} s")
 
-        begin = time.monotonic()
-
         def failed(what):
             team.errors.append(what)
             team.stop.set()
@@ -114,7 +113,9 @@ class Soak(harness.MountCase):
         sampler = Sampler(volume, os.path.join(place, "soak.csv"), 0.5 if few else 5, failed)
         try:
             team.start(crew + readers + [ballast])
-            team.stop.wait(SECONDS)
+            if not team.stop.wait(SECONDS):  # on a slow machine longer: all have done something
+                until(lambda: team.stop.is_set() or all(worker.steps > 0 for worker in team.workers) and len(sampler.rows) >= SAMPLES,
+                      lambda: f"a step of each: {[(worker.name, worker.steps) for worker in team.workers]}; {len(sampler.rows)} samples", 600 * self.kind.slower)
         finally:
             late = team.end(600 * self.kind.slower)
             sampler.end()
@@ -123,32 +124,24 @@ class Soak(harness.MountCase):
             print(f"{worker.name}: {worker.steps} steps, {worker.without_room} times no room, {worker.too_early} of them too early")
         self.assertEqual(team.errors, [])
         self.assertEqual(late, [], "these wait for something that does not come")
-        self.assertGreaterEqual(time.monotonic() - begin, SECONDS)
-        for worker in team.workers:
-            self.assertGreater(worker.steps, 0, worker.name)
         self.assertLessEqual(sum(worker.too_early for worker in team.workers), EARLY * sum(worker.steps for worker in team.workers))
         self.judge(sampler)
 
-        taken = self.timed(volume.umount)
-        print(f"unmounted in {taken:.1f} s")
-        self.assertLess(taken, 120 * self.kind.slower)
+        begin = time.monotonic()
+        volume.umount()
+        print(f"unmounted in {time.monotonic() - begin:.1f} s")
         self.must(LSMFS, "fsck", volume.device, seconds=600)
         volume.mount(f"cache={CACHE}")
         for worker in team.workers:
             worker.verify()
         self.must("find", volume.point, "-mindepth", "1", "-delete", seconds=600)
-        deadline = time.monotonic() + 240 * self.kind.slower
-        while self.free(volume) < fresh * (1 - LOST) and time.monotonic() < deadline:
-            time.sleep(0.2)
-        print(f"{self.free(volume) / MiB:.1f} MiB free after all was deleted, {fresh / MiB:.1f} MiB at first")
-        self.assertGreaterEqual(self.free(volume), fresh * (1 - LOST))
+        until(lambda: self.free(volume) >= fresh * (1 - LOST),
+              lambda: f"{self.free(volume) / MiB:.1f} MiB are free after all was deleted, {fresh / MiB:.1f} MiB were at first", 240 * self.kind.slower)
         volume.umount()
         self.assertEqual(self.reports(), "", "of the sanitizer")
 
     def judge(self, sampler):
         """What the daemon took."""
-        rows = sampler.rows
-        self.assertGreater(len(rows), 10)
         used, rss = sampler.column("used_share"), sampler.column("rss_bytes")
         for name in ("rss_bytes", "threads", "descriptors", "used_share", "stat_ms", "tables"):
             values = sampler.column(name)
@@ -156,9 +149,14 @@ class Soak(harness.MountCase):
         self.assertGreater(statistics.median(used), 0.70)
         self.assertLess(statistics.median(used), 0.90)
         self.assertLess(max(rss), CACHE + self.kind.beside)
-        middle, last = (1 / 3, 2 / 3), (2 / 3, 1.0)
-        for name, more in (("threads", WALKS), ("descriptors", 0)):
-            self.assertLessEqual(max(sampler.column(name, *last)), max(sampler.column(name, 0.0, 2 / 3)) + more, f"{name} become more")
+        first, middle, last = (0.0, 2 / 3), (1 / 3, 2 / 3), (2 / 3, 1.0)
+        self.assertLessEqual(statistics.median_low(sampler.column("descriptors", *last)), max(sampler.column("descriptors", *first)), "descriptors become more")
+        before, after = sampler.kinds(*first), sampler.kinds(*last)
+        for kind in sorted(set().union(*before, *after)):
+            # A thread has for a moment the name of the one that began it.
+            usual, most = statistics.median_low(counts[kind] for counts in after), max(counts[kind] for counts in before)
+            print(f"threads {kind}: {usual}, before at most {most}")
+            self.assertLessEqual(usual, LATE.get(kind, most), f"threads {kind} become more")
         if SECONDS >= STEADY:
             growth = statistics.median(sampler.column("rss_bytes", *last)) - statistics.median(sampler.column("rss_bytes", *middle))
             print(f"grew by {growth / MiB:.1f} MiB from the middle third to the last")
@@ -168,12 +166,6 @@ class Soak(harness.MountCase):
     def free(volume):
         facts = os.statvfs(volume.point)
         return facts.f_bavail * facts.f_frsize
-
-    @staticmethod
-    def timed(work):
-        begin = time.monotonic()
-        work()
-        return time.monotonic() - begin
 
 
 class Noticed(unittest.TestCase):
@@ -235,17 +227,15 @@ class Noticed(unittest.TestCase):
         with open(sparse._path, "r+b") as file:
             self.noticed(sparse, lambda: workers.syscalls.punch_hole(file.fileno(), block * workers.BLOCK, workers.BLOCK))
 
-    def ended(self, worker, name, seconds=60):
+    def ended(self, worker, name):
         """The team of one worker for whom a system call gives ENOSPC. It may go on until that has been met some times."""
         def no_room(*_):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         team = workers.Team()
-        deadline = time.monotonic() + seconds
         with unittest.mock.patch.object(workers.os, name, no_room):
             team.start([worker])
-            while worker.without_room < 3 and not team.stop.wait(0.01) and time.monotonic() < deadline:
-                pass
-            self.assertEqual(team.end(seconds), [])
+            until(lambda: team.stop.is_set() or worker.without_room >= 3, "the end of the team, or that there is no room")
+            self.assertEqual(team.end(PATIENCE), [])
         return team
 
     def test_no_room_for_what_needs_none(self):

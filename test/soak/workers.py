@@ -23,6 +23,11 @@ from harness import MiB
 BLOCK = 4096
 
 
+def pace(seconds):
+    """Load comes at a rate, whatever the machine could do: others have their turn in between."""
+    time.sleep(seconds)
+
+
 def wrong(what):
     raise AssertionError(what)
 
@@ -155,7 +160,7 @@ class Ballast(Worker):
         else:
             size = self._delete()
             self._deleted.append((time.monotonic(), size))
-        time.sleep(self.pause * size / MiB)
+        pace(self.pause * size / MiB)
 
     def _write(self):
         self._number += 1
@@ -217,7 +222,7 @@ class Reader(Worker):
 
     def step(self):
         self._ballast.read(self.rng)
-        time.sleep(0.01)
+        pace(0.01)
 
 
 class Unpack(Worker):
@@ -392,7 +397,7 @@ class Writes(Worker):
                 (os.fsync if self.rng.random() < 0.5 else os.fdatasync)(fd)
         finally:
             os.close(fd)
-        time.sleep(0.002)
+        pace(0.002)
 
     def _compare(self, path, fd):
         if self.rng.random() < 0.5:
@@ -444,7 +449,7 @@ class Sparse(Worker):
                 self._walk(fd)
         finally:
             os.close(fd)
-        time.sleep(0.002)
+        pace(0.002)
 
     def _walk(self, fd):
         """All data is where it was written, and nowhere else."""
@@ -501,7 +506,7 @@ class Renames(Worker):
             os.fsync(fd)
             os.close(fd)
         self._look(self.rng.sample(list(self._files), 20))
-        time.sleep(0.05)
+        pace(0.05)
 
     def _look(self, some):
         there = {os.path.relpath(os.path.join(place, name), self._place) for place, _, names in os.walk(self._place) for name in names}

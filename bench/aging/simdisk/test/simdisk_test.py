@@ -14,7 +14,6 @@ import struct
 import subprocess
 import sys
 import threading
-import time
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 ROOT = os.path.realpath(os.path.join(HERE, "..", "..", "..", ".."))
@@ -26,6 +25,7 @@ import loop  # noqa: E402
 from bandwidth import KiB  # noqa: E402
 from harness import MiB, outcome  # noqa: E402
 from simdisk import Simdisk  # noqa: E402
+from until import PATIENCE, until  # noqa: E402
 
 SIMDISK = os.environ.get("LSMFS_SIMDISK", os.path.join(ROOT, "build", "release", "lsmfs-simdisk"))
 
@@ -68,7 +68,7 @@ class Case(harness.MountCase):
 
     def ends(self, disk):
         """The program ends by itself, leaves nothing mounted, and says nothing."""
-        self.assertEqual(disk.process.wait(timeout=30), 0)
+        self.assertEqual(disk.process.wait(timeout=PATIENCE), 0)
         self.assertEqual(disk.process.communicate()[1], "")
         self.assertFalse(os.path.ismount(disk.point))
 
@@ -113,7 +113,6 @@ class FileSystem(Case):
                 for profile in ("ssd-sata", "none", "cloud-volume", "hdd", "none"):
                     disk.set_profile(profile)
                     self.assertEqual(disk.read("profile"), profile + "\n")
-                    time.sleep(0.02)
 
         thread = threading.Thread(target=switch)
         thread.start()
@@ -139,10 +138,7 @@ class FileSystem(Case):
         self.must("mkfs.ext4", "-q", disk.device)
         self.mount(disk)
         disk.process.send_signal(signal.SIGTERM)
-        deadline = time.monotonic() + 30
-        while os.path.ismount(disk.point) and time.monotonic() < deadline:
-            time.sleep(0.01)
-        self.assertFalse(os.path.ismount(disk.point))
+        until(lambda: not os.path.ismount(disk.point), "the end of the mount")
         self.write("late", 3 * MiB)
         self.must("umount", self.point)
         self.must("mount", "-t", "ext4", disk.device, self.point)
@@ -151,7 +147,7 @@ class FileSystem(Case):
         self.assertIsNone(disk.process.poll())
         loop.detach(disk.device)
         disk.device = None
-        self.assertEqual(disk.process.wait(timeout=30), 0)
+        self.assertEqual(disk.process.wait(timeout=PATIENCE), 0)
         said = disk.process.communicate()[1]
         self.assertEqual(said.count("\n"), 1, said)
         self.assertIn("in use", said)
