@@ -2,13 +2,16 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/loop.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
+#include <future>
 
+#include "clock.h"
 #include "lsmfs/device.h"
 
 namespace lsmfs {
@@ -129,6 +132,37 @@ TEST_F(BlockDeviceTest, BelongsToOneExclusiveUser) {
   EXPECT_EQ(open_device(path_, Access::read_write, Sharing::exclusive).error().code, EBUSY);
   EXPECT_EQ(open_device(path_, Access::read_write, Sharing::locked).error().code, EBUSY);
   EXPECT_TRUE(open_device(path_, Access::read_only, Sharing::shared));
+}
+
+// As udev takes it whenever somebody closes a block device that was open for writing.
+class LockedBlockDevice : public BlockDeviceTest {
+ protected:
+  void open_while_locked() {
+    attach(0);
+    if (IsSkipped()) return;
+    ASSERT_EQ(::flock(loop_, LOCK_SH | LOCK_NB), 0);
+    opened_ = std::async(std::launch::async, [this] { return open_device(path_, Access::read_write, Sharing::locked, clock_); });
+    ASSERT_TRUE(clock_.await_waiting(1));
+  }
+  test::SteppedClock clock_;
+  std::future<Result<std::unique_ptr<Device>>> opened_;
+};
+
+TEST_F(LockedBlockDevice, IsWaitedFor) {
+  open_while_locked();
+  if (IsSkipped()) return;
+  ASSERT_TRUE(clock_.step(std::chrono::milliseconds(500)));
+  ASSERT_EQ(::flock(loop_, LOCK_EX), 0);  // whoever else had it, too
+  ASSERT_EQ(::flock(loop_, LOCK_UN), 0);
+  clock_.advance(std::chrono::milliseconds(20));
+  EXPECT_TRUE(opened_.get());
+}
+
+TEST_F(LockedBlockDevice, IsNotWaitedForForLong) {
+  open_while_locked();
+  if (IsSkipped()) return;
+  clock_.advance(std::chrono::seconds(1));
+  EXPECT_EQ(opened_.get().error().code, EBUSY);
 }
 
 TEST_F(BlockDeviceTest, SaysThatItIsReadOnly) {
