@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lsmfs/base.h"
+#include "lsmfs/clock.h"
 
 namespace lsmfs {
 
@@ -71,8 +72,8 @@ enum class Sharing { exclusive, locked, shared };
 
 // Opens with O_DIRECT (falls back to buffered I/O where the file system below refuses it, as
 // tmpfs does; flush() is then fdatasync as well). Errors: ENOENT, EACCES, EPERM, EROFS, EBUSY
-// (in use), ENOTBLK (neither a block device nor a regular file).
-Result<std::unique_ptr<Device>> open_device(const std::string& path, Access access, Sharing sharing);
+// (in use), ENOTBLK (neither a block device nor a regular file). Waits a second by `clock` for the lock of a block device.
+Result<std::unique_ptr<Device>> open_device(const std::string& path, Access access, Sharing sharing, Clock& clock = system_clock());
 
 // A descriptor of a block device or regular file to lock it, or to learn something of it: O_RDONLY with `flags`.
 // Nothing else is opened, since that can wait or do things. Errors: ENOTBLK, and those of open(2).

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "lsmfs/base.h"
+#include "lsmfs/clock.h"
 #include "lsmfs/volume.h"
 
 namespace lsmfs {
@@ -92,6 +93,7 @@ struct StoreOptions {
   ByteCount cache{256 * MiB};  // memory for table blocks, index and filters, write buffers
   bool read_only = false;      // replays the log in memory only and writes nothing
   std::function<void(std::string_view)> notice = [](std::string_view) {};  // warnings, one line each
+  Clock* clock = &system_clock();  // by which the store waits, and by which RocksDB's threads sleep
 };
 
 struct StoreStats {

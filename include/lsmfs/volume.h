@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "lsmfs/base.h"
+#include "lsmfs/clock.h"
 #include "lsmfs/device.h"
 
 namespace lsmfs {
@@ -79,6 +80,7 @@ Result<void> check_label(std::string_view label);
 struct FormatOptions {
   std::string label;
   Uuid uuid = Uuid::random();
+  Clock* clock = &system_clock();  // which tells when it is made
 };
 
 struct VolumeInfo {

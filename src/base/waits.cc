@@ -1,17 +1,15 @@
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <mutex>
 #include <vector>
 
 #include "lsmfs/base.h"
+#include "lsmfs/clock.h"
 
 namespace lsmfs {
 namespace {
 
-std::int64_t now_ns() { return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1); }
-
-std::string how_long(std::int64_t since_ns) { return " (" + std::to_string((now_ns() - since_ns) / 1'000'000'000) + " s)"; }
+std::string how_long(std::int64_t since_ns) { return " (" + std::to_string((system_clock().now_ns() - since_ns) / 1'000'000'000) + " s)"; }
 
 // Of all threads that have ever waited and still exist. Never destroyed: threads may end after the statics have.
 struct Threads {
@@ -48,7 +46,7 @@ void Waits::push(const char* what, bool device, ByteOffset offset, ByteCount byt
     frame.device.store(device, std::memory_order_relaxed);
     frame.offset.store(offset.v, std::memory_order_relaxed);
     frame.bytes.store(bytes.v, std::memory_order_relaxed);
-    frame.since_ns.store(now_ns(), std::memory_order_relaxed);
+    frame.since_ns.store(system_clock().now_ns(), std::memory_order_relaxed);
   }
   depth_.store(depth + 1, std::memory_order_release);
 }

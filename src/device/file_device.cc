@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 
 #include <chrono>
-#include <thread>
 
 #include "device/requests.h"
 #include "lsmfs/device.h"
@@ -166,16 +165,16 @@ Result<Fd> open_for_io(const Place& place, const std::string& path, int flags) {
   return make_error(reason, fmt::format("cannot open {}", path));
 }
 
-Result<void> lock_file(int fd, const std::string& path, bool block) {
+Result<void> lock_file(int fd, const std::string& path, bool block, Clock& clock) {
   // udev takes a shared lock for a moment whenever somebody closes a block device that was open for
   // writing, as mkfs does right before mount; that is not another user.
-  using Clock = std::chrono::steady_clock;
-  const auto deadline = Clock::now() + (block ? std::chrono::milliseconds(1000) : std::chrono::milliseconds(0));
+  constexpr auto kPatience = std::chrono::seconds(1), kNone = std::chrono::seconds(0);
+  const Clock::Time last = clock.now() + (block ? kPatience : kNone);
   while (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
     if (errno == EINTR) continue;
     if (errno != EWOULDBLOCK) return system_error(fmt::format("cannot lock {}", path));
-    if (Clock::now() >= deadline) return make_error(EBUSY, fmt::format("{} is in use by another lsmfs", path));
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    if (clock.now() >= last) return make_error(EBUSY, fmt::format("{} is in use by another lsmfs", path));
+    clock.sleep(std::chrono::milliseconds(20));
   }
   return {};
 }
@@ -218,7 +217,7 @@ Result<Fd> open_to_look(const std::string& path, int flags) {
   return fd;
 }
 
-Result<std::unique_ptr<Device>> open_device(const std::string& path, Access access, Sharing sharing) {
+Result<std::unique_ptr<Device>> open_device(const std::string& path, Access access, Sharing sharing, Clock& clock) {
   const bool write = access == Access::read_write;
   LSMFS_ASSIGN(const Place place, Place::look_up(path));
   const bool block = place.block();
@@ -228,7 +227,7 @@ Result<std::unique_ptr<Device>> open_device(const std::string& path, Access acce
   struct stat st;
   if (::fstat(fd.get(), &st) != 0) return system_error(fmt::format("cannot examine {}", path));
   if (block && write && is_read_only_block_device(fd.get())) return read_only_device(path);
-  if (sharing != Sharing::shared) LSMFS_TRY(lock_file(fd.get(), path, block));
+  if (sharing != Sharing::shared) LSMFS_TRY(lock_file(fd.get(), path, block, clock));
 
   LSMFS_ASSIGN(const std::uint64_t bytes, size_of_file(fd.get(), st, path));
   const std::uint64_t size = round_down(bytes, kDeviceBlock);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "kv/batch.h"
+#include "kv/env.h"
 #include "kv/file_system.h"
 #include "kv/guarded.h"
 #include "kv/notice_logger.h"
@@ -67,8 +68,8 @@ Result<bool> holds_database(const Volume& volume) {
 Database::Database(Volume& volume, const Sizing& sizing, FailStop& fail_stop, GiveWay& give_way, const Options& options)
     : volume_(volume),
       caches_(sizing.cache),
-      env_(rocksdb::NewCompositeEnv(
-          make_file_system(volume, fail_stop, give_way, ByteCount{sizing.blocks_memtable + sizing.blocks_memtable / 16}))) {
+      env_(make_env(make_file_system(volume, fail_stop, give_way, *options.clock, ByteCount{sizing.blocks_memtable + sizing.blocks_memtable / 16}),
+                    fail_stop, *options.clock)) {
   const OptionParts parts{env_.get(), make_notice_logger(options.notice), options.listener, caches_};
   options_ = db_options(sizing, parts, options.create);
   families_ = {{kNamesFamily, family_options(Family::names, sizing, parts)},

@@ -13,6 +13,7 @@
 #include "kv/give_way.h"
 #include "kv/options.h"
 #include "kv/sizing.h"
+#include "lsmfs/clock.h"
 
 namespace lsmfs::kv {
 
@@ -22,6 +23,7 @@ class Database {
     bool create = false;
     std::shared_ptr<rocksdb::EventListener> listener;
     std::function<void(std::string_view)> notice;
+    Clock* clock = &system_clock();
   };
   // All references must outlive it. Opens nothing yet.
   Database(Volume& volume, const Sizing& sizing, FailStop& fail_stop, GiveWay& give_way, const Options& options);

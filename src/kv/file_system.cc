@@ -55,8 +55,8 @@ class VolumeDirectory final : public rocksdb::FSDirectory {
 
 class VolumeFileSystem final : public rocksdb::FileSystem {
  public:
-  VolumeFileSystem(Volume& volume, FailStop& fail_stop, GiveWay& give_way, ByteCount flush_size)
-      : volume_(volume), fail_stop_(fail_stop), give_way_(give_way), flush_size_(flush_size) {}
+  VolumeFileSystem(Volume& volume, FailStop& fail_stop, GiveWay& give_way, Clock& clock, ByteCount flush_size)
+      : volume_(volume), fail_stop_(fail_stop), give_way_(give_way), clock_(clock), flush_size_(flush_size) {}
 
   const char* Name() const override { return "lsmfs-volume"; }
 
@@ -261,12 +261,13 @@ class VolumeFileSystem final : public rocksdb::FileSystem {
     options.is_wal = name.ends_with(".log");
     options.is_table = file_kind(name) == FileKind::table;
     options.flush_size = flush_size_;
-    return make_writable_file(std::move(writer), volume_, fail_stop_, give_way_, options);
+    return make_writable_file(std::move(writer), volume_, fail_stop_, give_way_, clock_, options);
   }
 
   Volume& volume_;
   FailStop& fail_stop_;
   GiveWay& give_way_;
+  Clock& clock_;
   const ByteCount flush_size_;
   std::weak_ptr<FileWriter> wal_;  // the last one, open until after the next is made; RocksDB makes one at a time
 };
@@ -279,8 +280,8 @@ FileKind file_kind(std::string_view name) {
   return FileKind::small;
 }
 
-std::shared_ptr<rocksdb::FileSystem> make_file_system(Volume& volume, FailStop& fail_stop, GiveWay& give_way, ByteCount flush_size) {
-  return std::make_shared<VolumeFileSystem>(volume, fail_stop, give_way, flush_size);
+std::shared_ptr<rocksdb::FileSystem> make_file_system(Volume& volume, FailStop& fail_stop, GiveWay& give_way, Clock& clock, ByteCount flush_size) {
+  return std::make_shared<VolumeFileSystem>(volume, fail_stop, give_way, clock, flush_size);
 }
 
 }  // namespace lsmfs::kv

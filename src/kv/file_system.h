@@ -27,6 +27,7 @@
 
 #include "kv/fail_stop.h"
 #include "kv/give_way.h"
+#include "lsmfs/clock.h"
 #include "lsmfs/volume.h"
 
 namespace lsmfs::kv {
@@ -36,8 +37,8 @@ inline constexpr const char* kDirectory = "/lsmfs";
 // What a file is for, by its name.
 FileKind file_kind(std::string_view name);
 
-// `volume`, `fail_stop` and `give_way` must outlive it and every file it gave. `flush_size`: how large the
-// table of one flushed memtable gets at most; RocksDB announces the size of all other tables.
-std::shared_ptr<rocksdb::FileSystem> make_file_system(Volume& volume, FailStop& fail_stop, GiveWay& give_way, ByteCount flush_size);
+// All references must outlive it and every file it gave. `clock`: by which a table waits for space. `flush_size`: how large
+// the table of one flushed memtable gets at most; RocksDB announces the size of all other tables.
+std::shared_ptr<rocksdb::FileSystem> make_file_system(Volume& volume, FailStop& fail_stop, GiveWay& give_way, Clock& clock, ByteCount flush_size);
 
 }  // namespace lsmfs::kv

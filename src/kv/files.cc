@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <thread>
 #include <utility>
 
 #include "kv/footer.h"
@@ -31,9 +30,9 @@ constexpr auto kAwaitedPatience = std::chrono::seconds(1);
 
 class WritableFile final : public rocksdb::FSWritableFile {
  public:
-  WritableFile(std::shared_ptr<FileWriter> writer, Volume& volume, FailStop& fail_stop, GiveWay& give_way,
+  WritableFile(std::shared_ptr<FileWriter> writer, Volume& volume, FailStop& fail_stop, GiveWay& give_way, Clock& clock,
                const WritableFileOptions& options)
-      : writer_(std::move(writer)), volume_(volume), fail_stop_(fail_stop), give_way_(give_way), options_(options) {}
+      : writer_(std::move(writer)), volume_(volume), fail_stop_(fail_stop), give_way_(give_way), clock_(clock), options_(options) {}
 
   ~WritableFile() override = default;
 
@@ -99,10 +98,12 @@ class WritableFile final : public rocksdb::FSWritableFile {
     // The reserve is used up by tables that are obsolete but not gone yet. Their space returns when
     // the last cursor lets go of them and their removal is durable.
     const auto patience = !compacted() ? kFlushPatience : give_way_.awaited() ? kAwaitedPatience : kCompactionPatience;
-    for (auto waited = kSpacePause; !done && done.error().code == ENOSPC && waited <= patience; waited += kSpacePause) {
+    const Clock::Time last = clock_.now() + patience;
+    while (true) {
       LSMFS_TRY(volume_.commit());
       done = writer_->append(data);
-      if (!done && done.error().code == ENOSPC) std::this_thread::sleep_for(kSpacePause);
+      if (done || done.error().code != ENOSPC || clock_.now() >= last) break;
+      clock_.sleep(kSpacePause);
     }
     starved_ = !done && done.error().code == ENOSPC && compacted() && !volume_.failure();
     return done;
@@ -134,6 +135,7 @@ class WritableFile final : public rocksdb::FSWritableFile {
   Volume& volume_;
   FailStop& fail_stop_;
   GiveWay& give_way_;
+  Clock& clock_;
   const WritableFileOptions options_;
   ByteCount announced_{0};
   bool started_ = false;
@@ -223,9 +225,9 @@ class RandomAccessFile final : public rocksdb::FSRandomAccessFile {
 }  // namespace
 
 std::unique_ptr<rocksdb::FSWritableFile> make_writable_file(std::shared_ptr<FileWriter> writer, Volume& volume,
-                                                            FailStop& fail_stop, GiveWay& give_way,
+                                                            FailStop& fail_stop, GiveWay& give_way, Clock& clock,
                                                             const WritableFileOptions& options) {
-  return std::make_unique<WritableFile>(std::move(writer), volume, fail_stop, give_way, options);
+  return std::make_unique<WritableFile>(std::move(writer), volume, fail_stop, give_way, clock, options);
 }
 
 std::unique_ptr<rocksdb::FSSequentialFile> make_sequential_file(std::unique_ptr<FileReader> reader,

@@ -8,6 +8,7 @@
 
 #include "kv/fail_stop.h"
 #include "kv/give_way.h"
+#include "lsmfs/clock.h"
 #include "lsmfs/volume.h"
 
 namespace lsmfs::kv {
@@ -22,7 +23,7 @@ struct WritableFileOptions {
 };
 
 std::unique_ptr<rocksdb::FSWritableFile> make_writable_file(std::shared_ptr<FileWriter> writer, Volume& volume,
-                                                            FailStop& fail_stop, GiveWay& give_way,
+                                                            FailStop& fail_stop, GiveWay& give_way, Clock& clock,
                                                             const WritableFileOptions& options);
 std::unique_ptr<rocksdb::FSSequentialFile> make_sequential_file(std::unique_ptr<FileReader> reader,
                                                                 FailStop& fail_stop);

@@ -1,14 +1,10 @@
 #include "kv/give_way.h"
 
-#include <thread>
-
 namespace lsmfs::kv {
 
 void GiveWay::wait() const {
   constexpr auto kSlice = std::chrono::milliseconds(5);
-  for (auto waited = kSlice; waited < kPatience && !quiet() && !hurried(); waited += kSlice) {
-    std::this_thread::sleep_for(kSlice);
-  }
+  for (const Clock::Time last = clock_.now() + kPatience; clock_.now() < last && !quiet() && !hurried();) clock_.sleep(kSlice);
 }
 
 }  // namespace lsmfs::kv

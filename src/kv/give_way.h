@@ -11,10 +11,19 @@
 #include <atomic>
 #include <chrono>
 
+#include "lsmfs/clock.h"
+
 namespace lsmfs::kv {
 
 class GiveWay {
  public:
+  explicit GiveWay(Clock& clock) : clock_(clock) {}
+
+  // After this long without a read nobody is reading: a reader works on what it got in between.
+  static constexpr auto kQuiet = std::chrono::milliseconds(20);
+  // Then a request of a compaction goes its way all the same.
+  static constexpr auto kPatience = std::chrono::seconds(1);
+
   // A read of the device. That of a compaction waits here.
   class Read {
    public:
@@ -24,7 +33,7 @@ class GiveWay {
     }
     ~Read() {
       if (compacting_) return;
-      way_.last_ns_.store(now_ns(), std::memory_order_relaxed);
+      way_.last_ns_.store(way_.clock_.now_ns(), std::memory_order_relaxed);
       --way_.reading_;
     }
     Read(const Read&) = delete;
@@ -60,19 +69,14 @@ class GiveWay {
   };
 
  private:
-  // After this long without a read nobody is reading: a reader works on what it got in between.
-  static constexpr auto kQuiet = std::chrono::milliseconds(20);
-  // Then a request of a compaction goes its way all the same.
-  static constexpr auto kPatience = std::chrono::seconds(1);
-
-  static std::int64_t now_ns() { return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1); }
   bool quiet() const {
-    return reading_ == 0 && now_ns() - last_ns_.load(std::memory_order_relaxed) >= std::chrono::nanoseconds(kQuiet).count();
+    return reading_ == 0 && clock_.now_ns() - last_ns_.load(std::memory_order_relaxed) >= std::chrono::nanoseconds(kQuiet).count();
   }
   bool hurried() const { return hurry_.load(std::memory_order_relaxed) || waiting_ > 0; }
   void wait() const;
 
   static inline thread_local bool compacting_ = false;
+  Clock& clock_;
   std::atomic<int> reading_ = 0, waiting_ = 0;
   std::atomic<std::int64_t> last_ns_ = 0;  // when the last read ended
   std::atomic<bool> hurry_ = false;

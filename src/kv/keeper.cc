@@ -3,7 +3,6 @@
 #include <rocksdb/options.h>
 
 #include <algorithm>
-#include <chrono>
 #include <iterator>
 #include <tuple>
 #include <utility>
@@ -14,9 +13,6 @@
 namespace lsmfs::kv {
 
 namespace {
-
-constexpr auto kRest = std::chrono::seconds(10);   // what was erased waits this long for more of it
-constexpr auto kTired = std::chrono::seconds(60);  // what could not be compacted, this long
 
 // Ranges that overlap or are neighbours become one: for each the tables are looked at again.
 std::vector<ErasedRange> joined(std::vector<ErasedRange> ranges) {
@@ -51,7 +47,10 @@ void Keeper::stop() {
   }
   if (db_ != nullptr) db_->DisableManualCompaction();  // ends one that is running
   wake_.notify_all();
-  if (thread_.joinable()) thread_.join();
+  if (thread_.joinable()) {
+    const Waiting waiting("background work, which ends");
+    thread_.join();
+  }
   db_ = nullptr;  // it may go away from now on
 }
 
@@ -64,68 +63,32 @@ void Keeper::want_flush() {
   wake_.notify_all();
 }
 
-void Keeper::note_ranges(const std::vector<ErasedRange>& ranges) {
-  if (ranges.empty()) return;
-  {
-    std::lock_guard lock(mutex_);
-    ranges_.insert(ranges_.end(), ranges.begin(), ranges.end());
-  }
-  wake_.notify_all();
-}
-
-void Keeper::note_rows(Family family, const ErasedRows& rows) {
-  if (rows.rows == 0) return;
+void Keeper::note(const std::vector<ErasedRange>& ranges, const ErasedRows (&rows)[2]) {
+  if (ranges.empty() && rows[0].rows + rows[1].rows == 0) return;
   std::lock_guard lock(mutex_);
-  rows_[family_number(family)].add(rows.first, rows.last, rows.rows);
-  if (rows_hold(worth_ / 2)) wake_.notify_all();
+  const Clock::Time before = erased_.due();
+  erased_.note(ranges, rows, clock_.now());
+  if (erased_.due() < before) wake_.notify_all();
 }
-
-// A row of blocks has up to 4 KiB, a name's record some 150 bytes.
-bool Keeper::rows_hold(std::uint64_t bytes) const { return rows_[0].rows * 150 + rows_[1].rows * 4096 >= bytes; }
 
 void Keeper::run() {
-  using std::chrono::steady_clock;
-  constexpr auto kNever = steady_clock::time_point::max();
-  auto due = kNever;
-  bool failed = false;  // what was erased could not be compacted just now: it rests, however much it is
   std::unique_lock lock(mutex_);
   while (!stop_) {
-    const auto resting = [&] { return !ranges_.empty() || rows_hold(worth_ / 2); };
-    const auto much = [&] { return !failed && (ranges_.size() >= kRangesToFlush || rows_hold(worth_)); };
-    const auto pending = [&] { return stop_ || want_flush_ || much(); };
-    if (!resting()) {
-      due = kNever;
-    } else if (due == kNever) {
-      due = steady_clock::now() + (failed ? kTired : kRest);
-    }
-    if (due != kNever) {
-      wake_.wait_until(lock, due, pending);
-    } else {
-      wake_.wait(lock, [&] { return pending() || resting(); });
-      if (!pending()) continue;  // now its time runs
-    }
-    if (stop_) break;
-    if (fail_stop_.failed()) {
-      want_flush_ = false;
-      ranges_.clear();
-      for (auto& rows : rows_) rows = {};
+    const Clock::Time now = clock_.now(), due = erased_.due();
+    if (!want_flush_ && now < due) {
+      clock_.wait(lock, wake_, due);
       continue;
     }
-    const bool rested = steady_clock::now() >= due;
-    std::vector<ErasedRange> ranges;
-    if (rested || (!failed && ranges_.size() >= kRangesToFlush)) ranges.swap(ranges_);
-    ErasedRows rows[2];
-    if (rested ? rows_hold(worth_ / 2) : !failed && rows_hold(worth_)) std::swap(rows, rows_);
-    const bool worth = rows[0].rows + rows[1].rows > 0;
-    if (ranges.empty() && !want_flush_ && !worth) continue;
-    if (rested) due = kNever;
+    if (fail_stop_.failed()) {
+      want_flush_ = false;
+      erased_.take_all();
+      continue;
+    }
+    Erased::Work work = erased_.take(now);
     busy_ = true;
     lock.unlock();
     flush();
-    if (!ranges.empty() || worth) {
-      failed = !reclaim(std::move(ranges), rows);
-      if (failed) due = kNever;  // its time begins anew
-    }
+    if (!work.empty()) reclaim(std::move(work));
     lock.lock();
     busy_ = false;
     idle_.notify_all();
@@ -148,39 +111,37 @@ void Keeper::flush_if_wanted() {
 }
 
 void Keeper::finish() {
-  std::vector<ErasedRange> ranges;
-  ErasedRows rows[2];
+  Erased::Work work;
   {
     std::unique_lock lock(mutex_);
     idle_.wait(lock, [this] { return !busy_; });
-    ranges.swap(ranges_);
-    std::swap(rows, rows_);
+    work = erased_.take_all();
   }
-  if (ranges.empty() && rows[0].rows + rows[1].rows == 0) return;
+  if (work.empty()) return;
   flush();
-  reclaim(std::move(ranges), rows);
+  reclaim(std::move(work));
 }
 
-bool Keeper::reclaim(std::vector<ErasedRange> ranges, ErasedRows (&rows)[2]) {
-  ranges = joined(std::move(ranges));
-  auto range = ranges.begin();
-  while (range != ranges.end() && compact(range->family, range->from, range->to)) ++range;
-  bool done = range == ranges.end();
+void Keeper::reclaim(Erased::Work work) {
+  work.ranges = joined(std::move(work.ranges));
+  auto range = work.ranges.begin();
+  while (range != work.ranges.end() && compact(range->family, range->from, range->to)) ++range;
+  work.ranges.erase(work.ranges.begin(), range);
+  bool done = work.ranges.empty();
   for (const Family family : {Family::names, Family::blocks}) {
-    ErasedRows& erased = rows[family_number(family)];
-    if (erased.rows > 0) done = done && compact(family, erased.first, erased.last);
-    if (done) erased = {};
+    ErasedRows& rows = work.rows[family_number(family)];
+    if (rows.rows > 0) done = done && compact(family, rows.first, rows.last);
+    if (done) rows = {};
   }
   {
     std::lock_guard lock(mutex_);
-    ranges_.insert(ranges_.end(), range, ranges.end());
-    for (const Family family : {Family::names, Family::blocks}) {
-      const ErasedRows& left = rows[family_number(family)];
-      if (left.rows > 0) rows_[family_number(family)].add(left.first, left.last, left.rows);
+    if (stop_) {
+      erased_.note(work.ranges, work.rows, clock_.now());  // nothing is wrong with it: it was interrupted
+    } else {
+      erased_.give_back(work, clock_.now());
     }
   }
   space_changed_();
-  return done;
 }
 
 bool Keeper::compact(Family family, const std::string& from, const std::string& to) {

@@ -12,14 +12,13 @@
 #include <chrono>
 #include <cstdint>
 
+#include "lsmfs/clock.h"
 #include "lsmfs/kv.h"
 
 namespace lsmfs::kv {
 
 class Pace {
  public:
-  using Clock = std::chrono::steady_clock;
-
   // What lies in the memtables of a family; `waiting` of it will not grow. A memtable is full at `full`.
   struct Backlog {
     std::uint64_t bytes = 0, waiting = 0, full = 1;
@@ -27,12 +26,12 @@ class Pace {
   void measured(Family family, const Backlog& backlog);
 
   // One of a family's, in one thread from beginning to end; `bytes` are those of its rows.
-  void flush_begins(Family family, Clock::time_point now);
-  void flush_ended(Family family, std::uint64_t bytes, Clock::time_point now);
+  void flush_begins(Family family, Clock::Time now);
+  void flush_ended(Family family, std::uint64_t bytes, Clock::Time now);
 
   // Until when the commit of `bytes` is to wait; `now`: not at all. Each waits for the time of those before it, also of other
   // threads, and kLongest at most counts for one.
-  Clock::time_point due(std::uint64_t bytes, Clock::time_point now);
+  Clock::Time due(std::uint64_t bytes, Clock::Time now);
 
   // Writers are let go at kFast times the speed of a flush when they are kFree memtables ahead of it, at kSlow times kTight ahead,
   // between them in between, and never slower. Less ahead: as fast as they can.
@@ -42,15 +41,15 @@ class Pace {
  private:
   struct Side {
     std::atomic<std::uint64_t> bytes{0}, waiting{0}, full{1};
-    std::atomic<Clock::time_point> began{};  // of the flush under way; its default: none is
+    std::atomic<Clock::Time> began{};  // of the flush under way; its default: none is
     std::atomic<double> speed{0};            // of flushes, in bytes a ns; 0: none has been
   };
   // In memtables, as far as can be told.
-  double ahead(const Side& side, Clock::time_point now) const;
-  double ns_per_byte(const Side& side, Clock::time_point now) const;  // of a commit
+  double ahead(const Side& side, Clock::Time now) const;
+  double ns_per_byte(const Side& side, Clock::Time now) const;  // of a commit
 
   std::array<Side, 2> sides_;
-  std::atomic<Clock::time_point> next_{};  // when the last commit's share of time ends
+  std::atomic<Clock::Time> next_{};  // when the last commit's share of time ends
 };
 
 }  // namespace lsmfs::kv

@@ -160,7 +160,9 @@ class Repair {
       : volume_(volume),
         sizing_(kv::Sizing::plan(volume.usage(), options.cache)),
         fail_stop_(options.notice),
-        database_(volume, sizing_, fail_stop_, give_way_, {.create = false, .listener = nullptr, .notice = options.notice}) {
+        give_way_(*options.clock),
+        database_(volume, sizing_, fail_stop_, give_way_,
+                  {.create = false, .listener = nullptr, .notice = options.notice, .clock = options.clock}) {
     // A table that cannot even be opened must not keep the others from it, and nothing may be compacted with it.
     database_.options().paranoid_checks = false;
     for (auto& family : database_.families()) family.options.disable_auto_compactions = true;

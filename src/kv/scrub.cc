@@ -97,9 +97,9 @@ Result<StoreScrubStep> scrub_next_table(Volume& volume, rocksdb::DB& db, rocksdb
 
   const rocksdb::SstFileMetaData& table = tables.front();
   FailStop reads([](std::string_view) {});
-  GiveWay alone;
+  GiveWay alone(system_clock());  // nothing waits here: it only reads
   const std::unique_ptr<rocksdb::Env> env(
-      rocksdb::NewCompositeEnv(std::make_shared<StoppableFiles>(make_file_system(volume, reads, alone, ByteCount{0}), stop)));
+      rocksdb::NewCompositeEnv(std::make_shared<StoppableFiles>(make_file_system(volume, reads, alone, system_clock(), ByteCount{0}), stop)));
   rocksdb::Options options = db.GetOptions(handle);
   options.env = env.get();
   options.info_log = nullptr;  // it wonders about tables that are opened without their database

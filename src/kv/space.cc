@@ -4,7 +4,6 @@
 #include <rocksdb/version.h>
 
 #include <algorithm>
-#include <thread>
 
 #include "kv/batch.h"
 #include "kv/options.h"
@@ -13,19 +12,14 @@ namespace lsmfs::kv {
 
 namespace {
 
-using std::chrono::steady_clock;
-
 constexpr auto kFresh = std::chrono::milliseconds(5);         // age of a measurement that is good enough
 constexpr auto kTablesFresh = std::chrono::milliseconds(20);  // walking all tables' facts costs more
 constexpr auto kSlice = std::chrono::milliseconds(50);        // a wait looks again after this
 constexpr auto kPurge = std::chrono::milliseconds(500);       // and after this for what can be removed
 constexpr auto kLogGone = std::chrono::seconds(1);            // after a flush its log is removed at the latest
 constexpr auto kFutile = std::chrono::seconds(20);            // between compactions that would meet the same end
+constexpr auto kGiveUp = std::chrono::seconds(60);            // a wait in which nothing ends
 constexpr int kTries = 4;  // of measuring, while flushes end meanwhile
-
-std::int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(steady_clock::now().time_since_epoch()).count();
-}
 
 std::uint64_t minus(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0; }
 
@@ -59,7 +53,7 @@ SpaceGauge::Memtables SpaceGauge::memtables() const {
 
 void SpaceGauge::measure_tables() {
   tables_stale_.store(false);
-  tables_measured_ = steady_clock::now();
+  tables_measured_ = clock_.now();
   std::uint64_t bytes = 0, level0_bytes = 0, level0_tables = 0, base_bytes = 0, merge_bytes = 0;
   for (auto* handle : handles_) {
     rocksdb::ColumnFamilyMetaData facts;
@@ -92,7 +86,7 @@ void SpaceGauge::measure(bool exact) {
   // A flush takes its rows out of one of the two numbers and puts them into the other. With one from before it and one from
   // after it there would be room that is not there, or none where there is some.
   const bool flushed = unwritten.bytes() < unflushed_.load();
-  const bool due = tables_stale_.load() && (exact || steady_clock::now() - tables_measured_ >= kTablesFresh);
+  const bool due = tables_stale_.load() && (exact || clock_.now() - tables_measured_ >= kTablesFresh);
   for (int tries = flushed || due ? kTries : 0; tries > 0; --tries) {
     measure_tables();
     const Memtables after = memtables();
@@ -114,7 +108,7 @@ void SpaceGauge::measure(bool exact) {
   const std::uint64_t kept = sizing_.reserve + tables_bytes_.load() + unwritten.bytes();
   room_.store(listed && !starved_.load() ? std::min(minus(sizing_.total, kept), minus(usage.table_free.v, unwritten.bytes())) : 0);
   give_way_.hurry(level0_tables_.load() >= kLevel0Wait / 2 || room_.load() < sizing_.total / 16 || must_wait());
-  measured_ns_.store(now_ns(), std::memory_order_release);
+  measured_ns_.store(clock_.now_ns(), std::memory_order_release);
 }
 
 void SpaceGauge::refresh() {
@@ -125,7 +119,7 @@ void SpaceGauge::refresh() {
 bool SpaceGauge::stale() const {
   const std::uint64_t step = std::min(sizing_.blocks_memtable / 8, sizing_.fixed / 64);
   return since_refresh_.load(std::memory_order_relaxed) >= step ||
-         now_ns() - measured_ns_.load(std::memory_order_acquire) >= std::chrono::nanoseconds(kFresh).count();
+         clock_.now_ns() - measured_ns_.load(std::memory_order_acquire) >= std::chrono::nanoseconds(kFresh).count();
 }
 
 void SpaceGauge::try_refresh() {
@@ -145,7 +139,7 @@ bool SpaceGauge::log_has_grown() const {
 }
 
 bool SpaceGauge::log_waits() const {
-  const bool going = now_ns() - all_flushed_ns_.load() < std::chrono::nanoseconds(kLogGone).count();
+  const bool going = clock_.now_ns() - all_flushed_ns_.load() < std::chrono::nanoseconds(kLogGone).count();
   return fixed_free_.load() < sizing_.fixed / 8 && (going || log_has_grown());
 }
 
@@ -168,12 +162,11 @@ bool SpaceGauge::must_wait() const {
 Result<void> SpaceGauge::admit(std::uint64_t bytes) {
   try_refresh();
   if (must_wait()) {
-    // Progress is a flush or compaction that ended. Without any for this long something is wrong
+    // Progress is a flush or compaction that ended. Without any for so long something is wrong
     // with the arithmetic here: RocksDB's own brakes then decide.
-    constexpr auto kGiveUp = std::chrono::seconds(60);
     const Waiting waiting("space, which flushes and compactions make");
     std::unique_lock lock(wait_mutex_);
-    auto last_progress = steady_clock::now(), last_purge = last_progress;
+    Clock::Time last_progress = clock_.now(), last_purge = last_progress;
     std::uint64_t seen = changes_;
     while (true) {
       lock.unlock();
@@ -182,16 +175,16 @@ Result<void> SpaceGauge::admit(std::uint64_t bytes) {
       if (!must_wait()) break;
       // Nobody else may have a reason to make the removal of logs durable. If it fails, so does the commit.
       if (log_waits()) LSMFS_TRY(volume_.commit());
-      if (free_.load() < sizing_.reserve / 2 && steady_clock::now() - last_purge >= kPurge) {
+      if (free_.load() < sizing_.reserve / 2 && clock_.now() - last_purge >= kPurge) {
         purge();
-        last_purge = steady_clock::now();
+        last_purge = clock_.now();
       }
       lock.lock();
-      changed_.wait_for(lock, kSlice);
+      clock_.wait(lock, changed_, clock_.now() + kSlice);
       if (changes_ != seen) {
         seen = changes_;
-        last_progress = steady_clock::now();
-      } else if (steady_clock::now() - last_progress > kGiveUp) {
+        last_progress = clock_.now();
+      } else if (clock_.now() - last_progress > kGiveUp) {
         lock.unlock();
         // It would wait for ever in RocksDB.
         if (starved_.load() && level0_tables_.load() + kMemtablesMost + 2 >= kLevel0Stop) {
@@ -202,10 +195,10 @@ Result<void> SpaceGauge::admit(std::uint64_t bytes) {
     }
   }
   since_refresh_.fetch_add(bytes, std::memory_order_relaxed);
-  const auto now = Pace::Clock::now(), due = pace_.due(bytes, now);
+  const Clock::Time now = clock_.now(), due = pace_.due(bytes, now);
   if (due > now) {
     const Waiting waiting("flushes, which fall behind");
-    std::this_thread::sleep_until(due);
+    clock_.sleep_until(due);
   }
   return {};
 }
@@ -222,9 +215,9 @@ void SpaceGauge::purge() {
 void SpaceGauge::compaction_begins() {
   constexpr auto kLook = std::chrono::milliseconds(500);
   const auto free = [this] { return volume_.usage().table_free.v; };
-  for (auto waited = kLook; starved_.load() && free() <= starved_with_.load() && waited <= kFutile; waited += kLook) {
+  for (const Clock::Time last = clock_.now() + kFutile; starved_.load() && free() <= starved_with_.load() && clock_.now() < last;) {
     if (give_way_.awaited() || fail_stop_.failed()) break;
-    std::this_thread::sleep_for(kLook);
+    clock_.sleep(kLook);
     purge();
     if (!volume_.commit()) break;  // which is met by whoever writes next
   }
@@ -238,13 +231,13 @@ void SpaceGauge::compaction_starved() {
 }
 
 void SpaceGauge::flush_ended(Family family, std::uint64_t bytes) {
-  pace_.flush_ended(family, bytes, Pace::Clock::now());
+  pace_.flush_ended(family, bytes, clock_.now());
   tables_changed();
   measured_ns_.store(0, std::memory_order_release);  // its memtable is gone
 }
 
 void SpaceGauge::all_flushed() {
-  all_flushed_ns_.store(now_ns());
+  all_flushed_ns_.store(clock_.now_ns());
   all_flushed_.store(true);
 }
 

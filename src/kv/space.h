@@ -17,7 +17,6 @@
 #include <rocksdb/db.h>
 
 #include <atomic>
-#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -27,6 +26,7 @@
 #include "kv/give_way.h"
 #include "kv/pace.h"
 #include "kv/sizing.h"
+#include "lsmfs/clock.h"
 #include "lsmfs/kv.h"
 
 namespace lsmfs::kv {
@@ -36,9 +36,9 @@ class SpaceGauge {
   // `want_flush` is called, perhaps often and with locks held, while the log takes over half of the
   // fixed region. (RocksDB counts the bytes of its records, not the blocks that each sync begins.)
   // `give_way` is told when compactions are wanted.
-  SpaceGauge(Volume& volume, const Sizing& sizing, const FailStop& fail_stop, GiveWay& give_way, std::function<void()> want_flush,
+  SpaceGauge(Volume& volume, const Sizing& sizing, const FailStop& fail_stop, GiveWay& give_way, Clock& clock, std::function<void()> want_flush,
              std::function<void(std::string_view)> notice)
-      : volume_(volume), sizing_(sizing), fail_stop_(fail_stop), give_way_(give_way), want_flush_(std::move(want_flush)),
+      : volume_(volume), sizing_(sizing), fail_stop_(fail_stop), give_way_(give_way), clock_(clock), want_flush_(std::move(want_flush)),
         notice_(std::move(notice)) {}
 
   // Before anything else, once the database is open. handles: names, blocks.
@@ -54,7 +54,7 @@ class SpaceGauge {
 
   // Tables came or went, or memtables were flushed. From RocksDB's listener: takes no lock of it.
   void tables_changed();
-  void flush_begins(Family family) { pace_.flush_begins(family, Pace::Clock::now()); }
+  void flush_begins(Family family) { pace_.flush_begins(family, clock_.now()); }
   void flush_ended(Family family, std::uint64_t bytes);  // those of its rows
   // The memtables of both families were, so that nothing is in the log but what has come since.
   void all_flushed();
@@ -90,6 +90,7 @@ class SpaceGauge {
   const Sizing sizing_;
   const FailStop& fail_stop_;
   GiveWay& give_way_;
+  Clock& clock_;
   Pace pace_;
   const std::function<void()> want_flush_;
   const std::function<void(std::string_view)> notice_;
@@ -97,7 +98,7 @@ class SpaceGauge {
   rocksdb::ColumnFamilyHandle* handles_[2] = {};
 
   std::mutex mutex_;  // measuring
-  std::chrono::steady_clock::time_point tables_measured_{};
+  Clock::Time tables_measured_{};
 
   std::mutex wait_mutex_;  // waiting
   std::condition_variable changed_;

@@ -98,17 +98,18 @@ RocksStore::RocksStore(Volume& volume, const StoreOptions& options)
       read_only_(options.read_only),
       sizing_(kv::Sizing::plan(volume.usage(), options.cache)),
       fail_stop_(options.notice),
+      give_way_(*options.clock),
       // What a user deletes should come back before it is a few per cent of the volume; half of this soon.
-      keeper_(fail_stop_, std::clamp(sizing_.total / 64, 2 * MiB, GiB), sizing_.piece, [this] { space_.all_flushed(); },
+      keeper_(fail_stop_, *options.clock, std::clamp(sizing_.total / 64, 2 * MiB, GiB), sizing_.piece, [this] { space_.all_flushed(); },
               [this] { reclaimed(); }),
-      space_(volume, sizing_, fail_stop_, give_way_, [this] { keeper_.want_flush(); }, options.notice) {}
+      space_(volume, sizing_, fail_stop_, give_way_, *options.clock, [this] { keeper_.want_flush(); }, options.notice) {}
 
 Result<void> RocksStore::open() {
   if (!options_.read_only && !volume_.writable()) return make_error(EROFS, "store: the volume is read-only");
   LSMFS_ASSIGN(const bool exists, kv::holds_database(volume_));
   if (!exists && options_.read_only) return make_error(EUCLEAN, "store: the volume holds none");
   database_.emplace(volume_, sizing_, fail_stop_, give_way_,
-                    kv::Database::Options{!exists, std::make_shared<Listener>(fail_stop_, space_), options_.notice});
+                    kv::Database::Options{!exists, std::make_shared<Listener>(fail_stop_, space_), options_.notice, options_.clock});
   const Result<void> opened = database_->open(options_.read_only);
   // A log that could not be read looks to RocksDB like one that ends there.
   LSMFS_TRY(fail_stop_.check());
@@ -164,10 +165,7 @@ Result<void> RocksStore::commit(Batch& batch) {
     return error;
   }
   committed_.fetch_add(1, std::memory_order_acq_rel);
-  keeper_.note_ranges(batch.rep_->ranges);
-  for (const Family family : {Family::names, Family::blocks}) {
-    keeper_.note_rows(family, batch.rep_->erased[kv::family_number(family)]);
-  }
+  keeper_.note(batch.rep_->ranges, batch.rep_->erased);
   return {};
 }
 
@@ -175,9 +173,9 @@ void RocksStore::keep_in_memory(const Batch& batch) { overlay_.add(batch.rep_->o
 
 Result<void> RocksStore::sync() {
   if (read_only_) return {};
-  const Waiting waiting("a sync of the log");
   const std::uint64_t wanted = committed_.load(std::memory_order_acquire);
   std::unique_lock lock(sync_mutex_);
+  const Waiting waiting("a sync of the log");
   while (true) {
     LSMFS_TRY(fail_stop_.check());
     if (synced_ >= wanted) return {};
@@ -357,6 +355,18 @@ StoreStats RocksStore::stats() const {
   for (const auto& [number, level] : levels) stats.levels.push_back(level);
   stats.cache_bytes = database_->caches().usage();
   return stats;
+}
+
+bool RocksStore::idle() const {
+  using Properties = rocksdb::DB::Properties;
+  for (auto* handle : database_->handles()) {
+    for (const std::string& work : {Properties::kMemTableFlushPending, Properties::kNumRunningFlushes, Properties::kCompactionPending,
+                                    Properties::kNumRunningCompactions}) {
+      std::uint64_t value = 0;
+      if (!db().GetIntProperty(handle, work, &value) || value > 0) return false;
+    }
+  }
+  return true;
 }
 
 Result<std::unique_ptr<Store>> Store::open(Volume& volume, const StoreOptions& options) {

@@ -49,6 +49,8 @@ class RocksStore final : public Store {
   ByteCount room() const override { return options_.read_only ? ByteCount{0} : space_.room(); }
   Store::Space space() const override;
   StoreStats stats() const override;
+  // RocksDB does nothing in the background, nor will it before something is written or erased ranges have rested. For tests.
+  bool idle() const;
 
  private:
   void reclaimed();  // tables have gone: their space can be had

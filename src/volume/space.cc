@@ -83,7 +83,10 @@ std::optional<std::vector<Extent>> Space::take(const Request& request) {
   auto found = find(request);
   if (found || lent_ == 0) return found;
   ++waiting_;
-  back_.wait(lock, [this] { return lent_ == 0; });
+  {
+    const Waiting waiting("space that is being discarded");
+    back_.wait(lock, [this] { return lent_ == 0; });
+  }
   --waiting_;
   back_.notify_all();
   return find(request);

@@ -228,7 +228,7 @@ Result<void> Volume::format(Device& device, const FormatOptions& options) {
   superblock.info.uuid = options.uuid;
   superblock.info.label = options.label;
   superblock.info.created_ns =
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+      std::chrono::duration_cast<std::chrono::nanoseconds>(options.clock->wall().time_since_epoch()).count();
   superblock.info.device_size = ByteCount{size};
 
   // First nothing at all is on the device, then the volume without superblocks, then the whole:

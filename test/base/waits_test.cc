@@ -1,11 +1,12 @@
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <future>
 #include <memory>
 #include <thread>
 
 #include "lsmfs/base.h"
+#include "lsmfs/clock.h"
+#include "until.h"
 
 namespace lsmfs {
 namespace {
@@ -55,7 +56,8 @@ TEST(Waits, OfAllThreadsTheLongestAreTold) {
       ended.wait();
     });
     has_begun.wait();
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    const Clock::Time then = system_clock().now();
+    ASSERT_TRUE(test::until([&] { return system_clock().now() > then; }));
   }
   const std::string told = longest_waits();
   EXPECT_NE(told.find("first ("), told.npos) << told;

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <mutex>
@@ -18,6 +17,8 @@
 
 #include "crash/workloads.h"
 #include "kv/store_decorator.h"
+#include "seed.h"
+#include "until.h"
 #include "volume/volume_decorator.h"
 
 namespace lsmfs::test {
@@ -38,7 +39,7 @@ struct Shard {
 // From LSMFS_SEED or drawn. Each shard goes on from another one.
 std::uint64_t first_seed() {
   constexpr std::uint64_t kFarApart = 1'000'000'007;
-  return number_from("LSMFS_SEED", std::random_device{}()) + Shard::of_this_run().index * kFarApart;
+  return drawn_seed() + Shard::of_this_run().index * kFarApart;
 }
 
 class Count {
@@ -171,6 +172,16 @@ void try_each(const Start& start, const std::vector<Operation>& all, std::size_t
 // A rename leaves their blocks where they are.
 TEST(Crash, OfAnOperationOnABigFileLeavesTheTreeBeforeOrAfterIt) { try_each(start_with_big_files(), operations_on_big_files(), 3, {}); }
 
+// Were something that belongs together in two commits, a sync could come between them.
+class SyncsEachCommit : public StoreDecorator {
+ public:
+  using StoreDecorator::StoreDecorator;
+  Result<void> commit(Batch& batch) override {
+    LSMFS_TRY(inner().commit(batch));
+    return inner().sync();
+  }
+};
+
 TEST(Crash, OfARelocationLeavesTheSameTree) {
   Count count;
   const Shard shard = Shard::of_this_run();
@@ -180,13 +191,10 @@ TEST(Crash, OfARelocationLeavesTheSameTree) {
     for (std::size_t i = everything() ? 0 : seed % 3; i < all->size(); i += everything() ? 1 : 3) {
       const Operation& operation = (*all)[i];
       if (!operation.text.starts_with("rename ") || !shard.has(i)) continue;
-      Trial trial(*start);
+      Trial trial(*start, {}, {.store = [](std::unique_ptr<Store> inner) { return std::make_unique<SyncsEachCommit>(std::move(inner)); }});
       operation.run(trial);
       trial.sync();
-      // Were it in two commits, a sync could come between them.
-      trial.begin_beside([](Tree&, Store& store) { return store.sync(); });
       relocated += trial.relocate();
-      trial.end_beside();
       trial.sync();
       const Findings findings = trial.judge({.states = {.all_cuts_up_to = everything() ? kCuts : 0, .seed = seed + i}, .cut_recovery = 20u});
       count.add(findings);
@@ -213,7 +221,7 @@ TEST(Crash, OfAMountThatErasesOrphansLeavesTheSameTree) {
 
 TEST(Crash, OfTwoOperationsLeavesTheTreeBetweenThem) {
   Count count;
-  const std::uint64_t seed = number_from("LSMFS_SEED", std::random_device{}());
+  const std::uint64_t seed = drawn_seed();
   const std::size_t n = operations().size();
   const std::size_t one = number_from("LSMFS_CRASH_PAIR", n * n);
   const std::size_t tried = one < n * n ? 1 : everything() ? n * n : 100;
@@ -292,8 +300,8 @@ std::string sync_beside_syncs(Trial& trial, std::uint64_t seed, int steps) {
     const Operation& operation = operations()[random() % operations().size()];
     operation.run(trial);
     story += operation.text + "; ";
-    // The other one's sync may begin with it, or without it.
-    std::this_thread::sleep_for(std::chrono::microseconds(random() % 1500));
+    // The other one's sync may be in the middle of its flush, or not.
+    if (random() % 2 == 0) trial.await_flush_beside();
     trial.make(fmt::format("synced{}", step), S_IFREG | 0644);
     trial.sync();
   }
@@ -311,10 +319,9 @@ TEST(Crash, OfMegabytesWithoutASyncLeavesTheTreeBetweenTwoOperations) {
     const bool beside = seed / 2 % 2;
     if (beside) {
       trial.begin_beside([](Tree&, Store& store) -> Result<void> {
-        std::this_thread::sleep_for(std::chrono::milliseconds(20));
         LSMFS_TRY(store.flush());
         return compact(store);
-      });
+      }, 8);
     }
     const std::string story = write_megabytes(trial, seed);
     EXPECT_TRUE(beside || trial.tables() > tables) << "nothing of it was flushed";
@@ -450,6 +457,7 @@ class JoinsTheSyncUnderWay : public StoreDecorator {
   Result<void> sync() override {
     std::unique_lock lock(mutex_);
     if (under_way_) {
+      const Waiting waiting("the sync of another thread");
       ended_.wait(lock, [this] { return !under_way_; });
       return {};
     }
@@ -484,7 +492,7 @@ class LeavesGapsBetweenLogs : public VolumeDecorator {
  public:
   struct Shared {
     std::atomic<std::thread::id> writing;
-    std::atomic<bool> asked = false;  // by somebody who syncs
+    std::atomic<bool> asked = true;  // by somebody who syncs
     std::atomic<std::uint64_t> logged = 0;  // bytes in the newest log
   };
   LeavesGapsBetweenLogs(std::unique_ptr<Volume> inner, Shared& shared) : VolumeDecorator(std::move(inner)), shared_(shared) {}
@@ -522,7 +530,8 @@ class LeavesGapsBetweenLogs : public VolumeDecorator {
   struct Table final : Passing {
     using Passing::Passing;
     Result<void> sync() override {
-      for (int i = 0; i < 100 && shared.logged < 3 * MiB / 2 && !shared.asked; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      const auto waited_for = [] { return longest_waits().find("space, which flushes") != std::string::npos; };
+      EXPECT_TRUE(until([&] { return shared.logged >= 3 * MiB / 2 || shared.asked || waited_for(); }));
       return file->sync();
     }
   };

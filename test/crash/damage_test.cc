@@ -13,6 +13,7 @@
 #include "crash/workloads.h"
 #include "fuzz/rocksdb_seals.h"
 #include "kv/store_decorator.h"
+#include "seed.h"
 #include "tree/harness.h"
 #include "tree/model.h"
 #include "tree/record.h"
@@ -281,7 +282,7 @@ class Damage : public testing::Test {
     for (const auto& [name, count] : tried_) std::printf("%s: %zu in the %s\n", what, count, name.c_str());
   }
 
-  const std::uint64_t seed_ = number_from("LSMFS_SEED", std::random_device{}());
+  const std::uint64_t seed_ = drawn_seed();
   std::mt19937_64 random_{seed_};
   std::map<std::string, std::size_t> tried_;
 };

@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <utility>
 
 #include "crash/lies.h"
+#include "until.h"
 #include "volume/support.h"
 
 namespace lsmfs::test {
@@ -17,6 +17,7 @@ Trial::Trial(const Start& start, DeviceHook hook, const Between& between)
       before_(model_.copy()),
       seed_(model_.root->entries.empty() ? 0 : 1000) {  // what is there is not written once more
   device_->record();
+  device_->on_flush = [this] { hold_flush(); };
   if (hook) hooked_ = hooked_device(*device_, with_consequences(std::move(hook)));
   moments_.add(model_.dump(), 0);
   moments_.synced(0);
@@ -30,7 +31,7 @@ Trial::Trial(const Start& start, DeviceHook hook, const Between& between)
   look_up(model_.root);
 }
 
-Trial::~Trial() = default;
+Trial::~Trial() { end_beside(); }
 
 DeviceHook Trial::with_consequences(DeviceHook hook) {
   return [this, hook = std::move(hook)](const DeviceEvent& event, Bytes data) {
@@ -69,6 +70,7 @@ Trial::Place Trial::find(const std::string& path) const {
 
 template <class Call>
 int Trial::both(const std::string& what, int expected, const Call& call, const std::vector<NodePtr>& touched) {
+  step();
   const std::size_t began = device_->events();
   const auto result = both_ways(call);
   const int got = code(result);
@@ -221,6 +223,7 @@ bool Trial::note(const Error& error) {
 }
 
 bool Trial::sync() {
+  step();
   const auto synced = tree().sync();
   if (synced) {
     moments_.synced(device_->events());
@@ -275,26 +278,52 @@ std::string Trial::read_all() {
 
 std::string Trial::read_what_can_be() { return read_everything(tree(), model_.dump()).lie; }
 
-void Trial::begin_beside(const Work& work) {
-  device_->set_flush_takes(std::chrono::milliseconds(1));
-  beside_begun_ = false;
-  beside_thread_ = std::jthread([this, work](const std::stop_token& stop) {
-    beside_begun_ = true;
-    beside_begun_.notify_all();
+void Trial::step() {
+  ++steps_;
+  steps_.notify_all();
+}
+
+void Trial::begin_beside(const Work& work, std::size_t each) {
+  flushes_last_ = true;
+  beside_saw_ = 0;
+  step();
+  beside_thread_ = std::jthread([this, work, each](const std::stop_token& stop) {
     while (beside_ && !stop.stop_requested()) {
+      const std::size_t begun = steps_;
       beside_ = work(*stack_.tree, *stack_.store);
-      std::this_thread::sleep_for(std::chrono::microseconds(200));
+      beside_saw_ = begun;
+      for (std::size_t now = begun; now < begun + each && !stop.stop_requested(); now = steps_) steps_.wait(now);
     }
+    beside_saw_ = kNever;
   });
-  beside_begun_.wait(false);
+  await_flush_beside();
+}
+
+void Trial::await_flush_beside() {
+  EXPECT_TRUE(until([this] { return beside_flushes_ || beside_saw_ >= steps_; })) << "what is done beside the operations hangs";
+}
+
+// There is time for some operations meanwhile, but whoever waits for this flush, or for what does, goes on when it ends.
+void Trial::hold_flush() {
+  if (!flushes_last_ || std::this_thread::get_id() == operating_) return;
+  const auto waited_for = [&] {
+    const auto wait = [](const std::string& waits, const char* what) { return waits.find(what) != std::string::npos; };
+    const std::string all = longest_waits();
+    return wait(waits_.text(), "sync") || wait(all, "the flush of another thread") || wait(all, "space, which");
+  };
+  const std::size_t last = steps_ + 1 + device_->events() % 3;
+  beside_flushes_ = true;
+  EXPECT_TRUE(until([&] { return steps_ >= last || !flushes_last_ || waited_for(); })) << "the operations hang";
+  beside_flushes_ = false;
 }
 
 void Trial::end_beside() {
   if (!beside_thread_.joinable()) return;
+  flushes_last_ = false;
   beside_thread_.request_stop();
+  step();
   beside_thread_.join();
   if (!beside_ && !note(beside_.error()) && problem_.empty()) problem_ = "beside the operations: " + beside_.error().message();
-  device_->set_flush_takes({});
 }
 
 void Trial::stop() {

@@ -76,11 +76,13 @@ class Trial {
   std::size_t tables() const;  // that there are
   // Discards what is free. False: the device has refused, which changes nothing.
   bool trim();
-  // From now on a thread of its own does this again and again, and flushes of the device last, so that others come meanwhile.
-  // It must change nothing that can be seen of the tree.
+  // From now on a thread of its own does this now and once more after each so many of the operations and syncs. A flush of the
+  // device that comes of it lasts for some of these, if nobody waits for it. It must change nothing that can be seen of the tree.
   using Work = std::function<Result<void>(Tree&, Store&)>;
-  void begin_beside(const Work& work);
+  void begin_beside(const Work& work, std::size_t each = 1);
   void end_beside();
+  // Returns when such a flush is under way, or when there is none to be had.
+  void await_flush_beside();
   // Ends the recorded run: no more operations.
   void stop();
 
@@ -108,6 +110,8 @@ class Trial {
   template <class Call>
   int both(const std::string& what, int expected, const Call& call, const std::vector<NodePtr>& touched);
   void look_up(const NodePtr& node);
+  void step();  // one more operation or sync begins
+  void hold_flush();
   DeviceHook with_consequences(DeviceHook hook);
 
   const SparseImage start_;
@@ -125,8 +129,12 @@ class Trial {
   Fault fault_ = Fault::none;
   static constexpr std::size_t kNever = static_cast<std::size_t>(-1);
   std::atomic<std::size_t> flush_failed_at_ = kNever;  // events
-  Result<void> beside_;  // how that went
-  std::atomic<bool> beside_begun_ = false;
+  const std::thread::id operating_ = std::this_thread::get_id();
+  const Waits& waits_ = Waits::of_this_thread();
+  Result<void> beside_;  // how what is done beside the operations went
+  std::atomic<std::size_t> steps_ = 0;
+  std::atomic<std::size_t> beside_saw_ = 0;  // so many steps before it was done for the last time
+  std::atomic<bool> beside_flushes_ = false, flushes_last_ = false;
   std::jthread beside_thread_;
 };
 

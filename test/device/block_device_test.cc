@@ -2,13 +2,16 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/loop.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
+#include <future>
 
+#include "clock.h"
 #include "lsmfs/device.h"
 
 namespace lsmfs {
@@ -51,6 +54,14 @@ class BlockDeviceTest : public ::testing::Test {
     if (file_ >= 0) ::close(file_);
   }
 
+  // Returns when the lock is waited for.
+  void begin_to_open(Sharing sharing) {
+    opened_ = std::async(std::launch::async, [this, sharing] { return open_device(path_, Access::read_write, sharing, clock_); });
+    EXPECT_TRUE(clock_.await_waiting(1));
+  }
+
+  test::SteppedClock clock_;
+  std::future<Result<std::unique_ptr<Device>>> opened_;
   int loop_ = -1;
   int file_ = -1;  // below it
   std::string path_;
@@ -127,8 +138,23 @@ TEST_F(BlockDeviceTest, BelongsToOneExclusiveUser) {
   auto first = open_device(path_, Access::read_write, Sharing::exclusive);
   ASSERT_TRUE(first) << first.error().message();
   EXPECT_EQ(open_device(path_, Access::read_write, Sharing::exclusive).error().code, EBUSY);
-  EXPECT_EQ(open_device(path_, Access::read_write, Sharing::locked).error().code, EBUSY);
+  begin_to_open(Sharing::locked);
+  clock_.advance(std::chrono::seconds(1));
+  EXPECT_EQ(opened_.get().error().code, EBUSY);
   EXPECT_TRUE(open_device(path_, Access::read_only, Sharing::shared));
+}
+
+// As by udev, which takes one whenever somebody closes a block device that was open for writing.
+TEST_F(BlockDeviceTest, ALockThatIsHeldForAMomentIsWaitedFor) {
+  attach(0);
+  if (IsSkipped()) return;
+  ASSERT_EQ(::flock(loop_, LOCK_SH | LOCK_NB), 0);
+  begin_to_open(Sharing::locked);
+  ASSERT_TRUE(clock_.step(std::chrono::milliseconds(500)));
+  ASSERT_EQ(::flock(loop_, LOCK_EX), 0);  // whoever else had it, too
+  ASSERT_EQ(::flock(loop_, LOCK_UN), 0);
+  clock_.advance(std::chrono::milliseconds(20));
+  EXPECT_TRUE(opened_.get());
 }
 
 TEST_F(BlockDeviceTest, SaysThatItIsReadOnly) {

@@ -1,7 +1,7 @@
 // Runs each target on random changes of its examples, and of what came of them and could be decoded. A failure is a test
 // that fails; what ends the process, or takes too long, says on which input it did.
 //
-// LSMFS_FUZZ_SEED repeats a run, LSMFS_FUZZ_EXECUTIONS sets its length, LSMFS_LONG=1 makes it long. LSMFS_FUZZ_ROCKSDB=1
+// LSMFS_SEED repeats a run, LSMFS_FUZZ_EXECUTIONS sets its length, LSMFS_LONG=1 makes it long. LSMFS_FUZZ_ROCKSDB=1
 // puts RocksDB's own checksums right, too, in whole images: see rocksdb_seals.h.
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -114,7 +114,7 @@ class Fuzz : public testing::TestWithParam<const Target*> {
 
 TEST_P(Fuzz, FindsNothingWrong) {
   const Target& target = *GetParam();
-  const std::uint64_t seed = number_from("LSMFS_FUZZ_SEED", std::random_device{}());
+  const std::uint64_t seed = test::drawn_seed();
   const std::size_t wanted = executions_of(target);
   const Outcome outcome = fuzz(target, seed, wanted);
   std::printf("%s: seed %llu, %zu executions, %zu decoded\n", target.name, static_cast<unsigned long long>(seed), outcome.executions, outcome.decoded);

@@ -6,6 +6,7 @@
 #include "kv/history.h"
 #include "kv/store_decorator.h"
 #include "kv/support.h"
+#include "seed.h"
 
 namespace lsmfs {
 namespace {
@@ -58,7 +59,7 @@ void live_and_crash(std::uint64_t seed, const Decorate& decorate = [](auto store
   }
 }
 
-TEST(Crash, AfterAnyPowerCutExactlyAPrefixIsThereWithAllThatWasSynced) { live_and_crash(std::random_device{}()); }
+TEST(Crash, AfterAnyPowerCutExactlyAPrefixIsThereWithAllThatWasSynced) { live_and_crash(test::drawn_seed()); }
 
 TEST(CrashPlanted, ASyncThatDoesNothingIsFound) {
   const std::string said = test::complaints_of([] {
@@ -87,9 +88,7 @@ TEST(CrashPlanted, ABatchThatIsLostIsFound) {
 TEST(Crash, APowerCutDuringTheFirstOpenLeavesAVolumeThatOpens) {
   auto disk = std::make_unique<kv_test::Disk>();
   assert_ok(disk->format());
-  const std::uint64_t seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(test::drawn_seed());
   for (std::uint64_t stop = 1; stop < 40; ++stop) {
     auto trial = disk->copy();
     trial->watch_flushes();

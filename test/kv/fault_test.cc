@@ -4,6 +4,7 @@
 
 #include "kv/history.h"
 #include "kv/support.h"
+#include "seed.h"
 
 namespace lsmfs {
 namespace {
@@ -43,8 +44,7 @@ Outcome work(Store& store, const History& history) {
 // Runs the work with the device failing from its n-th write or flush on, for every `stride`-th n
 // from a random one on: RocksDB sleeps for a second after each failed flush.
 void fail_at_requests(int code, std::uint64_t stride) {
-  const std::uint64_t seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
+  const std::uint64_t seed = test::drawn_seed();
   std::mt19937_64 random(seed);
   const History history(seed);
   auto base = Machine::fresh();

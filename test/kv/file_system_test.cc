@@ -4,10 +4,15 @@
 #include <rocksdb/db.h>
 #include <rocksdb/env.h>
 
+#include <atomic>
+#include <chrono>
 #include <map>
 #include <mutex>
+#include <thread>
 
+#include "clock.h"
 #include "kv/support.h"
+#include "until.h"
 
 namespace lsmfs {
 namespace {
@@ -61,7 +66,7 @@ class FileSystemContract : public testing::Test {
     auto volume = Volume::open(disk_.device());
     ASSERT_TRUE(volume.has_value());
     volume_ = std::move(*volume);
-    fs_ = kv::make_file_system(*volume_, fail_stop_, give_way_, ByteCount{2 * MiB});
+    fs_ = kv::make_file_system(*volume_, fail_stop_, give_way_, clock_, ByteCount{2 * MiB});
   }
 
   std::unique_ptr<rocksdb::FSWritableFile> create(const std::string& name) {
@@ -91,7 +96,8 @@ class FileSystemContract : public testing::Test {
 
   Disk disk_;
   kv::FailStop fail_stop_{[](std::string_view) {}};
-  kv::GiveWay give_way_;
+  test::SteppedClock clock_;
+  kv::GiveWay give_way_{clock_};
   std::unique_ptr<Volume> volume_;
   std::shared_ptr<rocksdb::FileSystem> fs_;
 };
@@ -281,6 +287,109 @@ TEST_F(FileSystemContract, AnnouncedSpaceIsTakenAtOnceAndTheRestGivenBack) {
   ASSERT_TRUE(file->Close({}, nullptr).ok());
   assert_ok(volume_->commit());
   EXPECT_EQ(volume_->usage().table_free.v, before - kTableGranule);
+}
+
+// ---- tables that find no space, on a clock that the tests move
+
+class FullVolume : public FileSystemContract {
+ protected:
+  void SetUp() override {
+    FileSystemContract::SetUp();
+    auto writer = volume_->create("ballast", FileKind::table);
+    ASSERT_TRUE(writer);
+    assert_ok((*writer)->reserve(volume_->usage().table_free));
+    assert_ok((*writer)->append(as_bytes(std::string(kDeviceBlock, 'b'))));
+    assert_ok((*writer)->sync());
+    ballast_ = std::move(*writer);
+    ASSERT_EQ(volume_->usage().table_free.v, 0u);
+    table_ = create("000001.sst");
+  }
+  void TearDown() override { table_->Close({}, nullptr).PermitUncheckedError(); }
+  void give_space_back() {
+    ballast_.reset();
+    assert_ok(volume_->remove("ballast"));
+  }
+  // Of such a table RocksDB says how large it will get.
+  void is_compacted() { table_->SetPreallocationBlockSize(2 * MiB); }
+
+  std::unique_ptr<FileWriter> ballast_;
+  std::unique_ptr<rocksdb::FSWritableFile> table_;
+};
+
+// An append to a table, in a thread of its own.
+class TableAppend {
+ public:
+  TableAppend(test::SteppedClock& clock, rocksdb::FSWritableFile& table) : clock_(clock), thread_([this, &table] {
+    status_ = table.Append(std::string(2 * MiB, 't'), {}, nullptr);
+    ended_ = true;
+  }) {}
+  ~TableAppend() { clock_.advance(std::chrono::hours(1)); }  // whatever is wrong, it does not wait any more
+  bool waits() const { return !ended_; }
+  bool ends() const {
+    return test::until([this] { return ended_.load(); });
+  }
+  const rocksdb::IOStatus& status() const { return status_; }  // when it has ended
+
+ private:
+  test::SteppedClock& clock_;
+  rocksdb::IOStatus status_;
+  std::atomic<bool> ended_ = false;
+  std::jthread thread_;
+};
+
+using namespace std::chrono_literals;
+constexpr auto kLook = 50ms;  // how often a table looks for space
+
+TEST_F(FullVolume, AFlushedTableWaitsForSpace) {
+  const TableAppend append(clock_, *table_);
+  ASSERT_TRUE(clock_.await_waiting(1));
+  ASSERT_TRUE(clock_.step(59s));
+  EXPECT_TRUE(append.waits());
+  give_space_back();
+  clock_.advance(kLook);
+  ASSERT_TRUE(append.ends());
+  EXPECT_TRUE(append.status().ok());
+  EXPECT_FALSE(fail_stop_.failed());
+}
+
+TEST_F(FullVolume, AFlushThatFindsNoSpaceInAMinuteStopsWriting) {
+  const TableAppend append(clock_, *table_);
+  ASSERT_TRUE(clock_.await_waiting(1));
+  clock_.advance(60s);
+  ASSERT_TRUE(append.ends());
+  EXPECT_TRUE(append.status().IsIOError());
+  EXPECT_FALSE(append.status().GetRetryable());
+  ASSERT_TRUE(fail_stop_.failed());
+  EXPECT_EQ(fail_stop_.error()->code, ENOSPC);
+}
+
+TEST_F(FullVolume, ACompactionGivesUpEarlyAndStopsNothing) {
+  is_compacted();
+  {
+    const TableAppend append(clock_, *table_);
+    ASSERT_TRUE(clock_.await_waiting(1));
+    ASSERT_TRUE(clock_.step(4s));
+    EXPECT_TRUE(append.waits());
+    clock_.advance(1s);
+    ASSERT_TRUE(append.ends());
+    EXPECT_EQ(append.status().subcode(), rocksdb::Status::kSpaceLimit);
+    EXPECT_TRUE(append.status().GetRetryable());
+  }
+  give_space_back();
+  assert_ok(volume_->commit());
+  EXPECT_EQ(table_->Append("more", {}, nullptr).subcode(), rocksdb::Status::kSpaceLimit) << "a part of it is missing";
+  EXPECT_FALSE(fail_stop_.failed());
+  EXPECT_FALSE(volume_->failure());
+}
+
+TEST_F(FullVolume, ACompactionWhoseEndIsAwaitedGivesUpSoon) {
+  is_compacted();
+  const kv::GiveWay::Hurry hurry(give_way_);
+  const TableAppend append(clock_, *table_);
+  ASSERT_TRUE(clock_.await_waiting(1));
+  clock_.advance(1s);
+  ASSERT_TRUE(append.ends());
+  EXPECT_EQ(append.status().subcode(), rocksdb::Status::kSpaceLimit);
 }
 
 }  // namespace

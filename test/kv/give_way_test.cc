@@ -2,58 +2,104 @@
 
 #include <gtest/gtest.h>
 
-#include <future>
+#include <atomic>
 #include <memory>
 #include <thread>
 
+#include "clock.h"
 #include "kv/support.h"
+#include "until.h"
 
 namespace lsmfs {
 namespace {
 
 using kv::GiveWay;
-using std::chrono::steady_clock;
+using namespace std::chrono_literals;
+using test::SteppedClock;
+using test::until;
 
-// When a request of a compaction that is made now goes its way.
-std::future<steady_clock::time_point> compaction_request(GiveWay& way) {
-  return std::async(std::launch::async, [&way] {
-    GiveWay::set_compacting(true);
-    {
-      const GiveWay::Read request(way);
-    }
-    GiveWay::set_compacting(false);
-    return steady_clock::now();
-  });
-}
+constexpr auto kLook = 5ms;  // how often a compaction that waits looks
 
-TEST(GiveWay, ACompactionWaitsForReadersButNotForEver) {
-  GiveWay way;
-  const auto begin = steady_clock::now();
-  auto read = std::make_unique<GiveWay::Read>(way);
-  auto request = compaction_request(way);
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  const auto end_of_read = steady_clock::now();
+// A request of a compaction, in a thread of its own.
+class Request {
+ public:
+  explicit Request(GiveWay& way)
+      : thread_([this, &way] {
+          GiveWay::set_compacting(true);
+          { const GiveWay::Read request(way); }
+          GiveWay::set_compacting(false);
+          gone_ = true;
+        }) {}
+  ~Request() { thread_.join(); }
+  bool waits() const { return !gone_; }
+  bool goes() const {
+    return until([this] { return gone_.load(); });
+  }
+
+ private:
+  std::atomic<bool> gone_ = false;
+  std::thread thread_;
+};
+
+class GiveWayTest : public testing::Test {
+ protected:
+  void TearDown() override { clock_.advance(1h); }  // whatever is wrong, nobody waits any more
+  SteppedClock clock_;
+  GiveWay way_{clock_};
+};
+
+TEST_F(GiveWayTest, ACompactionWaitsUntilReadersAreQuiet) {
+  auto read = std::make_unique<GiveWay::Read>(way_);
+  const Request request(way_);
+  ASSERT_TRUE(clock_.await_waiting(1));
+  ASSERT_TRUE(clock_.step(500ms));
+  EXPECT_TRUE(request.waits());
   read.reset();
-  const auto went = request.get();
-  EXPECT_TRUE(went >= end_of_read || went - begin > std::chrono::milliseconds(900)) << "it did not wait";
-
-  read = std::make_unique<GiveWay::Read>(way);
-  compaction_request(way).get();  // ends, although somebody reads all the time
+  ASSERT_TRUE(clock_.step(GiveWay::kQuiet - kLook));
+  EXPECT_TRUE(request.waits()) << "a reader works on what it got";
+  clock_.advance(kLook);
+  EXPECT_TRUE(request.goes());
 }
 
-TEST(GiveWay, NobodyIsWaitedForWithoutReadersOrInAHurry) {
-  GiveWay way;
-  compaction_request(way).get();
-  const GiveWay::Read one(way), another(way);  // readers do not wait for each other
-  way.hurry(true);
-  compaction_request(way).get();
-  way.hurry(false);
-  const GiveWay::Hurry hurry(way);
-  compaction_request(way).get();
+TEST_F(GiveWayTest, ACompactionDoesNotWaitForEver) {
+  const GiveWay::Read read(way_);
+  const Request request(way_);
+  ASSERT_TRUE(clock_.await_waiting(1));
+  ASSERT_TRUE(clock_.step(GiveWay::kPatience - kLook));
+  EXPECT_TRUE(request.waits());
+  clock_.advance(kLook);
+  EXPECT_TRUE(request.goes());
+}
+
+TEST_F(GiveWayTest, ACompactionThatIsAwaitedSoonEndsItsWait) {
+  const GiveWay::Read read(way_);
+  {
+    const Request request(way_);
+    ASSERT_TRUE(clock_.await_waiting(1));
+    way_.hurry(true);
+    clock_.advance(kLook);
+    EXPECT_TRUE(request.goes());
+  }
+  way_.hurry(false);
+  const Request request(way_);
+  ASSERT_TRUE(clock_.await_waiting(1));
+  const GiveWay::Hurry hurry(way_);
+  clock_.advance(kLook);
+  EXPECT_TRUE(request.goes());
+}
+
+TEST_F(GiveWayTest, NobodyIsWaitedForWithoutReadersOrInAHurry) {
+  EXPECT_TRUE(Request(way_).goes());
+  const GiveWay::Read one(way_), another(way_);  // readers do not wait for each other
+  way_.hurry(true);
+  EXPECT_TRUE(Request(way_).goes());
+  way_.hurry(false);
+  const GiveWay::Hurry hurry(way_);
+  EXPECT_TRUE(Request(way_).goes());
 }
 
 // RocksDB tells in the compaction's own thread that it begins and ends.
-TEST(GiveWay, KnowsTheReadsOfCompactions) {
+TEST(GiveWayInAStore, KnowsTheReadsOfCompactions) {
   auto m = kv_test::Machine::fresh();
   std::mt19937_64 random(1);
   for (int round = 0; round < 3; ++round) {

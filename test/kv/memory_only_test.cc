@@ -5,6 +5,7 @@
 #include <random>
 
 #include "lsmfs/kv.h"
+#include "seed.h"
 
 namespace lsmfs {
 namespace {
@@ -47,9 +48,7 @@ void change(Store& store, Rows& rows, std::mt19937_64& random) {
 }
 
 TEST(MemoryOnly, CursorsPassOverNoRowThatIsNotInMemory) {
-  const auto seed = std::random_device{}();
-  std::printf("seed %u\n", seed);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(test::drawn_seed());
   auto device = memory_device(ByteCount{kDeviceMin});
   ASSERT_TRUE(Volume::format(*device, {}));
   Rows rows;

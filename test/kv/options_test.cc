@@ -7,13 +7,12 @@
 #include <rocksdb/listener.h>
 
 #include <algorithm>
-#include <chrono>
 #include <mutex>
 #include <random>
-#include <thread>
 
 #include "kv/compact.h"
 #include "kv/support.h"
+#include "until.h"
 
 namespace lsmfs {
 namespace {
@@ -90,9 +89,7 @@ class Levels : public testing::Test {
       return db_->GetIntProperty(property, &value) && value > 0;
     };
     using Properties = rocksdb::DB::Properties;
-    while (is(Properties::kCompactionPending) || is(Properties::kNumRunningCompactions)) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
+    ASSERT_TRUE(test::until([&] { return !is(Properties::kCompactionPending) && !is(Properties::kNumRunningCompactions); }));
   }
 
   std::unique_ptr<rocksdb::Env> env_{rocksdb::NewMemEnv(rocksdb::Env::Default())};

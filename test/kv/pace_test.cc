@@ -9,7 +9,7 @@ namespace {
 
 using kv::Pace;
 using namespace std::chrono_literals;
-using Time = Pace::Clock::time_point;
+using Time = Clock::Time;
 
 constexpr std::uint64_t kFull = 32 * MiB, kCommit = 256 * KiB;
 constexpr std::chrono::nanoseconds kFlush = 160ms;  // of a full memtable
@@ -24,9 +24,9 @@ class Lives {
   }
 
   // One commit of a writer that takes `own` for it; how long it waited.
-  Pace::Clock::duration commit(Pace::Clock::duration own) {
+  Clock::Duration commit(Clock::Duration own) {
     pace.measured(Family::blocks, {active + waiting, waiting, kFull});
-    const auto waits = std::max(pace.due(kCommit, now) - now, Pace::Clock::duration(0));
+    const auto waits = std::max(pace.due(kCommit, now) - now, Clock::Duration(0));
     pass(waits + own);
     active += kCommit;
     if (active >= kFull) {
@@ -47,7 +47,7 @@ class Lives {
     pace.flush_begins(Family::blocks, now);
     flushed_at = now + kFlush;
   }
-  void pass(Pace::Clock::duration time) {
+  void pass(Clock::Duration time) {
     now += time;
     while (flushed_at != Time() && flushed_at <= now) {
       pace.flush_ended(Family::blocks, kFull, flushed_at);
@@ -61,7 +61,7 @@ class Lives {
 
 TEST(Pace, WhoWritesMoreSlowlyThanFlushesGoHardlyWaits) {
   Lives lives;
-  Pace::Clock::duration all{};
+  Clock::Duration all{};
   const Time begin = lives.now;
   for (int i = 0; i < 10'000; ++i) all += lives.commit(kFlush * kCommit / kFull * 5 / 4);
   EXPECT_LE(all, (lives.now - begin) / 100);
@@ -69,7 +69,7 @@ TEST(Pace, WhoWritesMoreSlowlyThanFlushesGoHardlyWaits) {
 
 TEST(Pace, WhoWritesFasterIsSlowedALittleAtATime) {
   Lives lives;
-  Pace::Clock::duration longest{};
+  Clock::Duration longest{};
   const Time begin = lives.now;
   constexpr int kCommits = 10'000;
   for (int i = 0; i < kCommits; ++i) {
@@ -99,7 +99,7 @@ TEST(Pace, ASmallFlushTellsNothing) {
   Lives lives;
   lives.pace.flush_begins(Family::blocks, lives.now);
   lives.pace.flush_ended(Family::blocks, 4 * KiB, lives.now += 1s);
-  Pace::Clock::duration longest{};
+  Clock::Duration longest{};
   for (int i = 0; i < 1'000; ++i) longest = std::max(longest, lives.commit(1us));
   EXPECT_LE(longest, 10ms);
 }

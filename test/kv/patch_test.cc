@@ -5,6 +5,7 @@
 #include <random>
 
 #include "kv/support.h"
+#include "seed.h"
 
 namespace lsmfs {
 namespace {
@@ -44,9 +45,7 @@ TEST(Patch, WhatWasCutOffIsZeroWhenTheValueGrowsAgain) {
 }
 
 TEST(Patch, AnySequenceInAnyGroupingIsTheSameAsOneAfterTheOther) {
-  const std::uint64_t seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(test::drawn_seed());
   for (int round = 0; round < 5000; ++round) {
     std::string start = kv_test::random_bytes(random, random() % 5 * 8);
     std::string plain = start;
@@ -93,9 +92,7 @@ TEST(Patch, DamagedOperandsAreRefused) {
 }
 
 TEST(Patch, RandomBytesNeverBreakTheDecoder) {
-  const std::uint64_t seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(test::drawn_seed());
   for (int round = 0; round < 20000; ++round) {
     std::string bytes = kv_test::random_bytes(random, 8 + random() % 4 * 8);
     bytes[0] = 1;

@@ -5,6 +5,8 @@
 #include <thread>
 
 #include "kv/support.h"
+#include "seed.h"
+#include "until.h"
 
 namespace lsmfs {
 namespace {
@@ -226,22 +228,22 @@ TEST(Store, MadeReadOnlyItLeavesTheDeviceAloneAndGoesOnLater) {
   batch.erase_range(Family::blocks, number_key(100), number_key(2000));
   expect_ok(m.store->commit(batch));
 
-  // A trim that would go on for longer.
-  std::atomic<bool> made_read_only = false;
+  // A trim that is in the middle of a piece when the store is made read-only. (Nothing is committed by an empty batch.)
   m.disk->on_discard = [&] {
-    for (int i = 0; i < 100 && !made_read_only; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    Batch nothing;
+    EXPECT_TRUE(test::until([&] { return !m.store->commit(nothing); }));
   };
   std::thread trimming([&] {
     const auto trimmed = m.store->trim({}, [] { return false; });
-    EXPECT_TRUE(trimmed || trimmed.error().code == EROFS);
+    ASSERT_FALSE(trimmed);
+    EXPECT_EQ(trimmed.error().code, EROFS);
   });
-  while (m.disk->discards == 0) std::this_thread::yield();
+  EXPECT_TRUE(test::until([&] { return m.disk->discards > 0; }));
 
   expect_ok(m.store->set_read_only(true));
   expect_ok(m.store->set_read_only(true));
   const auto touched = [&] { return m.disk->writes + m.disk->flushes + m.disk->discards; };
   const std::uint64_t before = touched();
-  made_read_only = true;
   EXPECT_EQ(m.store->stats().memtable_bytes < 64 * KiB, true) << "all is in tables";
   EXPECT_EQ(m.store->commit(batch).error().code, EROFS);
   EXPECT_EQ(m.store->compact(Family::blocks, "", "").error().code, EROFS);
@@ -295,9 +297,7 @@ TEST(Store, ThatCannotWriteDoesNotSayThatItIsReadOnlyNow) {
 }
 
 TEST(Store, PatchesAgreeWithAPlainModelThroughFlushesAndCompactions) {
-  const std::uint64_t seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(test::drawn_seed());
   auto m = Machine::fresh();
   std::map<std::string, std::string> model;
   for (int step = 0; step < 6000; ++step) {

@@ -1,11 +1,13 @@
 #include <gtest/gtest.h>
 
-#include <chrono>
-#include <future>
+#include <atomic>
 #include <random>
 #include <thread>
 
+#include "base/gate.h"
+#include "base/watched.h"
 #include "kv/support.h"
+#include "until.h"
 
 namespace lsmfs {
 namespace {
@@ -13,6 +15,9 @@ namespace {
 using kv_test::expect_ok;
 using kv_test::Machine;
 using kv_test::number_key;
+using test::Gate;
+using test::until;
+using test::WatchedThread;
 
 TEST(Threads, CommitsSyncsReadsAndFlushesTogether) {
   auto m = Machine::fresh(256 * MiB);
@@ -75,52 +80,52 @@ TEST(Threads, CommitsSyncsReadsAndFlushesTogether) {
   }
 }
 
+void commit_and_sync(Store& store, std::uint64_t key, const std::function<void()>& committed = [] {}) {
+  Batch batch;
+  batch.put(Family::names, number_key(key), "x");
+  expect_ok(store.commit(batch));
+  committed();
+  expect_ok(store.sync());
+}
+
 TEST(Threads, SyncsAtTheSameTimeShareADeviceFlush) {
   auto m = Machine::fresh();
-  constexpr int kThreads = 8;
-  constexpr int kRounds = 100;
-  m.disk->on_flush = [] { std::this_thread::sleep_for(std::chrono::milliseconds(1)); };
-  const std::uint64_t flushes = m.disk->flushes;
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&, t] {
-      for (int i = 0; i < kRounds; ++i) {
-        Batch batch;
-        batch.put(Family::names, number_key(t), std::to_string(i));
-        expect_ok(m.store->commit(batch));
-        expect_ok(m.store->sync());
-      }
-    });
+  constexpr std::uint64_t kThreads = 8;
+  Gate gate;
+  m.disk->on_flush = [&] { EXPECT_TRUE(gate.pass()); };
+  for (int round = 0; round < 20; ++round) {
+    const std::uint64_t before = m.disk->flushes;
+    gate.shut();
+    std::atomic<std::uint64_t> committed = 0;
+    std::vector<std::thread> threads;
+    for (std::uint64_t t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&, t] { commit_and_sync(*m.store, t, [&] { ++committed; }); });
+      const bool begun = t > 0 || gate.await(1);
+      EXPECT_TRUE(begun);
+    }
+    // All but the first have something that its flush does not cover.
+    EXPECT_TRUE(until([&] { return committed == kThreads; }));
+    gate.open();
+    for (auto& thread : threads) thread.join();
+    EXPECT_EQ(m.disk->flushes - before, 2u);
   }
-  for (auto& thread : threads) thread.join();
-  EXPECT_LT(m.disk->flushes - flushes, std::uint64_t{kThreads * kRounds});
-  EXPECT_GE(m.disk->flushes - flushes, std::uint64_t{kRounds}) << "each thread needs another one for each of its commits";
+  m.stop();
 }
 
 // What was committed while a flush was under way is not durable by it.
 TEST(Threads, ASyncThatComesDuringADeviceFlushHasOneOfItsOwn) {
   auto m = Machine::fresh();
-  std::promise<void> begun, opened;
-  std::atomic<int> flushes = 0;
-  m.disk->on_flush = [&] {
-    if (++flushes > 1) return;
-    begun.set_value();
-    opened.get_future().wait_for(std::chrono::seconds(60));
-  };
-  const auto commit_and_sync = [&](std::uint64_t key) {
-    Batch batch;
-    batch.put(Family::names, number_key(key), "x");
-    expect_ok(m.store->commit(batch));
-    expect_ok(m.store->sync());
-  };
-  std::thread first(commit_and_sync, 1);
-  EXPECT_EQ(begun.get_future().wait_for(std::chrono::seconds(60)), std::future_status::ready);
-  std::thread second(commit_and_sync, 2);
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // let it get into sync(); only likelier, not needed to pass
-  opened.set_value();
+  Gate gate;
+  m.disk->on_flush = [&] { EXPECT_TRUE(gate.pass()); };
+  const std::uint64_t before = m.disk->flushes;
+  std::thread first([&] { commit_and_sync(*m.store, 1); });
+  EXPECT_TRUE(gate.await(1));
+  WatchedThread second([&] { commit_and_sync(*m.store, 2); });
+  EXPECT_TRUE(second.await("a sync of the log"));
+  gate.open();
   first.join();
   second.join();
-  EXPECT_GE(flushes, 2);
+  EXPECT_GE(m.disk->flushes - before, 2u);
   m.drop();
 }
 

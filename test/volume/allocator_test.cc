@@ -4,6 +4,8 @@
 
 #include <random>
 
+#include "seed.h"
+
 namespace lsmfs {
 namespace {
 
@@ -80,9 +82,7 @@ TEST(Allocator, RefusesToTakeOrReleaseWhatIsNotItsOwn) {
 
 // A bitmap says the same in a simpler way.
 TEST(Allocator, AgreesWithABitmapThroughRandomOperations) {
-  const std::uint64_t seed = std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(test::drawn_seed());
   constexpr std::uint64_t kGranules = 200;
   Allocator a(kStart, kGranules * MiB, MiB);
   std::vector<bool> used(kGranules);

@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "seed.h"
 #include "volume/support.h"
 
 namespace lsmfs {
@@ -146,9 +147,7 @@ TEST_F(CatalogTest, RefusesWhatCannotBe) {
 }
 
 TEST_F(CatalogTest, NeverCrashesOnRandomBytes) {
-  const std::uint64_t seed = std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(test::drawn_seed());
   std::string whole;
   put_create(whole, 1, FileKind::table, 0, "t");
   put_extents(whole, 1, 0, {table(0, 3), table(7)});

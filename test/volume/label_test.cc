@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "seed.h"
 #include "volume/sparse_device.h"
 #include "volume/support.h"
 
@@ -79,9 +80,7 @@ TEST_F(LabelTest, RefusesWhatMkfsRefuses) {
 }
 
 TEST_F(LabelTest, IsTheOldOrTheNewOneAfterAPowerCut) {
-  const std::uint64_t seed = std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(test::drawn_seed());
   for (const int damaged : {-1, 0, 1}) {
     SparseDevice start{device_.image()};
     if (damaged >= 0) damage(start, damaged == 0 ? 0 : kSecond);

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "fuzz/seals.h"
+#include "seed.h"
 #include "volume/sparse_device.h"
 #include "volume/support.h"
 
@@ -132,9 +133,7 @@ TEST_F(MetadataLogTest, ReplaysThroughManySwitchesOfTheArea) {
 }
 
 TEST_F(MetadataLogTest, LosesOnlyTheRecordThatWasNotFlushedWhereverThePowerIsCut) {
-  const std::uint64_t seed = std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(test::drawn_seed());
   const SparseImage empty(kSize);
   SparseDevice device{empty};
   device.record();

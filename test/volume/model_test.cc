@@ -7,6 +7,7 @@
 #include <random>
 
 #include "base/planted.h"
+#include "seed.h"
 #include "volume/support.h"
 #include "volume/volume_decorator.h"
 
@@ -61,8 +62,7 @@ class ModelTest : public ::testing::Test {
 };
 
 TEST_F(ModelTest, AgreesThroughRandomOperations) {
-  const char* text = std::getenv("LSMFS_TEST_SEED");
-  agree(text ? std::strtoull(text, nullptr, 10) : std::random_device{}());
+  agree(test::drawn_seed());
 }
 
 TEST_F(ModelTest, AFreeThatIsLostIsFound) {

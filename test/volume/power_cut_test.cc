@@ -7,6 +7,7 @@
 #include <random>
 
 #include "base/planted.h"
+#include "seed.h"
 #include "volume/sparse_device.h"
 #include "volume/support.h"
 #include "volume/volume_decorator.h"
@@ -425,10 +426,10 @@ void run(std::uint64_t seed, Planted planted = Planted::nothing) {
 }
 
 TEST(PowerCut, NeverBreaksAPromise) {
-  const char* text = std::getenv("LSMFS_TEST_SEED");
   const int rounds = std::getenv("LSMFS_TEST_ROUNDS") ? std::atoi(std::getenv("LSMFS_TEST_ROUNDS")) : 1;
+  const std::uint64_t seed = test::drawn_seed();
   for (int i = 0; i < rounds; ++i) {
-    run(text ? std::strtoull(text, nullptr, 10) : std::random_device{}());
+    run(seed + static_cast<std::uint64_t>(i));
     if (HasFailure()) return;
   }
 }
@@ -447,9 +448,7 @@ TEST(PowerCutPlanted, ARenameInTwoStepsIsFound) {
 }
 
 TEST(PowerCut, LeavesTheOldVolumeOrNoneOrTheNewOneWhileFormatting) {
-  const std::uint64_t seed = std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(test::drawn_seed());
   SparseDevice old{SparseImage(128 * MiB)};
   ASSERT_TRUE(ok(Volume::format(old, {"old", Uuid::random()})));
   {

@@ -3,13 +3,11 @@
 #pragma once
 
 #include <array>
-#include <atomic>
-#include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <random>
-#include <thread>
 #include <vector>
 
 #include "lsmfs/device.h"
@@ -143,7 +141,7 @@ class SparseDevice : public Device {
       if (!writable_) return make_error(EROFS, "flush of a read-only device");
       if (recording_) trace_.push_back({true, 0, nullptr});
     }
-    if (const auto time = flush_takes_.load(); time.count() > 0) std::this_thread::sleep_for(time);
+    on_flush();
     return {};
   }
   Result<void> discard(ByteOffset from, ByteCount length) override {
@@ -159,8 +157,10 @@ class SparseDevice : public Device {
   bool is_block_device() const override { return false; }
   const std::string& path() const override { return path_; }
 
+  // Called while a flush is under way, in its thread. To be set while there is none.
+  std::function<void()> on_flush = [] {};
+
   void record() { recording_ = true; }
-  void set_flush_takes(std::chrono::microseconds time) { flush_takes_ = time; }
   // What a write that fails may leave: a part of it.
   void tear(ByteOffset to, Bytes data) {
     std::lock_guard lock(mutex_);
@@ -188,7 +188,6 @@ class SparseDevice : public Device {
   SparseImage image_;
   const bool writable_;
   bool recording_ = false;
-  std::atomic<std::chrono::microseconds> flush_takes_{std::chrono::microseconds{0}};
   std::vector<TraceEvent> trace_;
   std::string path_ = "sparse";
 };

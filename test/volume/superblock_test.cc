@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "clock.h"
 #include "volume/catalog.h"
 #include "volume/metadata_log.h"
 #include "volume/sparse_device.h"
@@ -49,12 +50,14 @@ class SuperblockTest : public ::testing::Test {
 };
 
 TEST_F(SuperblockTest, SaysWhatFormatWasTold) {
+  test::SteppedClock clock;
+  ASSERT_TRUE(ok(Volume::format(device_, {.label = "a label", .clock = &clock})));
   auto got = info(device_);
   ASSERT_TRUE(ok(got));
   EXPECT_EQ(got->label, "a label");
   EXPECT_EQ(got->version, kFormatVersion);
   EXPECT_EQ(got->device_size.v, kSize);
-  EXPECT_GT(got->created_ns, 0);
+  EXPECT_EQ(got->created_ns, clock.wall().time_since_epoch() / std::chrono::nanoseconds(1));
   EXPECT_TRUE(notices_.empty());
 }
 

@@ -2,10 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <random>
 #include <thread>
 
+#include "base/gate.h"
+#include "base/watched.h"
 #include "volume/sparse_device.h"
 #include "volume/support.h"
 
@@ -13,49 +14,21 @@ namespace lsmfs {
 namespace {
 
 using test::contents_of;
+using test::Gate;
 using test::ok;
 using test::pattern;
+using test::WatchedThread;
 
-// A device whose flushes wait while the gate is shut.
-class Gate {
- public:
-  Result<void> pass(const DeviceEvent& event) {
-    if (event.kind != DeviceEvent::Kind::flush) return {};
-    std::unique_lock lock(mutex_);
-    ++flushes_;
-    changed_.notify_all();
-    if (!changed_.wait_for(lock, std::chrono::seconds(60), [&] { return open_; }))
-      return make_error(ETIMEDOUT, "gate never opened");
-    return {};
-  }
-  void shut() { set(false); }
-  void open() { set(true); }
-  bool wait_for_flushes(int n) {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::seconds(60), [&] { return flushes_ >= n; });
-  }
-  int flushes() {
-    std::lock_guard lock(mutex_);
-    return flushes_;
-  }
-
- private:
-  void set(bool open) {
-    std::lock_guard lock(mutex_);
-    open_ = open;
-    changed_.notify_all();
-  }
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool open_ = true;
-  int flushes_ = 0;
-};
-
+// On a device whose flushes wait while the gate is shut.
 class Threads : public ::testing::Test {
  protected:
   void SetUp() override {
     ASSERT_TRUE(ok(Volume::format(*memory_, {})));
-    device_ = hooked_device(*memory_, [this](const DeviceEvent& e, Bytes) { return gate_.pass(e); });
+    device_ = hooked_device(*memory_, [this](const DeviceEvent& event, Bytes) -> Result<void> {
+      if (event.kind != DeviceEvent::Kind::flush) return {};
+      ++flushes_;
+      return gate_.pass() ? Result<void>() : make_error(ETIMEDOUT, "the gate was never opened");
+    });
     auto volume = Volume::open(*device_);
     ASSERT_TRUE(ok(volume));
     volume_ = std::move(*volume);
@@ -68,7 +41,8 @@ class Threads : public ::testing::Test {
   void share_a_flush(FileKind kind);
 
   std::unique_ptr<Device> memory_ = memory_device(ByteCount{256 * MiB});
-  Gate gate_;
+  Gate gate_{true};
+  std::atomic<int> flushes_ = 0;
   std::unique_ptr<Device> device_;
   std::unique_ptr<Volume> volume_;
 };
@@ -78,10 +52,10 @@ TEST_F(Threads, WorkGoesOnWhileAnotherFileIsBeingFlushed) {
   auto b = create("b", FileKind::log);
   auto t = create("t", FileKind::table);
   ASSERT_TRUE(ok(a->append(as_bytes("something"))));
-  const int before = gate_.flushes();
+  const int before = flushes_;
   gate_.shut();
   std::thread syncing([&] { EXPECT_TRUE(ok(a->sync())); });
-  EXPECT_TRUE(gate_.wait_for_flushes(before + 1));
+  EXPECT_TRUE(gate_.await(1));
   // The flush is under way now. None of these may wait for it, not even an append to the same log.
   const std::string large = pattern(5000000, 1);
   EXPECT_TRUE(ok(b->append(as_bytes(large))));
@@ -92,7 +66,7 @@ TEST_F(Threads, WorkGoesOnWhileAnotherFileIsBeingFlushed) {
   EXPECT_TRUE(ok(volume_->create("c", FileKind::small)));
   EXPECT_TRUE(ok(volume_->rename("c", "d")));
   EXPECT_TRUE(ok(volume_->remove("d")));
-  EXPECT_EQ(gate_.flushes(), before + 1);
+  EXPECT_EQ(flushes_, before + 1);
   gate_.open();
   syncing.join();
 }
@@ -104,26 +78,19 @@ void Threads::share_a_flush(FileKind kind) {
     writers.push_back(create("f" + std::to_string(i), kind));
     ASSERT_TRUE(ok(writers.back()->append(as_bytes("x"))));
   }
-  const int before = gate_.flushes();
+  const int before = flushes_;
   gate_.shut();
   std::thread first([&] { EXPECT_TRUE(ok(writers[0]->sync())); });
-  EXPECT_TRUE(gate_.wait_for_flushes(before + 1));
-  std::atomic<int> started{0};
-  std::vector<std::thread> others;
+  EXPECT_TRUE(gate_.await(1));
+  std::vector<std::unique_ptr<WatchedThread>> others;
   for (std::size_t i = 1; i < writers.size(); ++i) {
-    others.emplace_back([&, i] {
-      ++started;
-      EXPECT_TRUE(ok(writers[i]->sync()));
-    });
+    others.push_back(std::make_unique<WatchedThread>([&, i] { EXPECT_TRUE(ok(writers[i]->sync())); }));
   }
-  while (started < 15) std::this_thread::yield();
-  std::this_thread::sleep_for(
-      std::chrono::milliseconds(50));  // let them get into sync(); only likelier, not needed to pass
+  for (const auto& other : others) EXPECT_TRUE(other->await("the flush of another thread"));
   gate_.open();
   first.join();
-  for (auto& t : others) t.join();
-  EXPECT_LT(gate_.flushes() - before, 16);
-  EXPECT_GE(gate_.flushes() - before, 2) << "the first one began before the others had written anything";
+  for (const auto& other : others) other->join();
+  EXPECT_EQ(flushes_ - before, 2) << "the first one began before the others had written anything";
 }
 
 TEST_F(Threads, CallersOfSyncOfLogsShareAFlush) { share_a_flush(FileKind::log); }

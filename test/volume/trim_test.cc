@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <condition_variable>
 #include <thread>
 
+#include "base/gate.h"
+#include "base/watched.h"
+#include "seed.h"
 #include "volume/sparse_device.h"
 #include "volume/support.h"
 
@@ -12,12 +14,14 @@ namespace lsmfs {
 namespace {
 
 using test::contents_of;
+using test::Gate;
 using test::ok;
 using test::pattern;
 using test::PowerCut;
 using test::SparseDevice;
 using test::SparseImage;
 using test::Survivors;
+using test::WatchedThread;
 using test::write_file;
 
 constexpr std::uint64_t kSize = 128 * MiB;
@@ -210,40 +214,14 @@ TEST_F(Trim, WhatIsBeingDiscardedCountsAsFree) {
   EXPECT_GT(seen, 1);
 }
 
-// Holds the discards until it is opened.
-class Gate {
- public:
-  void pass() {
-    std::unique_lock lock(mutex_);
-    ++arrived_;
-    changed_.notify_all();
-    ASSERT_TRUE(changed_.wait_for(lock, std::chrono::seconds(60), [&] { return open_; }));
-  }
-  void await_arrival() {
-    std::unique_lock lock(mutex_);
-    ASSERT_TRUE(changed_.wait_for(lock, std::chrono::seconds(60), [&] { return arrived_ > 0; }));
-  }
-  void open() {
-    std::lock_guard lock(mutex_);
-    open_ = true;
-    changed_.notify_all();
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  int arrived_ = 0;
-  bool open_ = false;
-};
-
 TEST_F(Trim, AFileIsWrittenElsewhereWhileItWaitsForTheDevice) {
   Gate gate;
   on_discard_ = [&]() -> Result<void> {
-    gate.pass();
+    EXPECT_TRUE(gate.pass());
     return {};
   };
   std::thread trimming([&] { EXPECT_TRUE(ok(trim())); });
-  gate.await_arrival();
+  ASSERT_TRUE(gate.await(1));
   fill(2);
   ASSERT_TRUE(ok(volume_->remove("t0")));
   ASSERT_TRUE(ok(volume_->commit()));
@@ -255,21 +233,16 @@ TEST_F(Trim, AFileIsWrittenElsewhereWhileItWaitsForTheDevice) {
 TEST_F(Trim, WhoNeedsAllTheSpaceWaitsForThePieceAndThenGetsIt) {
   Gate gate;
   on_discard_ = [&]() -> Result<void> {
-    gate.pass();
+    EXPECT_TRUE(gate.pass());
     return {};
   };
   const std::uint64_t all = free();
   Result<ByteCount> trimmed = ByteCount{};
   std::thread trimming([&] { trimmed = trim(); });
-  gate.await_arrival();
-  std::atomic<bool> written{false};
+  ASSERT_TRUE(gate.await(1));
   const std::string large = pattern(all, 5);
-  std::thread writing([&] {
-    EXPECT_TRUE(ok(write_file(*volume_, "all", FileKind::table, large)));
-    written = true;
-  });
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // let it get there; only likelier, not needed to pass
-  EXPECT_FALSE(written);
+  WatchedThread writing([&] { EXPECT_TRUE(ok(write_file(*volume_, "all", FileKind::table, large))); });
+  EXPECT_TRUE(writing.await("space that is being discarded"));
   gate.open();
   writing.join();
   trimming.join();
@@ -284,16 +257,16 @@ TEST_F(Trim, WhoFindsNoSpaceAtAllIsToldSo) {
   ASSERT_TRUE(ok((*writer)->close()));
   Gate gate;
   on_discard_ = [&]() -> Result<void> {
-    gate.pass();
+    EXPECT_TRUE(gate.pass());
     return {};
   };
   std::thread trimming([&] { EXPECT_TRUE(ok(trim())); });
-  gate.await_arrival();
-  std::thread writing([&] {
+  ASSERT_TRUE(gate.await(1));
+  WatchedThread writing([&] {
     EXPECT_EQ(volume_->create("more", FileKind::table).value()->append(as_bytes(pattern(41 * MiB, 6))).error().code, ENOSPC);
     EXPECT_TRUE(ok(write_file(*volume_, "less", FileKind::table, pattern(39 * MiB, 7))));
   });
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_TRUE(writing.await("space that is being discarded"));
   gate.open();
   writing.join();
   trimming.join();
@@ -302,9 +275,7 @@ TEST_F(Trim, WhoFindsNoSpaceAtAllIsToldSo) {
 // ---- power cuts
 
 TEST(TrimPowerCut, AFileThatARemovalMayStillLeaveIsWhole) {
-  const std::uint64_t seed = std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(test::drawn_seed());
   SparseDevice before{SparseImage(128 * MiB)};
   ASSERT_TRUE(ok(Volume::format(before, {})));
   const std::string contents = pattern(1200 * KiB, 1);

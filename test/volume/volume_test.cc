@@ -5,6 +5,7 @@
 #include <random>
 #include <set>
 
+#include "seed.h"
 #include "volume/sparse_device.h"
 #include "volume/superblock.h"
 #include "volume/support.h"
@@ -186,9 +187,7 @@ TEST(VolumeAfterAPowerCut, ALogStaysCutWhoseLastFramesWereLost) {
 }
 
 TEST(VolumeAfterAPowerCut, ALogThatWasCutTwiceStaysCutWhenWhatCameBetweenIsLost) {
-  const std::uint64_t seed = std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(test::drawn_seed());
   test::SparseDevice formatted{test::SparseImage(128 * MiB)};
   ASSERT_TRUE(ok(Volume::format(formatted, {})));
   test::SparseDevice device{formatted.image()};

@@ -1,0 +1,20 @@
+// kv/env: what RocksDB sees of the system: a file system, and a clock.
+//
+// Its threads sleep by the store's clock: for a second after a flush or a compaction that has failed, before they try again. Once
+// writing has stopped nothing is tried again, and they do not sleep.
+// What it is not: all of its time. Its conditions and its statistics go by the system's clock.
+#pragma once
+
+#include <rocksdb/env.h>
+
+#include <memory>
+
+#include "kv/fail_stop.h"
+#include "lsmfs/clock.h"
+
+namespace lsmfs::kv {
+
+// `fail_stop` and `clock` must outlive it.
+std::unique_ptr<rocksdb::Env> make_env(const std::shared_ptr<rocksdb::FileSystem>& files, const FailStop& fail_stop, Clock& clock);
+
+}  // namespace lsmfs::kv

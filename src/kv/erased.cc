@@ -1,0 +1,55 @@
+#include "kv/erased.h"
+
+#include <utility>
+
+namespace lsmfs::kv {
+
+// A row of blocks has up to 4 KiB, a name's record some 150 bytes.
+bool Erased::rows_hold(std::uint64_t bytes) const { return work_.rows[0].rows * 150 + work_.rows[1].rows * 4096 >= bytes; }
+
+void Erased::add(const std::vector<ErasedRange>& ranges, const ErasedRows (&rows)[2]) {
+  work_.ranges.insert(work_.ranges.end(), ranges.begin(), ranges.end());
+  for (const Family family : {Family::names, Family::blocks}) {
+    const ErasedRows& more = rows[family_number(family)];
+    if (more.rows > 0) work_.rows[family_number(family)].add(more.first, more.last, more.rows);
+  }
+}
+
+void Erased::rest(Clock::Time now) {
+  if (!resting()) {
+    rested_ = Clock::kNever;
+  } else if (rested_ == Clock::kNever) {
+    rested_ = now + (tired_ ? kTired : kRest);
+  }
+}
+
+void Erased::note(const std::vector<ErasedRange>& ranges, const ErasedRows (&rows)[2], Clock::Time now) {
+  add(ranges, rows);
+  rest(now);
+}
+
+Clock::Time Erased::due() const { return many_ranges() || many_rows() ? Clock::Time() : rested_; }
+
+Erased::Work Erased::take(Clock::Time now) {
+  const bool rested = now >= rested_;
+  Work taken;
+  if (rested || many_ranges()) std::swap(taken.ranges, work_.ranges);
+  if (rested ? rows_hold(worth_ / 2) : many_rows()) std::swap(taken.rows, work_.rows);
+  rest(now);
+  return taken;
+}
+
+Erased::Work Erased::take_all() {
+  rested_ = Clock::kNever;
+  return std::exchange(work_, {});
+}
+
+void Erased::give_back(const Work& left, Clock::Time now) {
+  tired_ = !left.empty();
+  if (!tired_) return;
+  add(left.ranges, left.rows);
+  rested_ = Clock::kNever;  // its time begins anew
+  rest(now);
+}
+
+}  // namespace lsmfs::kv

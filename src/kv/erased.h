@@ -1,0 +1,57 @@
+// kv/erased: what was erased and takes space still, and when it is to be compacted.
+//
+// RocksDB does not see that by itself. A range tombstone costs every later reader until it is flushed, and a compaction has only an
+// estimate of what it covers. So after kRangesToFlush of them, or kRest after the first, what they lie over is compacted. And erased
+// rows take space until their tombstones have sunk to the last level: when those that were erased may hold `worth` bytes, or half
+// of that for kRest, the range they lie in is compacted, so that what a user deletes comes back as free space soon.
+// What could not be compacted rests for kTired, however much it is.
+// What it is not: the one who compacts, which is Keeper. It reads no clock. Not thread-safe.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "kv/batch.h"
+#include "lsmfs/clock.h"
+
+namespace lsmfs::kv {
+
+inline constexpr std::size_t kRangesToFlush = 500;
+
+class Erased {
+ public:
+  static constexpr auto kRest = std::chrono::seconds(10), kTired = std::chrono::seconds(60);
+
+  struct Work {
+    std::vector<ErasedRange> ranges;
+    ErasedRows rows[2];  // by family number
+    bool empty() const { return ranges.empty() && rows[0].rows + rows[1].rows == 0; }
+  };
+
+  explicit Erased(std::uint64_t worth) : worth_(worth) {}
+
+  void note(const std::vector<ErasedRange>& ranges, const ErasedRows (&rows)[2], Clock::Time now);
+  // From then on take() gives something; kNever: while nothing more is noted it never will.
+  Clock::Time due() const;
+  // What is to be compacted now.
+  Work take(Clock::Time now);
+  Work take_all();
+  // What of the last that was taken could not be compacted; nothing: all could.
+  void give_back(const Work& left, Clock::Time now);
+
+ private:
+  bool rows_hold(std::uint64_t bytes) const;
+  bool resting() const { return !work_.ranges.empty() || rows_hold(worth_ / 2); }
+  bool many_ranges() const { return !tired_ && work_.ranges.size() >= kRangesToFlush; }
+  bool many_rows() const { return !tired_ && rows_hold(worth_); }
+  void add(const std::vector<ErasedRange>& ranges, const ErasedRows (&rows)[2]);
+  void rest(Clock::Time now);
+
+  const std::uint64_t worth_;
+  Work work_;
+  Clock::Time rested_ = Clock::kNever;  // when what rests has rested; kNever: nothing does
+  bool tired_ = false;                  // the last that was taken could not all be compacted
+};
+
+}  // namespace lsmfs::kv

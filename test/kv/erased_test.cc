@@ -1,0 +1,149 @@
+#include "kv/erased.h"
+
+#include <gtest/gtest.h>
+
+namespace lsmfs {
+namespace {
+
+using kv::Erased;
+using kv::ErasedRange;
+using kv::kRangesToFlush;
+using namespace std::chrono_literals;
+
+constexpr std::uint64_t kWorth = 1000 * 4096;  // a thousand rows of blocks
+
+// Notes on a clock of its own.
+class Notes {
+ public:
+  void ranges(std::size_t count) {
+    std::vector<ErasedRange> some;
+    for (std::size_t i = 0; i < count; ++i) some.push_back({Family::blocks, std::to_string(i), std::to_string(i + 1)});
+    erased.note(some, {}, now);
+  }
+  void blocks(std::uint64_t count) { erased.note({}, {{}, {"a", "b", count}}, now); }
+  void names(std::uint64_t count) { erased.note({}, {{"c", "d", count}, {}}, now); }
+  bool is_due() const { return now >= erased.due(); }
+  bool nothing() { return erased.take(now).empty(); }
+  // What is taken after so much time.
+  Erased::Work take_after(Clock::Duration time) {
+    now += time;
+    return erased.take(now);
+  }
+
+  Clock::Time now = Clock::Time(1h);
+  Erased erased{kWorth};
+};
+
+TEST(Erased, NothingIsNeverDue) {
+  Notes notes;
+  EXPECT_EQ(notes.erased.due(), Clock::kNever);
+  notes.erased.note({}, {}, notes.now);
+  EXPECT_EQ(notes.erased.due(), Clock::kNever);
+  EXPECT_TRUE(notes.nothing());
+}
+
+TEST(Erased, ARangeRestsForAWhile) {
+  Notes notes;
+  notes.ranges(1);
+  EXPECT_EQ(notes.erased.due(), notes.now + Erased::kRest);
+  EXPECT_TRUE(notes.take_after(Erased::kRest - 1ns).empty());
+  notes.ranges(1);  // which changes nothing of that
+  EXPECT_EQ(notes.take_after(1ns).ranges.size(), 2u);
+  EXPECT_EQ(notes.erased.due(), Clock::kNever);
+  notes.ranges(1);
+  EXPECT_EQ(notes.erased.due(), notes.now + Erased::kRest);
+}
+
+TEST(Erased, ManyRangesDoNotRest) {
+  Notes notes;
+  notes.ranges(kRangesToFlush - 1);
+  EXPECT_FALSE(notes.is_due());
+  EXPECT_TRUE(notes.nothing());
+  notes.ranges(1);
+  EXPECT_TRUE(notes.is_due());
+  EXPECT_EQ(notes.erased.take(notes.now).ranges.size(), kRangesToFlush);
+  EXPECT_EQ(notes.erased.due(), Clock::kNever);
+}
+
+TEST(Erased, RowsRestWhenTheyMayHoldHalfOfWhatIsWorthIt) {
+  Notes notes;
+  notes.blocks(499);
+  EXPECT_EQ(notes.erased.due(), Clock::kNever);
+  EXPECT_TRUE(notes.take_after(24h).empty());
+  notes.blocks(1);
+  EXPECT_EQ(notes.erased.due(), notes.now + Erased::kRest);
+  const Erased::Work taken = notes.take_after(Erased::kRest);
+  EXPECT_EQ(taken.rows[1].rows, 500u);
+  EXPECT_EQ(taken.rows[1].first, "a");
+  EXPECT_EQ(taken.rows[1].last, "b");
+  EXPECT_EQ(notes.erased.due(), Clock::kNever);
+}
+
+TEST(Erased, RowsThatMayHoldAllOfThatDoNotRest) {
+  Notes notes;
+  notes.blocks(999);
+  EXPECT_FALSE(notes.is_due());
+  notes.names(100);  // of 150 bytes each
+  EXPECT_TRUE(notes.is_due());
+  const Erased::Work taken = notes.erased.take(notes.now);
+  EXPECT_EQ(taken.rows[0].rows, 100u);
+  EXPECT_EQ(taken.rows[1].rows, 999u);
+  EXPECT_TRUE(taken.ranges.empty());
+}
+
+TEST(Erased, FewRowsWaitForMoreWhenRangesAreDue) {
+  Notes notes;
+  notes.blocks(100);
+  notes.ranges(1);
+  const Erased::Work taken = notes.take_after(Erased::kRest);
+  EXPECT_EQ(taken.ranges.size(), 1u);
+  EXPECT_EQ(taken.rows[1].rows, 0u);
+  notes.blocks(900);
+  EXPECT_EQ(notes.erased.take(notes.now).rows[1].rows, 1000u);
+}
+
+TEST(Erased, WhatRestsGoesOnRestingWhenMuchOfAnotherKindIsTaken) {
+  Notes notes;
+  notes.blocks(500);
+  const Clock::Time due = notes.erased.due();
+  notes.now += 1s;
+  notes.ranges(kRangesToFlush);
+  EXPECT_EQ(notes.erased.take(notes.now).rows[1].rows, 0u);
+  EXPECT_EQ(notes.erased.due(), due);
+}
+
+TEST(Erased, WhatCouldNotBeCompactedRestsForLongHoweverMuchItIs) {
+  Notes notes;
+  notes.ranges(kRangesToFlush);
+  notes.blocks(1000);
+  Erased::Work failed = notes.erased.take(notes.now);
+  notes.now += 3s;
+  notes.ranges(kRangesToFlush);  // meanwhile
+  notes.erased.give_back(failed, notes.now);
+  EXPECT_EQ(notes.erased.due(), notes.now + Erased::kTired);
+  EXPECT_TRUE(notes.nothing());
+  failed = notes.take_after(Erased::kTired);
+  EXPECT_EQ(failed.ranges.size(), 2 * kRangesToFlush);
+  EXPECT_EQ(failed.rows[1].rows, 1000u);
+  notes.erased.give_back(failed, notes.now);
+  EXPECT_EQ(notes.erased.due(), notes.now + Erased::kTired) << "again";
+  failed = notes.take_after(Erased::kTired);
+  notes.erased.give_back({}, notes.now);
+  EXPECT_EQ(notes.erased.due(), Clock::kNever);
+  notes.ranges(1);
+  EXPECT_EQ(notes.erased.due(), notes.now + Erased::kRest);
+}
+
+TEST(Erased, AllIsTakenWhenItIsAskedFor) {
+  Notes notes;
+  notes.ranges(1);
+  notes.names(1);
+  const Erased::Work taken = notes.erased.take_all();
+  EXPECT_EQ(taken.ranges.size(), 1u);
+  EXPECT_EQ(taken.rows[0].rows, 1u);
+  EXPECT_EQ(notes.erased.due(), Clock::kNever);
+  EXPECT_TRUE(notes.take_after(24h).empty());
+}
+
+}  // namespace
+}  // namespace lsmfs

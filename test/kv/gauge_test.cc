@@ -1,0 +1,209 @@
+// The waits of the space gauge, over a real database on a volume, on a clock that the tests move.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <optional>
+#include <thread>
+
+#include "clock.h"
+#include "kv/database.h"
+#include "kv/fail_stop.h"
+#include "kv/space.h"
+#include "kv/support.h"
+#include "until.h"
+
+namespace lsmfs {
+namespace {
+
+using namespace std::chrono_literals;
+using kv_test::assert_ok;
+using test::SteppedClock;
+
+constexpr auto kSlice = 50ms, kLook = 500ms;  // how often a commit looks, and a compaction
+
+class Gauge : public testing::Test {
+ protected:
+  void SetUp() override {
+    assert_ok(disk_.format());
+    auto volume = Volume::open(disk_.device());
+    ASSERT_TRUE(volume);
+    volume_ = std::move(*volume);
+    sizing_ = kv::Sizing::plan(volume_->usage(), ByteCount{64 * MiB});
+    database_.emplace(*volume_, sizing_, fail_stop_, way_, kv::Database::Options{true, nullptr, [](std::string_view) {}, &clock_});
+    assert_ok(database_->open(false));
+    gauge_.emplace(*volume_, sizing_, fail_stop_, way_, clock_, [] {}, [this](std::string_view) { ++notices_; });
+    gauge_->start(&database_->db(), database_->handles());
+  }
+  // Leaves about so much of the tables' space.
+  void take_space_but(std::uint64_t left) {
+    auto writer = volume_->create("ballast", FileKind::table);
+    ASSERT_TRUE(writer);
+    assert_ok((*writer)->reserve(ByteCount{round_down(volume_->usage().table_free.v - left, kTableGranule)}));
+    assert_ok((*writer)->append(as_bytes(std::string(kDeviceBlock, 'b'))));
+    assert_ok((*writer)->sync());
+    ballast_ = std::move(*writer);
+  }
+  void give_space_back() {
+    ballast_.reset();
+    assert_ok(volume_->remove("ballast"));
+    assert_ok(volume_->commit());
+  }
+  void await_wait() { ASSERT_TRUE(clock_.await_waiting(1)); }  // of the caller: nobody else waits by this clock
+
+  kv_test::Disk disk_;
+  SteppedClock clock_;
+  kv::FailStop fail_stop_{[](std::string_view) {}};
+  kv::GiveWay way_{clock_};
+  std::unique_ptr<Volume> volume_;
+  kv::Sizing sizing_;
+  std::optional<kv::Database> database_;
+  std::optional<kv::SpaceGauge> gauge_;
+  std::unique_ptr<FileWriter> ballast_;
+  std::atomic<int> notices_ = 0;
+};
+
+// A call that waits, in a thread of its own.
+class Caller {
+ public:
+  Caller(SteppedClock& clock, std::function<Result<void>()> call) : clock_(clock), thread_([this, call = std::move(call)] {
+    result_ = call();
+    ended_ = true;
+  }) {}
+  ~Caller() { clock_.advance(1h); }  // whatever is wrong, it does not wait any more
+  bool waits() const { return !ended_; }
+  bool ends() const {
+    return test::until([this] { return ended_.load(); });
+  }
+  int code() const { return result_ ? 0 : result_.error().code; }  // when it has ended
+
+ private:
+  SteppedClock& clock_;
+  Result<void> result_;
+  std::atomic<bool> ended_ = false;
+  std::jthread thread_;
+};
+
+class Commit : public Caller {
+ public:
+  Commit(SteppedClock& clock, kv::SpaceGauge& gauge) : Caller(clock, [&gauge] { return gauge.admit(1000); }) {}
+};
+
+// One that begins.
+class Compaction : public Caller {
+ public:
+  Compaction(SteppedClock& clock, kv::SpaceGauge& gauge) : Caller(clock, [&gauge]() -> Result<void> {
+    gauge.compaction_begins();
+    return {};
+  }) {}
+};
+
+TEST_F(Gauge, ACommitThatFindsSpaceDoesNotWait) {
+  const Commit commit(clock_, *gauge_);
+  EXPECT_TRUE(commit.ends());
+  EXPECT_EQ(commit.code(), 0);
+}
+
+TEST_F(Gauge, ACommitWaitsForSpaceAndGoesOnWhenItIsThere) {
+  take_space_but(MiB);
+  clock_.advance(1s);  // what was measured is old
+  const Commit commit(clock_, *gauge_);
+  await_wait();
+  ASSERT_TRUE(clock_.step(30s));
+  EXPECT_TRUE(commit.waits());
+  give_space_back();
+  clock_.advance(kSlice);
+  EXPECT_TRUE(commit.ends());
+  EXPECT_EQ(commit.code(), 0);
+}
+
+TEST_F(Gauge, AFlushThatEndsIsSeenAtOnce) {
+  take_space_but(MiB);
+  clock_.advance(1s);
+  const Commit commit(clock_, *gauge_);
+  await_wait();
+  give_space_back();
+  gauge_->flush_ended(Family::blocks, MiB);
+  EXPECT_TRUE(commit.ends());
+  EXPECT_EQ(commit.code(), 0);
+}
+
+// RocksDB's own brakes decide then.
+TEST_F(Gauge, ACommitGivesUpAfterAMinuteInWhichNothingEnds) {
+  take_space_but(MiB);
+  clock_.advance(1s);
+  const Commit commit(clock_, *gauge_);
+  await_wait();
+  ASSERT_TRUE(clock_.step(50s));
+  gauge_->tables_changed();  // a compaction has ended
+  ASSERT_TRUE(clock_.step(kSlice));
+  ASSERT_TRUE(clock_.step(59s));
+  EXPECT_TRUE(commit.waits());
+  clock_.advance(2s);
+  EXPECT_TRUE(commit.ends());
+  EXPECT_EQ(commit.code(), 0);
+}
+
+TEST_F(Gauge, ACommitThatWaitsHearsThatWritingHasStopped) {
+  take_space_but(MiB);
+  clock_.advance(1s);
+  const Commit commit(clock_, *gauge_);
+  await_wait();
+  fail_stop_.set(make_error(EIO, "planted"));
+  clock_.advance(kSlice);
+  EXPECT_TRUE(commit.ends());
+  EXPECT_EQ(commit.code(), EIO);
+}
+
+TEST_F(Gauge, ACompactionAfterOneThatFoundNoSpaceWaitsWhileItWouldMeetTheSameEnd) {
+  EXPECT_TRUE(Compaction(clock_, *gauge_).ends());
+  gauge_->compaction_begins();
+  gauge_->compaction_starved();
+  EXPECT_EQ(notices_, 1);
+  gauge_->refresh();
+  EXPECT_EQ(gauge_->room().v, 0u);
+  const Compaction compaction(clock_, *gauge_);
+  await_wait();
+  ASSERT_TRUE(clock_.step(10s));
+  ASSERT_TRUE(clock_.step(9s));
+  EXPECT_TRUE(compaction.waits());
+  clock_.advance(1s);
+  EXPECT_TRUE(compaction.ends()) << "it does not wait for ever";
+}
+
+TEST_F(Gauge, SuchACompactionBeginsWhenThereIsMoreSpace) {
+  take_space_but(MiB);
+  gauge_->compaction_begins();
+  gauge_->compaction_starved();
+  const Compaction compaction(clock_, *gauge_);
+  await_wait();
+  ASSERT_TRUE(clock_.step(kLook));
+  EXPECT_TRUE(compaction.waits());
+  give_space_back();
+  clock_.advance(kLook);
+  EXPECT_TRUE(compaction.ends());
+}
+
+TEST_F(Gauge, SuchACompactionBeginsWhenItsEndIsAwaited) {
+  gauge_->compaction_begins();
+  gauge_->compaction_starved();
+  const Compaction compaction(clock_, *gauge_);
+  await_wait();
+  const kv::GiveWay::Hurry hurry(way_);
+  clock_.advance(kLook);
+  EXPECT_TRUE(compaction.ends());
+}
+
+TEST_F(Gauge, OneThatSucceedsEndsTheStarving) {
+  gauge_->compaction_begins();
+  gauge_->compaction_starved();
+  gauge_->compaction_starved();
+  EXPECT_EQ(notices_, 1) << "once";
+  gauge_->compaction_succeeded();
+  gauge_->refresh();
+  EXPECT_GT(gauge_->room().v, 50 * MiB);
+  EXPECT_TRUE(Compaction(clock_, *gauge_).ends());
+}
+
+}  // namespace
+}  // namespace lsmfs

@@ -1,0 +1,141 @@
+// The keeper on a database in memory, on a clock that the tests move.
+#include "kv/keeper.h"
+
+#include <gtest/gtest.h>
+#include <rocksdb/db.h>
+#include <rocksdb/env.h>
+
+#include <atomic>
+
+#include "clock.h"
+#include "kv/support.h"
+#include "until.h"
+
+namespace lsmfs {
+namespace {
+
+using kv::Erased;
+using kv::ErasedRange;
+using kv_test::number_key;
+using namespace std::chrono_literals;
+
+class KeeperTest : public testing::Test {
+ protected:
+  static constexpr std::uint64_t kRows = 1000;
+
+  // Rows at the bottom.
+  KeeperTest() {
+    rocksdb::Options options;
+    options.env = env_.get();
+    options.create_if_missing = true;
+    options.disable_auto_compactions = true;
+    rocksdb::DB* db = nullptr;
+    must(rocksdb::DB::Open(options, "/db", &db));
+    db_.reset(db);
+    for (std::uint64_t n = 0; n < kRows; ++n) must(db_->Put({}, number_key(n), "row"));
+    must(db_->CompactRange({}, nullptr, nullptr));
+    start();
+  }
+  ~KeeperTest() override {
+    keeper_.stop();
+    must(db_->Close());
+  }
+  void start() {
+    auto* const handle = db_->DefaultColumnFamily();
+    keeper_.start(db_.get(), {handle, handle});
+    EXPECT_TRUE(clock_.await_waiting(1));
+  }
+
+  static void must(const rocksdb::Status& status) { ASSERT_TRUE(status.ok()) << status.ToString(); }
+  // Erases them all, and notes it.
+  void erase() {
+    must(db_->DeleteRange({}, db_->DefaultColumnFamily(), number_key(0), number_key(kRows)));
+    keeper_.note({ErasedRange{Family::names, number_key(0), number_key(kRows)}}, {});
+    EXPECT_TRUE(clock_.step());
+  }
+  bool tables_left() const {
+    std::vector<rocksdb::LiveFileMetaData> tables;
+    db_->GetLiveFilesMetaData(&tables);
+    return !tables.empty();
+  }
+  static bool happens(const std::atomic<int>& what, int times) {
+    return test::until([&] { return what >= times; });
+  }
+
+  std::unique_ptr<rocksdb::Env> env_{rocksdb::NewMemEnv(rocksdb::Env::Default())};
+  std::unique_ptr<rocksdb::DB> db_;
+  test::SteppedClock clock_;
+  kv::FailStop fail_stop_{[](std::string_view) {}};
+  std::atomic<int> flushes_ = 0, reclaims_ = 0;
+  kv::Keeper keeper_{fail_stop_, clock_, MiB, MiB, [this] { ++flushes_; }, [this] { ++reclaims_; }};
+};
+
+TEST_F(KeeperTest, FlushesWhenItIsAsked) {
+  ASSERT_TRUE(clock_.step(24h));
+  EXPECT_EQ(flushes_, 0);
+  keeper_.want_flush();
+  EXPECT_TRUE(happens(flushes_, 1));
+  ASSERT_TRUE(clock_.await_waiting(1));
+  ASSERT_TRUE(clock_.step(24h));
+  EXPECT_EQ(flushes_, 1);
+  EXPECT_EQ(reclaims_, 0);
+}
+
+TEST_F(KeeperTest, WhatWasErasedIsCompactedWhenItHasRested) {
+  erase();
+  ASSERT_TRUE(clock_.step(Erased::kRest - 1s));
+  EXPECT_EQ(flushes_, 0);
+  EXPECT_TRUE(tables_left());
+  clock_.advance(1s);
+  EXPECT_TRUE(happens(reclaims_, 1));
+  EXPECT_FALSE(tables_left());
+  ASSERT_TRUE(clock_.await_waiting(1));
+  ASSERT_TRUE(clock_.step(24h));
+  EXPECT_EQ(reclaims_, 1);
+}
+
+TEST_F(KeeperTest, WhatCouldNotBeCompactedIsTriedAgainLater) {
+  erase();
+  db_->DisableManualCompaction();
+  clock_.advance(Erased::kRest);
+  EXPECT_TRUE(happens(reclaims_, 1));
+  ASSERT_TRUE(clock_.await_waiting(1));
+  ASSERT_TRUE(clock_.step(Erased::kTired - 1s));
+  EXPECT_EQ(reclaims_, 1);
+  EXPECT_TRUE(tables_left());
+  db_->EnableManualCompaction();
+  clock_.advance(1s);
+  EXPECT_TRUE(happens(reclaims_, 2));
+  EXPECT_FALSE(tables_left());
+}
+
+TEST_F(KeeperTest, ItsEndLeavesWhatRestsToTheNextStart) {
+  erase();
+  keeper_.stop();
+  EXPECT_EQ(flushes_, 0);
+  EXPECT_TRUE(tables_left());
+  start();
+  clock_.advance(Erased::kRest);
+  EXPECT_TRUE(happens(reclaims_, 1));
+  EXPECT_FALSE(tables_left());
+}
+
+TEST_F(KeeperTest, FinishingWaitsForNoTime) {
+  erase();
+  keeper_.finish();
+  EXPECT_EQ(reclaims_, 1);
+  EXPECT_FALSE(tables_left());
+}
+
+TEST_F(KeeperTest, NothingIsDoneOnceWritingHasStopped) {
+  erase();
+  fail_stop_.set(make_error(EIO, "planted"));
+  ASSERT_TRUE(clock_.step(Erased::kRest));
+  keeper_.want_flush();
+  ASSERT_TRUE(clock_.step(24h));
+  EXPECT_EQ(flushes_, 0);
+  EXPECT_TRUE(tables_left());
+}
+
+}  // namespace
+}  // namespace lsmfs
