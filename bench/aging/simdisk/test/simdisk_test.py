@@ -17,7 +17,7 @@ import threading
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 ROOT = os.path.realpath(os.path.join(HERE, "..", "..", "..", ".."))
-sys.path[:0] = [os.path.dirname(HERE), os.path.join(ROOT, "test", "integration")]
+sys.path[:0] = [os.path.dirname(HERE), os.path.join(ROOT, "test"), os.path.join(ROOT, "test", "integration")]
 
 import bandwidth  # noqa: E402
 import harness  # noqa: E402
@@ -107,12 +107,15 @@ class FileSystem(Case):
         self.assertGreater(disk.stats()["discards"], 0)
         self.mount(disk)
         stop = threading.Event()
+        told = []
 
         def switch():
             while not stop.is_set():
                 for profile in ("ssd-sata", "none", "cloud-volume", "hdd", "none"):
+                    before = disk.stats()["writes"]
                     disk.set_profile(profile)
-                    self.assertEqual(disk.read("profile"), profile + "\n")
+                    told.append((disk.read("profile"), profile + "\n"))
+                    until(lambda before=before: stop.is_set() or disk.stats()["writes"] > before + 2, "writes under a profile")
 
         thread = threading.Thread(target=switch)
         thread.start()
@@ -122,6 +125,9 @@ class FileSystem(Case):
         finally:
             stop.set()
             thread.join()
+        self.assertGreater(len(told), 5)
+        for profile, expected in told:
+            self.assertEqual(profile, expected)
         stats = disk.stats()
         self.assertGreater(stats["written_bytes"], sum(os.path.getsize(os.path.join(self.point, n)) for n in self.written))
         self.assertGreater(stats["flushes"], 0)
@@ -138,7 +144,7 @@ class FileSystem(Case):
         self.must("mkfs.ext4", "-q", disk.device)
         self.mount(disk)
         disk.process.send_signal(signal.SIGTERM)
-        until(lambda: not os.path.ismount(disk.point), "the end of the mount")
+        until(lambda: not os.path.ismount(disk.point), "the end of the name of a disk in use")
         self.write("late", 3 * MiB)
         self.must("umount", self.point)
         self.must("mount", "-t", "ext4", disk.device, self.point)
