@@ -146,11 +146,12 @@ class Store {
  public:
   // Makes a store that can be opened and read as a whole from one that cannot: tables of which a part is damaged give
   // way to others with all that can be read; when the list of tables is damaged, it is made again from them. Writes
-  // nothing when nothing is wrong. Ended early, it can be begun again. Errors: EUCLEAN (beyond repair), EIO, ENOMEM, ENOSPC, EROFS.
+  // nothing when nothing is wrong. Ended early, it can be begun again. Errors: EUCLEAN (beyond repair), EPROTONOSUPPORT
+  // (of a newer RocksDB, see open(): left alone), EIO, ENOMEM, ENOSPC, EROFS.
   static Result<StoreRepair> repair(Volume& volume, const StoreOptions& options);
 
   // Makes the store if the volume holds none. `volume` must outlive it.
-  // Errors: EUCLEAN (damaged), EIO, ENOMEM, ENOSPC.
+  // Errors: EUCLEAN (damaged), EPROTONOSUPPORT (last used by a newer RocksDB, and this one cannot read it), EIO, ENOMEM, ENOSPC.
   static Result<std::unique_ptr<Store>> open(Volume& volume, const StoreOptions& options);
 
   virtual ~Store() = default;  // like a crash: what was not synced may be lost

@@ -10,6 +10,7 @@
 #include "kv/env.h"
 #include "kv/file_system.h"
 #include "kv/guarded.h"
+#include "kv/library.h"
 #include "kv/notice_logger.h"
 #include "kv/status.h"
 
@@ -40,11 +41,14 @@ Result<void> check_small_files(Volume& volume) {
   return {};
 }
 
-Error open_error(const Status& status) {
+Error open_error(const Status& status, Volume& volume) {
   Error error = to_error(status, "open the store");
   // Whatever else RocksDB finds wrong while it opens its own files is damage to them.
   if (error.code != EIO && error.code != ENOMEM && error.code != ENOSPC && error.code != EROFS) error.code = EUCLEAN;
-  return error;
+  const auto last = library_of(volume), ours = std::optional(Library::ours());
+  if (error.code != EUCLEAN || last <= ours) return error;
+  return make_error(EPROTONOSUPPORT, fmt::format("open the store: it was last used by {}, and this program has {}; use one that has the former, or a newer one ({})",
+                                                 last->text(), ours->text(), error.context));
 }
 
 }  // namespace
@@ -81,7 +85,7 @@ Result<void> Database::open(bool read_only) {
   LSMFS_TRY(check_small_files(volume_));
   const Status status = guarded([&] { return open_database(options_, families_, read_only, handles, db_); });
   std::copy(handles.begin(), handles.end(), std::begin(handles_));
-  if (!status.ok()) return open_error(status);
+  if (!status.ok()) return open_error(status, volume_);
   for (const Family family : {Family::names, Family::blocks}) {
     if (handle(family)->GetID() != family_number(family)) {
       return make_error(EUCLEAN, "open the store: its families are not those of an lsmfs");

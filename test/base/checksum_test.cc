@@ -2,7 +2,7 @@
 
 #include "lsmfs/base.h"
 
-namespace lsmfs {
+namespace lsmfs::checksum_test {
 namespace {
 
 TEST(Checksum, IsXxh3AndDependsOnTheSeed) {
@@ -22,4 +22,4 @@ TEST(Uuid, IsRandomVersion4AndPrintsAsText) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::checksum_test

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <thread>
 
-namespace lsmfs::test {
+namespace lsmfs::test::clock_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -103,4 +103,4 @@ TEST(SteppedClock, WakesThoseWhoSleep) {
 }
 
 }  // namespace
-}  // namespace lsmfs::test
+}  // namespace lsmfs::test::clock_test

@@ -4,7 +4,7 @@
 
 #include "lsmfs/base.h"
 
-namespace lsmfs {
+namespace lsmfs::codec_test {
 namespace {
 
 TEST(Codec, ReadsBackWhatItWrote) {
@@ -79,4 +79,4 @@ TEST(Codec, ReaderRefusesAStringLongerThanTheRest) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::codec_test

@@ -4,7 +4,7 @@
 
 #include "lsmfs/base.h"
 
-namespace lsmfs {
+namespace lsmfs::result_test {
 namespace {
 
 Result<int> half(int n) {
@@ -50,4 +50,4 @@ TEST(Strong, ComparesAndAddsOnlyItsOwnKind) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::result_test

@@ -5,7 +5,7 @@
 
 #include "lsmfs/base.h"
 
-namespace lsmfs {
+namespace lsmfs::threads_test {
 namespace {
 
 std::string own_name() {
@@ -28,4 +28,4 @@ TEST(Threads, HaveTheirNamesFromTheBeginning) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::threads_test

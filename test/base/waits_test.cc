@@ -8,7 +8,7 @@
 #include "lsmfs/clock.h"
 #include "until.h"
 
-namespace lsmfs {
+namespace lsmfs::waits_test {
 namespace {
 
 std::string own() { return Waits::of_this_thread().text(); }
@@ -72,4 +72,4 @@ TEST(Waits, OfAllThreadsTheLongestAreTold) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::waits_test

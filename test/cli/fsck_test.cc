@@ -9,7 +9,7 @@
 #include "cli/program.h"
 #include "lsmfs/kv.h"
 
-namespace lsmfs::test {
+namespace lsmfs::test::fsck_test {
 namespace {
 
 class Fsck : public Folder {
@@ -204,4 +204,4 @@ TEST_F(FsckMounted, AFlippedBitInAFileIsFound) {
 }
 
 }  // namespace
-}  // namespace lsmfs::test
+}  // namespace lsmfs::test::fsck_test

@@ -4,7 +4,7 @@
 
 #include "cli/program.h"
 
-namespace lsmfs::test {
+namespace lsmfs::test::helpers_test {
 namespace {
 
 class HelperNames : public Folder {};
@@ -97,4 +97,4 @@ TEST_F(MountHelper, NofailMakesLittleOfADeviceThatIsNotThere) {
 }
 
 }  // namespace
-}  // namespace lsmfs::test
+}  // namespace lsmfs::test::helpers_test

@@ -21,7 +21,7 @@
 #include "cli/trace_pages.h"
 #include "clock.h"
 
-namespace lsmfs::cli {
+namespace lsmfs::cli::layout_test {
 namespace {
 
 using nlohmann::json;
@@ -426,4 +426,4 @@ TEST_F(LayoutFolder, AWalkEntersNoOtherMount) {
 }
 
 }  // namespace
-}  // namespace lsmfs::cli
+}  // namespace lsmfs::cli::layout_test

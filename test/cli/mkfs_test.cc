@@ -9,7 +9,7 @@
 
 #include "cli/program.h"
 
-namespace lsmfs::test {
+namespace lsmfs::test::mkfs_test {
 namespace {
 
 class Mkfs : public Folder {
@@ -155,4 +155,4 @@ TEST_F(Mkfs, NeedsPermission) {
 }
 
 }  // namespace
-}  // namespace lsmfs::test
+}  // namespace lsmfs::test::mkfs_test

@@ -18,7 +18,7 @@
 #include "lsmfs/volume.h"
 #include "until.h"
 
-namespace lsmfs::test {
+namespace lsmfs::test::mount_test {
 namespace {
 
 class MountCommand : public MountFolder {
@@ -475,4 +475,4 @@ TEST_F(MountCommand, ANewLabelStays) {
 }
 
 }  // namespace
-}  // namespace lsmfs::test
+}  // namespace lsmfs::test::mount_test

@@ -9,7 +9,7 @@
 
 #include "cli/trace_pages.h"
 
-namespace lsmfs::cli {
+namespace lsmfs::cli::trace_events_test {
 namespace {
 
 using test::Page;
@@ -191,4 +191,4 @@ TEST(BlockEvents, ARequestThatWasRequeuedCountsOnceWhereItWasIssuedLast) {
 }
 
 }  // namespace
-}  // namespace lsmfs::cli
+}  // namespace lsmfs::cli::trace_events_test

@@ -4,7 +4,7 @@
 
 #include "cli/program.h"
 
-namespace lsmfs::test {
+namespace lsmfs::test::usage_test {
 namespace {
 
 class Usage : public Folder {};
@@ -66,4 +66,4 @@ TEST_F(Usage, UnknownMountOptionsAreNamed) {
 }
 
 }  // namespace
-}  // namespace lsmfs::test
+}  // namespace lsmfs::test::usage_test

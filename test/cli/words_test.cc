@@ -5,7 +5,7 @@
 #include "cli/mount_options.h"
 #include "cli/sizes.h"
 
-namespace lsmfs::cli {
+namespace lsmfs::cli::words_test {
 namespace {
 
 TEST(Sizes, AreReadWithAndWithoutUnits) {
@@ -107,4 +107,4 @@ TEST(MountOptions, ThatAreUnknownAreNamed) {
 }
 
 }  // namespace
-}  // namespace lsmfs::cli
+}  // namespace lsmfs::cli::words_test

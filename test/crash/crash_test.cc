@@ -21,7 +21,7 @@
 #include "until.h"
 #include "volume/volume_decorator.h"
 
-namespace lsmfs::test {
+namespace lsmfs::test::crash_test {
 namespace {
 
 // The whole is divided among so many runs, of which this is one: LSMFS_CRASH_SHARD=3/4 is the last of four.
@@ -563,4 +563,4 @@ TEST(CrashEngine, FindsRenamesThatAreNotAtomic) {
 }
 
 }  // namespace
-}  // namespace lsmfs::test
+}  // namespace lsmfs::test::crash_test

@@ -23,7 +23,7 @@
 #include "volume/superblock.h"
 #include "volume/support.h"
 
-namespace lsmfs::test {
+namespace lsmfs::test::damage_test {
 namespace {
 
 using Block = std::array<std::byte, kDeviceBlock>;
@@ -552,4 +552,4 @@ TEST_F(Damage, WhatARepairSaysExcusesThatAndNothingElse) {
 }
 
 }  // namespace
-}  // namespace lsmfs::test
+}  // namespace lsmfs::test::damage_test

@@ -12,7 +12,7 @@
 #include "device/decorator.h"
 #include "kv/store_decorator.h"
 
-namespace lsmfs::test {
+namespace lsmfs::test::fault_test {
 namespace {
 
 using Kind = DeviceEvent::Kind;
@@ -225,4 +225,4 @@ TEST(DeviceFaultsPlanted, AReadWhoseFailureIsTakenForAnEndIsFound) {
 }
 
 }  // namespace
-}  // namespace lsmfs::test
+}  // namespace lsmfs::test::fault_test

@@ -9,7 +9,7 @@
 
 #include "lsmfs/device.h"
 
-namespace lsmfs {
+namespace lsmfs::bad_sectors_test {
 namespace {
 
 constexpr int kLost[] = {EIO, ENODATA, EILSEQ, EBADMSG, EREMOTEIO};
@@ -132,4 +132,4 @@ TEST(SalvagingDevice, GivesUpNothingThatItCouldNotLookAt) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::bad_sectors_test

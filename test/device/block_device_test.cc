@@ -14,7 +14,7 @@
 #include "clock.h"
 #include "lsmfs/device.h"
 
-namespace lsmfs {
+namespace lsmfs::block_device_test {
 namespace {
 
 class BlockDeviceTest : public ::testing::Test {
@@ -168,4 +168,4 @@ TEST_F(BlockDeviceTest, SaysThatItIsReadOnly) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::block_device_test

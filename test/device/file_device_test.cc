@@ -9,7 +9,7 @@
 
 #include "lsmfs/device.h"
 
-namespace lsmfs {
+namespace lsmfs::file_device_test {
 namespace {
 
 // A directory of its own for each test; gone afterwards.
@@ -191,4 +191,4 @@ TEST_F(FileDeviceTest, ItsDescriptorLeadsToWhatIsOpenWhateverThePathLeadsTo) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::file_device_test

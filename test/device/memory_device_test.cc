@@ -5,7 +5,7 @@
 
 #include "lsmfs/device.h"
 
-namespace lsmfs {
+namespace lsmfs::memory_device_test {
 namespace {
 
 TEST(AlignedBuffer, IsAlignedZeroAndWholeBlocks) {
@@ -76,4 +76,4 @@ TEST(HookedDevice, SeesEveryRequestAndCanRefuseIt) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::memory_device_test

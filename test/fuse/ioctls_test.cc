@@ -15,7 +15,7 @@
 #include "fuse/scrub_ioctl.h"
 #include "until.h"
 
-namespace lsmfs::test {
+namespace lsmfs::test::ioctls_test {
 namespace {
 
 class Ioctls : public MountTest {
@@ -430,4 +430,4 @@ TEST_F(Ioctls, OthersThanRootMayReadTheLabelAndNothingElse) {
 }
 
 }  // namespace
-}  // namespace lsmfs::test
+}  // namespace lsmfs::test::ioctls_test

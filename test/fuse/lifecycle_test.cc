@@ -20,7 +20,7 @@
 #include "fuse/mounted.h"
 #include "until.h"
 
-namespace lsmfs::test {
+namespace lsmfs::test::lifecycle_test {
 namespace {
 
 using Lifecycle = MountTest;
@@ -513,4 +513,4 @@ TEST_F(Lifecycle, OfABlockDeviceSyncOfTheFileSystemReachesTheTree) {
 }
 
 }  // namespace
-}  // namespace lsmfs::test
+}  // namespace lsmfs::test::lifecycle_test

@@ -15,7 +15,7 @@
 #include "fuse/operations.h"
 #include "until.h"
 
-namespace lsmfs::test {
+namespace lsmfs::test::operations_test {
 namespace {
 
 TEST_F(Operations, AFileGivesBackWhatWasWritten) {
@@ -571,4 +571,4 @@ TEST_F(Operations, LookupCountsReachZeroWhenTheKernelForgets) {
 }
 
 }  // namespace
-}  // namespace lsmfs::test
+}  // namespace lsmfs::test::operations_test

@@ -30,7 +30,7 @@
 #include "fuse/turnstile.h"
 #include "fuse/workers.h"
 
-namespace lsmfs {
+namespace lsmfs::parts_test {
 namespace {
 
 using test::SteppedClock;
@@ -428,4 +428,4 @@ TEST_F(LatencyDevice, ThatIsMissingIsAnErrorOnlyWhenAskedFor) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::parts_test

@@ -5,7 +5,7 @@
 
 #include "fuse/operations.h"
 
-namespace lsmfs::test {
+namespace lsmfs::test::privileges_test {
 namespace {
 
 class Privileges : public Operations {};
@@ -181,4 +181,4 @@ TEST_F(Privileges, WritingTruncatingAndGivingAwayClearSetUserId) {
 }
 
 }  // namespace
-}  // namespace lsmfs::test
+}  // namespace lsmfs::test::privileges_test

@@ -8,7 +8,7 @@
 
 #include "fuse/mounted.h"
 
-namespace lsmfs::test {
+namespace lsmfs::test::requests_test {
 namespace {
 
 class Requests : public MountTest {
@@ -223,4 +223,4 @@ TEST_F(Requests, SymbolicLinksAreCached) {
 }
 
 }  // namespace
-}  // namespace lsmfs::test
+}  // namespace lsmfs::test::requests_test

@@ -12,7 +12,7 @@
 #include "lsmfs/volume.h"
 #include "until.h"
 
-namespace lsmfs::test {
+namespace lsmfs::test::slow_device_test {
 namespace {
 
 class SlowDevice : public MountTest {
@@ -155,4 +155,4 @@ TEST_F(SlowDevice, AMountThatIsTakenAwayWhileAFileWaitsEndsWhenTheDeviceAnswers)
 }
 
 }  // namespace
-}  // namespace lsmfs::test
+}  // namespace lsmfs::test::slow_device_test

@@ -12,7 +12,7 @@
 #include "fuse/gate.h"
 #include "fuse/mounted.h"
 
-namespace lsmfs::test {
+namespace lsmfs::test::waiting_test {
 namespace {
 
 class Waiting : public MountTest {
@@ -223,4 +223,4 @@ TEST_F(Waiting, ManyThreadsGetTheirOwnAnswers) {
 }
 
 }  // namespace
-}  // namespace lsmfs::test
+}  // namespace lsmfs::test::waiting_test

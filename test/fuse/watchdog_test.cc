@@ -16,7 +16,7 @@
 #include "fuse/mounted.h"
 #include "until.h"
 
-namespace lsmfs::test {
+namespace lsmfs::test::watchdog_test {
 namespace {
 
 constexpr auto kLimit = std::chrono::seconds(30), kLook = kLimit / 15;
@@ -264,4 +264,4 @@ TEST(RequestNames, AreThoseOfTheKernel) {
 }
 
 }  // namespace
-}  // namespace lsmfs::test
+}  // namespace lsmfs::test::watchdog_test

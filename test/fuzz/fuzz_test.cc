@@ -23,7 +23,7 @@ extern "C" const char* __asan_default_options() {
 extern "C" const char* __ubsan_default_options();
 extern "C" const char* __ubsan_default_options() { return "halt_on_error=1:abort_on_error=1:print_stacktrace=1"; }
 
-namespace lsmfs::fuzz {
+namespace lsmfs::fuzz::fuzz_test {
 namespace {
 
 constexpr unsigned kSecondsMax = 120;  // for one image, or a thousand inputs of a decoder
@@ -166,4 +166,4 @@ TEST(FuzzMutator, TheSameSeedGivesTheSameChangesWithinTheSize) {
 }
 
 }  // namespace
-}  // namespace lsmfs::fuzz
+}  // namespace lsmfs::fuzz::fuzz_test

@@ -8,7 +8,7 @@
 #include "fuzz/rocksdb_seals.h"
 #include "volume/support.h"
 
-namespace lsmfs::fuzz {
+namespace lsmfs::fuzz::lengths_test {
 namespace {
 
 using test::ok;
@@ -76,4 +76,4 @@ TEST(Lengths, OfBlocksThatNobodyHasMemoryForAreErrors) {
 }
 
 }  // namespace
-}  // namespace lsmfs::fuzz
+}  // namespace lsmfs::fuzz::lengths_test

@@ -3,7 +3,7 @@
 
 #include "kv/support.h"
 
-namespace lsmfs {
+namespace lsmfs::caches_test {
 namespace {
 
 using kv_test::number_key;
@@ -43,4 +43,4 @@ TEST(Caches, WhatIsReadAheadStaysUntilItIsReadThoughNothingElseIsReadTwice) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::caches_test

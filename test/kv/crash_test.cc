@@ -8,7 +8,7 @@
 #include "kv/support.h"
 #include "seed.h"
 
-namespace lsmfs {
+namespace lsmfs::crash_test {
 namespace {
 
 using kv_test::assert_ok;
@@ -122,4 +122,4 @@ TEST(Crash, DestroyingTheStoreWritesNoTables) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::crash_test

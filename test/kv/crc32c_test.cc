@@ -12,7 +12,7 @@ namespace rocksdb::crc32c {
 std::uint32_t Extend(std::uint32_t before, const char* data, std::size_t size);
 }
 
-namespace lsmfs::test {
+namespace lsmfs::test::crc32c_test {
 namespace {
 
 constexpr const char* kSymbol = "_ZN7rocksdb6crc32c6ExtendEjPKcm";
@@ -59,4 +59,4 @@ TEST(Crc32c, IsWhatTheLibraryUses) {
 }
 
 }  // namespace
-}  // namespace lsmfs::test
+}  // namespace lsmfs::test::crc32c_test

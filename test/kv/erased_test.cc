@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace lsmfs {
+namespace lsmfs::erased_test {
 namespace {
 
 using kv::Erased;
@@ -146,4 +146,4 @@ TEST(Erased, AllIsTakenWhenItIsAskedFor) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::erased_test

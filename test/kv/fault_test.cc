@@ -6,7 +6,7 @@
 #include "kv/support.h"
 #include "seed.h"
 
-namespace lsmfs {
+namespace lsmfs::fault_test {
 namespace {
 
 using kv_test::Disk;
@@ -139,4 +139,4 @@ TEST(Fault, APassingReadErrorIsNotSeen) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::fault_test

@@ -14,7 +14,7 @@
 #include "kv/support.h"
 #include "until.h"
 
-namespace lsmfs {
+namespace lsmfs::file_system_test {
 namespace {
 
 using kv_test::assert_ok;
@@ -393,4 +393,4 @@ TEST_F(FullVolume, ACompactionWhoseEndIsAwaitedGivesUpSoon) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::file_system_test

@@ -13,7 +13,7 @@
 #include "kv/support.h"
 #include "until.h"
 
-namespace lsmfs {
+namespace lsmfs::gauge_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -206,4 +206,4 @@ TEST_F(Gauge, OneThatSucceedsEndsTheStarving) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::gauge_test

@@ -10,7 +10,7 @@
 #include "kv/support.h"
 #include "until.h"
 
-namespace lsmfs {
+namespace lsmfs::give_way_test {
 namespace {
 
 using kv::GiveWay;
@@ -123,4 +123,4 @@ TEST(GiveWayInAStore, KnowsTheReadsOfCompactions) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::give_way_test

@@ -11,7 +11,7 @@
 #include "kv/support.h"
 #include "until.h"
 
-namespace lsmfs {
+namespace lsmfs::keeper_test {
 namespace {
 
 using kv::Erased;
@@ -138,4 +138,4 @@ TEST_F(KeeperTest, NothingIsDoneOnceWritingHasStopped) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::keeper_test

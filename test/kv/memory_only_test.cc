@@ -7,7 +7,7 @@
 #include "lsmfs/kv.h"
 #include "seed.h"
 
-namespace lsmfs {
+namespace lsmfs::memory_only_test {
 namespace {
 
 using Rows = std::map<std::string, std::string>;
@@ -92,4 +92,4 @@ TEST(MemoryOnly, CursorsPassOverNoRowThatIsNotInMemory) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::memory_only_test

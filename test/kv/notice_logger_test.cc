@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace lsmfs::kv {
+namespace lsmfs::kv::notice_logger_test {
 namespace {
 
 TEST(NoticeLogger, PassesWarningsAsOneLineEach) {
@@ -30,4 +30,4 @@ TEST(NoticeLogger, CallsTheTornEndOfALogWhatItIs) {
 }
 
 }  // namespace
-}  // namespace lsmfs::kv
+}  // namespace lsmfs::kv::notice_logger_test

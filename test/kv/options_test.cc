@@ -14,7 +14,7 @@
 #include "kv/support.h"
 #include "until.h"
 
-namespace lsmfs {
+namespace lsmfs::options_test {
 namespace {
 
 using kv_test::number_key;
@@ -155,4 +155,4 @@ TEST_F(Levels, PiecesCoverTheRange) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::options_test

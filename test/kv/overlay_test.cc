@@ -5,7 +5,7 @@
 #include "kv/support.h"
 #include "seed.h"
 
-namespace lsmfs {
+namespace lsmfs::overlay_test {
 namespace {
 
 using kv_test::assert_ok;
@@ -93,4 +93,4 @@ TEST(Overlay, GivesWhatTheBatchesWouldHaveMade) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::overlay_test

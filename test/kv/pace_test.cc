@@ -4,7 +4,7 @@
 
 #include <chrono>
 
-namespace lsmfs {
+namespace lsmfs::pace_test {
 namespace {
 
 using kv::Pace;
@@ -114,4 +114,4 @@ TEST(Pace, OneCommitWaitsForALimitedTime) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::pace_test

@@ -7,7 +7,7 @@
 #include "kv/support.h"
 #include "seed.h"
 
-namespace lsmfs {
+namespace lsmfs::patch_test {
 namespace {
 
 using kv::Patch;
@@ -108,4 +108,4 @@ TEST(Patch, RandomBytesNeverBreakTheDecoder) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::patch_test

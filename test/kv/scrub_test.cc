@@ -6,7 +6,7 @@
 
 #include "kv/support.h"
 
-namespace lsmfs {
+namespace lsmfs::scrub_test {
 namespace {
 
 using kv_test::Disk;
@@ -259,4 +259,4 @@ TEST_F(ScrubStore, GoesOnBesideWritesAndCompactions) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::scrub_test

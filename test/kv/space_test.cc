@@ -18,7 +18,7 @@
 #include "volume/format.h"
 #include "volume/superblock.h"
 
-namespace lsmfs {
+namespace lsmfs::space_test {
 namespace {
 
 using kv_test::assert_ok;
@@ -535,4 +535,4 @@ TEST_F(Starved, TheEndComesSoonAllTheSame) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::space_test

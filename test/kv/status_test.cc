@@ -4,7 +4,7 @@
 
 #include <set>
 
-namespace lsmfs {
+namespace lsmfs::status_test {
 namespace {
 
 using rocksdb::Status;
@@ -53,4 +53,4 @@ TEST(StatusTranslation, OnlyIncompleteBecomesEagain) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::status_test

@@ -8,7 +8,7 @@
 #include "seed.h"
 #include "until.h"
 
-namespace lsmfs {
+namespace lsmfs::store_test {
 namespace {
 
 using kv_test::assert_ok;
@@ -544,4 +544,4 @@ TEST(Store, NothingButItsOwnFilesIsOnTheVolume) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::store_test

@@ -9,7 +9,7 @@
 #include "kv/support.h"
 #include "until.h"
 
-namespace lsmfs {
+namespace lsmfs::threads_test {
 namespace {
 
 using kv_test::expect_ok;
@@ -158,4 +158,4 @@ TEST(Threads, AFailureInTheMiddleOfManyCommitsIsSeenByAllAndAbortsNothing) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::threads_test

@@ -5,7 +5,7 @@
 
 #include "kv/support.h"
 
-namespace lsmfs {
+namespace lsmfs::verify_test {
 namespace {
 
 using kv_test::Disk;
@@ -144,4 +144,4 @@ TEST_F(Verify, ADeviceThatCannotBeReadIsNoDamage) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::verify_test

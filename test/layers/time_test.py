@@ -22,7 +22,7 @@ def files_below(*folders, endings):
     for folder in folders:
         for place, _, names in os.walk(os.path.join(ROOT, folder)):
             for name in sorted(names):
-                if name.endswith(endings):
+                if name.endswith(endings) and name != os.path.basename(__file__):
                     yield os.path.relpath(os.path.join(place, name), ROOT)
 
 

@@ -6,7 +6,7 @@
 
 #include "seed.h"
 
-namespace lsmfs {
+namespace lsmfs::allocator_test {
 namespace {
 
 using End = Allocator::End;
@@ -166,4 +166,4 @@ TEST(Allocator, TellsTheFreeRunAtOrAfterAPlace) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::allocator_test

@@ -7,7 +7,7 @@
 #include "seed.h"
 #include "volume/support.h"
 
-namespace lsmfs {
+namespace lsmfs::catalog_test {
 namespace {
 
 using test::ok;
@@ -171,4 +171,4 @@ TEST_F(CatalogTest, NeverCrashesOnRandomBytes) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::catalog_test

@@ -6,7 +6,7 @@
 #include "volume/sparse_device.h"
 #include "volume/support.h"
 
-namespace lsmfs {
+namespace lsmfs::fail_stop_test {
 namespace {
 
 using test::contents_of;
@@ -187,4 +187,4 @@ TEST(ReadOnlyVolume, ReadsAndNeverWrites) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::fail_stop_test

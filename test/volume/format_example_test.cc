@@ -10,7 +10,7 @@
 #include "volume/superblock.h"
 #include "volume/support.h"
 
-namespace lsmfs {
+namespace lsmfs::format_example_test {
 namespace {
 
 using test::ok;
@@ -131,4 +131,4 @@ TEST(FormatExample, OfAFrameIsDecoded) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::format_example_test

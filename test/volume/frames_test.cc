@@ -5,7 +5,7 @@
 #include "volume/sparse_device.h"
 #include "volume/support.h"
 
-namespace lsmfs {
+namespace lsmfs::frames_test {
 namespace {
 
 using format::FrameHeader;
@@ -292,4 +292,4 @@ TEST(LogsOnAVolume, ReportDamageOfASyncedFrameWhereverItIs) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::frames_test

@@ -7,7 +7,7 @@
 #include "volume/sparse_device.h"
 #include "volume/support.h"
 
-namespace lsmfs {
+namespace lsmfs::label_test {
 namespace {
 
 using test::contents_of;
@@ -160,4 +160,4 @@ TEST_F(LabelTest, AWriteThatFailsStopsTheVolumeAndLeavesAnOldOrNewOne) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::label_test

@@ -10,7 +10,7 @@
 #include "volume/sparse_device.h"
 #include "volume/support.h"
 
-namespace lsmfs {
+namespace lsmfs::metadata_log_test {
 namespace {
 
 using test::ok;
@@ -471,4 +471,4 @@ TEST_F(MetadataLogTest, RefusesASnapshotThatDoesNotFitAndKeepsWhatThereIs) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::metadata_log_test

@@ -11,7 +11,7 @@
 #include "volume/support.h"
 #include "volume/volume_decorator.h"
 
-namespace lsmfs {
+namespace lsmfs::model_test {
 namespace {
 
 using test::contents_of;
@@ -304,4 +304,4 @@ TEST_F(ModelTest, RefusesBadNames) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::model_test

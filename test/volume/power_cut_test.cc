@@ -12,7 +12,7 @@
 #include "volume/support.h"
 #include "volume/volume_decorator.h"
 
-namespace lsmfs {
+namespace lsmfs::power_cut_test {
 namespace {
 
 using test::contents_of;
@@ -484,4 +484,4 @@ TEST(PowerCut, LeavesTheOldVolumeOrNoneOrTheNewOneWhileFormatting) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::power_cut_test

@@ -6,7 +6,7 @@
 #include "volume/superblock.h"
 #include "volume/support.h"
 
-namespace lsmfs {
+namespace lsmfs::repair_test {
 namespace {
 
 using test::contents_of;
@@ -160,4 +160,4 @@ TEST_F(VolumeRepair, NothingIsWrittenWhenNothingIsDamaged) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::repair_test

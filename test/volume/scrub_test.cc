@@ -9,7 +9,7 @@
 #include "volume/sparse_device.h"
 #include "volume/support.h"
 
-namespace lsmfs {
+namespace lsmfs::scrub_test {
 namespace {
 
 using test::ok;
@@ -321,4 +321,4 @@ TEST_F(Scrub, GoesOnBesideChangesOfAllKinds) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::scrub_test

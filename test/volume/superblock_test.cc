@@ -10,7 +10,7 @@
 #include "volume/sparse_device.h"
 #include "volume/support.h"
 
-namespace lsmfs {
+namespace lsmfs::superblock_test {
 namespace {
 
 using test::ok;
@@ -253,4 +253,4 @@ TEST(Label, MustBeShortCleanUtf8) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::superblock_test

@@ -10,7 +10,7 @@
 #include "volume/sparse_device.h"
 #include "volume/support.h"
 
-namespace lsmfs {
+namespace lsmfs::threads_test {
 namespace {
 
 using test::contents_of;
@@ -174,4 +174,4 @@ TEST_F(Threads, ManyWorkAtOnceAndAllIsThereInTheEnd) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::threads_test

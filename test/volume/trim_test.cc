@@ -10,7 +10,7 @@
 #include "volume/sparse_device.h"
 #include "volume/support.h"
 
-namespace lsmfs {
+namespace lsmfs::trim_test {
 namespace {
 
 using test::contents_of;
@@ -313,4 +313,4 @@ TEST(TrimPowerCut, AFileThatARemovalMayStillLeaveIsWhole) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::trim_test

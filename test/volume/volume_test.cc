@@ -10,7 +10,7 @@
 #include "volume/superblock.h"
 #include "volume/support.h"
 
-namespace lsmfs {
+namespace lsmfs::volume_test {
 namespace {
 
 using test::contents_of;
@@ -225,4 +225,4 @@ TEST(VolumeAfterAPowerCut, ALogThatWasCutTwiceStaysCutWhenWhatCameBetweenIsLost)
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::volume_test
