@@ -20,17 +20,25 @@ UNMERGED = 1 / 128  # of the volume: what was erased last may hold so much until
 
 
 class FullCase(harness.MountCase):
+    POOL = 64 * MiB
+
     def setUp(self):
         super().setUp()
         self.rng = random.Random(SEED)
+        self.pool = memoryview(self.rng.randbytes(self.POOL))
         self.written = {}
+
+    def noise(self, size):
+        """Bytes that nothing makes smaller: some of a pool in which hardly two files in a row have the same."""
+        at = self.rng.randrange(self.POOL - size)
+        return self.pool[at:at + size]
 
     def fill(self, place, size):
         """Writes files of incompressible bytes until ENOSPC; remembers what was written whole. Returns their number."""
         count = 0
         while True:
             path = os.path.join(place, f"f{count:06}")
-            contents = self.rng.randbytes(size)
+            contents = self.noise(size)
             try:
                 with open(path, "wb", buffering=0) as file:
                     done = 0
@@ -143,7 +151,7 @@ class Space(FullCase):
             try:
                 with open(os.path.join(place, f"f{number:06}"), "wb", buffering=0) as file:
                     while done < size:
-                        done += file.write(self.rng.randbytes(min(size - done, MiB)))
+                        done += file.write(self.noise(min(size - done, MiB)))
             except OSError as error:
                 self.assertEqual(error.errno, errno.ENOSPC)
                 return total + done
