@@ -9,6 +9,7 @@ import subprocess
 
 import harness
 import namespace
+import workspace
 from harness import LSMFS, MiB
 from until import until
 
@@ -19,18 +20,26 @@ LINKS = "/dev/disk"
 class Installed(harness.MountCase):
     """With the helpers in /sbin, and a /dev/disk that is ours."""
 
+    @classmethod
+    def setUpClass(cls):
+        """Installs everything once, in a folder of the class."""
+        super().setUpClass()
+        if not os.path.exists(os.path.join(BUILD, "CMakeCache.txt")):
+            raise AssertionError(f"{LSMFS} does not lie in a build folder, from which it could be installed")
+        place = workspace.Workspace("installed")
+        cls.addClassCleanup(place.close)
+        cls.tree = place.path
+        done = subprocess.run(["cmake", "--install", BUILD, "--prefix", "/usr"], env=dict(os.environ, DESTDIR=cls.tree),
+                              capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise AssertionError(done.stderr)
+
     def setUp(self):
         super().setUp()
-        if not os.path.exists(os.path.join(BUILD, "CMakeCache.txt")):
-            self.fail(f"{LSMFS} does not lie in a build folder, from which it could be installed")
-        tree = self.work.sub("installed")
-        done = subprocess.run(["cmake", "--install", BUILD, "--prefix", "/usr"], env=dict(os.environ, DESTDIR=tree),
-                              capture_output=True, text=True, check=False)
-        self.assertEqual(done.returncode, 0, done.stderr)
         for folder in ("/usr/bin", "/usr/sbin"):
-            self.must("mount", "-t", "overlay", "overlay", "-o", f"lowerdir={tree}{folder}:{folder}", folder)
+            self.must("mount", "-t", "overlay", "overlay", "-o", f"lowerdir={self.tree}{folder}:{folder}", folder)
             self.addCleanup(self.must, "umount", "-l", folder)
-        self.rule = os.path.join(tree, "usr/lib/udev/rules.d/61-lsmfs.rules")
+        self.rule = os.path.join(self.tree, "usr/lib/udev/rules.d/61-lsmfs.rules")
 
         made = not os.path.isdir(LINKS)
         if made:
