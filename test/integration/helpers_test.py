@@ -203,9 +203,6 @@ class Mount(Installed):
 
 @harness.lsmfs_only
 class Remount(Installed):
-    def sum(self, volume):
-        return self.must("sha256sum", volume.device).split()[0]
-
     def check_read_only_and_back(self, volume, *remount):
         """`remount`: the command, which `ro` and `rw` follow."""
         self.write(volume, "file", "before")
@@ -216,24 +213,24 @@ class Remount(Installed):
         self.quietly(*remount, "remount,ro", volume.point)
         self.assertIn("ro", self.mounted(volume.point)[2])
         self.assertIn("(read-only)", self.must(LSMFS, "info", volume.point))
-        frozen = self.sum(volume)
+        frozen = volume.digest()
         for change in (lambda: self.write(volume, "file", "x"), lambda: os.mkdir(volume.path("new")),
                        lambda: os.utime(volume.path("file"))):
             with self.assertRaises(OSError):
                 change()
         self.assertEqual(self.read(volume, "file"), "before")
         os.listdir(volume.path("folder"))
-        self.assertEqual(self.sum(volume), frozen, "the device has changed")
+        self.assertEqual(volume.digest(), frozen, "the device has changed")
         self.quietly(*remount, "remount,rw", volume.point)
         self.assertIn("rw", self.mounted(volume.point)[2])
         self.write(volume, "file", "after")
         volume.remount("sync_interval=1")
         self.assertEqual((self.read(volume, "file"), self.read(volume, "open")), ("after", "still writable"))
         self.quietly(*remount, "remount,ro", volume.point)
-        frozen = self.sum(volume)
+        frozen = volume.digest()
         self.assertEqual(self.read(volume, "file"), "after")
         volume.umount()
-        self.assertEqual(self.sum(volume), frozen, "unmounting has changed the device")
+        self.assertEqual(volume.digest(), frozen, "unmounting has changed the device")
         volume.mount("sync_interval=1")
         self.assertEqual(self.read(volume, "file"), "after")
 
@@ -306,9 +303,9 @@ class Remount(Installed):
         self.must("blockdev", "--setro", volume.device)
         self.refused("mount", "-o", "remount,rw", volume.point, says=["device is read-only"], codes=[32])
         self.must("blockdev", "--setrw", volume.device)
-        frozen = self.sum(volume)
+        frozen = volume.digest()
         self.assertIn("(read-only)", self.must(LSMFS, "info", volume.point))
-        self.assertEqual(self.sum(volume), frozen)
+        self.assertEqual(volume.digest(), frozen)
         self.quietly("mount", "-o", "remount,rw", volume.point)
         self.write(volume, "file", "contents")
 
@@ -359,13 +356,13 @@ class Check(Installed):
         volume.mount()
         self.write(volume, "file", "contents")
         volume.umount()
-        before = self.must("sha256sum", volume.device)
+        before = volume.digest()
         for words in ([], ["-a"], ["-p"], ["-C"], ["-V", "-C5", "-y"], ["-M", "-T", "-l"]):
             code, said = self.fsck("-t", "lsmfs", *words, volume.device)
             self.assertEqual(code, 0, said)
             self.assertIn(f"{volume.device}: clean: 1 files, 1 directories", said)
         self.assertEqual(self.fsck("-t", "lsmfs", volume.device, "--", "-f", "-n", "-C0")[0], 0)
-        self.assertEqual(self.must("sha256sum", volume.device), before)
+        self.assertEqual(volume.digest(), before)
 
     def test_a_line_of_fstab(self):
         volume = self.volume(200 * MiB)
