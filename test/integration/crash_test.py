@@ -36,7 +36,7 @@ class Crash(harness.MountCase):
                 members.append((name, "link", target))
             else:
                 name = os.path.join(folder, f"file{number}")
-                size = 3 << 20 if number % 1000 == 999 else rng.choice([0, 10, 4096, 5000, 30000, 200000])
+                size = 3 << 20 if number % 1000 == 999 else rng.choice([0, 10, 4096, 5000, 30000, 100000])
                 contents = rng.randbytes(size // 2) + bytes(size - size // 2)
                 with open(os.path.join(source, name), "wb") as file:
                     file.write(contents)

@@ -21,16 +21,35 @@ UNMERGED = 1 / 128  # of the volume: what was erased last may hold so much until
 
 
 class FullCase(harness.MountCase):
+    def setUp(self):
+        super().setUp()
+        self.rng = random.Random(SEED)
+
+    def free(self, volume):
+        facts = os.statvfs(volume.point)
+        return facts.f_bavail * facts.f_frsize
+
+    def wait_for_free(self, volume, least, patience=PATIENCE):
+        """Space may come back a little after the delete, when the tables have been merged. Returns what there is then."""
+        until(lambda: self.free(volume) >= least,
+              lambda: f"space is lost: {self.free(volume) / MiB:.1f} MiB are free, which were to be {least / MiB:.1f}", patience)
+        return self.free(volume)
+
+    def alive(self, volume):
+        if harness.FS == "lsmfs":
+            self.assertEqual(len(volume.daemons()), 1, "the daemon has gone")
+
+
+class Full(FullCase):
     POOL = 64 * MiB
 
     def setUp(self):
         super().setUp()
-        self.rng = random.Random(SEED)
         self.pool = memoryview(self.rng.randbytes(self.POOL))
         self.written = {}
 
     def noise(self, size):
-        """Bytes that nothing makes smaller: some of a pool in which hardly two files in a row have the same."""
+        """Bytes that hardly anything makes smaller: some of a pool."""
         at = self.rng.randrange(self.POOL - size)
         return self.pool[at:at + size]
 
@@ -57,22 +76,6 @@ class FullCase(harness.MountCase):
             with open(path, "rb") as file:
                 self.assertEqual(hashlib.blake2b(file.read()).digest(), expected, path)
 
-    def free(self, volume):
-        facts = os.statvfs(volume.point)
-        return facts.f_bavail * facts.f_frsize
-
-    def wait_for_free(self, volume, least, patience=PATIENCE):
-        """Space may come back a little after the delete, when the tables have been merged. Returns what there is then."""
-        until(lambda: self.free(volume) >= least,
-              lambda: f"space is lost: {self.free(volume) / MiB:.1f} MiB are free, which were to be {least / MiB:.1f}", patience)
-        return self.free(volume)
-
-    def alive(self, volume):
-        if harness.FS == "lsmfs":
-            self.assertEqual(len(volume.daemons()), 1, "the daemon has gone")
-
-
-class Full(FullCase):
     def fill_and_empty(self, size, image):
         volume = self.volume(SMALL, image)
         volume.mount()
@@ -152,7 +155,7 @@ class Space(FullCase):
             try:
                 with open(os.path.join(place, f"f{number:06}"), "wb", buffering=0) as file:
                     while done < size:
-                        done += file.write(self.noise(min(size - done, MiB)))
+                        done += file.write(self.rng.randbytes(min(size - done, MiB)))
             except OSError as error:
                 self.assertEqual(error.errno, errno.ENOSPC)
                 return total + done
