@@ -308,7 +308,7 @@ class Kill(harness.MountCase):
 
     def prepared(self, options):
         """Mounted, with a folder for each program."""
-        volume = self.volume(256 * MiB)
+        volume = self.volume(256 * MiB, image=True)  # whose daemon others' sync(2) does not reach
         volume.mount(options)
         for program in range(PROGRAMS):
             os.mkdir(volume.path(str(program)))

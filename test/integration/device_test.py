@@ -11,9 +11,6 @@ from until import until
 
 @harness.lsmfs_only
 class Device(harness.MountCase):
-    def sum(self, device):
-        return self.must("sha256sum", device).split()[0]
-
     def test_a_device_that_is_mounted_is_neither_mounted_nor_made_again(self):
         volume = self.volume(200 * MiB)
         volume.mount()
@@ -48,14 +45,14 @@ class Device(harness.MountCase):
         self.refused(LSMFS, "mkfs", "-f", volume.device, says=[volume.device])
         self.refused(LSMFS, "mount", volume.device, other, says=[volume.device])
         self.must("umount", volume.point)
-        before = self.sum(volume.device)
+        before = volume.digest()
         self.refused(LSMFS, "mkfs", volume.device, says=[volume.device, "ext4", "-f"])
         self.refused(LSMFS, "mount", volume.device, other, says=[volume.device])
         held = os.open(volume.device, os.O_RDWR | os.O_EXCL)
         self.refused(LSMFS, "mkfs", "-f", volume.device, says=[volume.device])
         self.refused(LSMFS, "mount", volume.device, other, says=[volume.device])
         os.close(held)
-        self.assertEqual(self.sum(volume.device), before, "a refused mkfs or mount has written")
+        self.assertEqual(volume.digest(), before, "a refused mkfs or mount has written")
         self.must(LSMFS, "mkfs", "-f", volume.device)
         volume.mount()
         self.assertEqual(os.listdir(volume.point), [])
@@ -88,7 +85,7 @@ class Device(harness.MountCase):
             file.write(b"contents")
         volume.umount()
         self.must("blockdev", "--setro", volume.device)
-        before = self.sum(volume.device)
+        before = volume.digest()
         self.refused(LSMFS, "mkfs", "-f", volume.device, says=[volume.device])
         volume.mount("ro")
         with open(volume.path("file"), "rb") as file:
@@ -96,7 +93,7 @@ class Device(harness.MountCase):
         with self.assertRaises(OSError):
             os.unlink(volume.path("file"))
         volume.umount()
-        self.assertEqual(self.sum(volume.device), before)
+        self.assertEqual(volume.digest(), before)
         self.must("blockdev", "--setrw", volume.device)
 
     def check_umount_waits(self, image, umount):

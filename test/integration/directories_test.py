@@ -12,8 +12,8 @@ import harness
 import syscalls
 
 LONG = os.environ.get("LSMFS_LONG") == "1"
-ENTRIES = 1_000_000 if LONG else 200_000
-CHANGES, WALKS = (40_000, 200) if LONG else (4000, 20)  # of each process at the least
+ENTRIES = 1_000_000 if LONG else 70_000  # more than 16 bits count
+CHANGES, WALKS = (20_000, 200) if LONG else (1500, 20)  # of each process at the least
 DOTS = [b".", b".."]
 
 

@@ -12,6 +12,7 @@ from harness import MiB
 from until import PATIENCE, until
 
 SIZE = 300 * MiB
+SMALL = 200 * MiB  # enough where nothing depends on how much fits
 SEED = 4
 CYCLES = 100 if os.environ.get("LSMFS_LONG") else 4
 HONEST = 0.02  # how much less may fit than df says
@@ -23,30 +24,6 @@ class FullCase(harness.MountCase):
     def setUp(self):
         super().setUp()
         self.rng = random.Random(SEED)
-        self.written = {}
-
-    def fill(self, place, size):
-        """Writes files of incompressible bytes until ENOSPC; remembers what was written whole. Returns their number."""
-        count = 0
-        while True:
-            path = os.path.join(place, f"f{count:06}")
-            contents = self.rng.randbytes(size)
-            try:
-                with open(path, "wb", buffering=0) as file:
-                    done = 0
-                    while done < size:
-                        done += file.write(contents[done:done + MiB])
-            except OSError as error:
-                self.assertEqual(error.errno, errno.ENOSPC, f"{path}: {error}")
-                return count
-            self.written[path] = hashlib.blake2b(contents).digest()
-            count += 1
-            self.assertLess(count * size, 2 * SIZE, "wrote more than the device holds")
-
-    def check(self):
-        for path, expected in self.written.items():
-            with open(path, "rb") as file:
-                self.assertEqual(hashlib.blake2b(file.read()).digest(), expected, path)
 
     def free(self, volume):
         facts = os.statvfs(volume.point)
@@ -64,11 +41,46 @@ class FullCase(harness.MountCase):
 
 
 class Full(FullCase):
+    POOL = 64 * MiB
+
+    def setUp(self):
+        super().setUp()
+        self.pool = memoryview(self.rng.randbytes(self.POOL))
+        self.written = {}
+
+    def noise(self, size):
+        """Bytes that hardly anything makes smaller: some of a pool."""
+        at = self.rng.randrange(self.POOL - size)
+        return self.pool[at:at + size]
+
+    def fill(self, place, size):
+        """Writes files of incompressible bytes until ENOSPC; remembers what was written whole. Returns their number."""
+        count = 0
+        while True:
+            path = os.path.join(place, f"f{count:06}")
+            contents = self.noise(size)
+            try:
+                with open(path, "wb", buffering=0) as file:
+                    done = 0
+                    while done < size:
+                        done += file.write(contents[done:done + MiB])
+            except OSError as error:
+                self.assertEqual(error.errno, errno.ENOSPC, f"{path}: {error}")
+                return count
+            self.written[path] = hashlib.blake2b(contents).digest()
+            count += 1
+            self.assertLess(count * size, 2 * SIZE, "wrote more than the device holds")
+
+    def check(self):
+        for path, expected in self.written.items():
+            with open(path, "rb") as file:
+                self.assertEqual(hashlib.blake2b(file.read()).digest(), expected, path)
+
     def fill_and_empty(self, size, image):
-        volume = self.volume(SIZE, image)
+        volume = self.volume(SMALL, image)
         volume.mount()
         fresh = self.free(volume)
-        self.assertGreater(fresh, SIZE // 3)
+        self.assertGreater(fresh, SMALL // 3)
         kept = volume.path("kept")
         with open(kept, "wb") as file:
             file.write(b"kept" * 1000)
@@ -109,7 +121,7 @@ class Full(FullCase):
         self.fill_and_empty(50000, image=True)
 
     def test_names_alone_fill_it_too_and_rm_empties_it(self):
-        volume = self.volume(SIZE)
+        volume = self.volume(SMALL)
         volume.mount()
         self.fill(volume.point, 4 * MiB)
         count = 0

@@ -3,6 +3,7 @@ that leaves nothing behind, also when a test fails or is killed."""
 
 import errno
 import glob
+import hashlib
 import os
 import pickle
 import random
@@ -149,6 +150,21 @@ class Volume:
         self.umount()
         caches.drop()
         return self.mount(options)
+
+    def digest(self):
+        """Of all that is on the device, unmounted or not. It takes as long as that which is not zeros."""
+        block, zeros, found, last = 1 << 16, bytes(1 << 16), hashlib.blake2b(), -1
+        with open(self.image, "rb", buffering=0) as file:
+            at = 0
+            while (at := outcome(os.lseek, file.fileno(), at, os.SEEK_DATA)) != "ENXIO":
+                end = os.lseek(file.fileno(), at, os.SEEK_HOLE)
+                for number in range(max(at // block, last + 1), -(-end // block)):
+                    data = os.pread(file.fileno(), block, number * block)
+                    if data != zeros[:len(data)]:
+                        found.update(b"%d:" % number + data)
+                    last = number
+                at = end
+        return found.hexdigest()
 
     def wait_for_end(self):
         until(lambda: not self.processes(), f"the end of the daemon of {self.device}")

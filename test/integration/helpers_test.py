@@ -9,6 +9,7 @@ import subprocess
 
 import harness
 import namespace
+import workspace
 from harness import LSMFS, MiB
 from until import until
 
@@ -19,18 +20,26 @@ LINKS = "/dev/disk"
 class Installed(harness.MountCase):
     """With the helpers in /sbin, and a /dev/disk that is ours."""
 
+    @classmethod
+    def setUpClass(cls):
+        """Installs everything once, in a folder of the class."""
+        super().setUpClass()
+        if not os.path.exists(os.path.join(BUILD, "CMakeCache.txt")):
+            raise AssertionError(f"{LSMFS} does not lie in a build folder, from which it could be installed")
+        place = workspace.Workspace("installed")
+        cls.addClassCleanup(place.close)
+        cls.tree = place.path
+        done = subprocess.run(["cmake", "--install", BUILD, "--prefix", "/usr"], env=dict(os.environ, DESTDIR=cls.tree),
+                              capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise AssertionError(done.stderr)
+
     def setUp(self):
         super().setUp()
-        if not os.path.exists(os.path.join(BUILD, "CMakeCache.txt")):
-            self.fail(f"{LSMFS} does not lie in a build folder, from which it could be installed")
-        tree = self.work.sub("installed")
-        done = subprocess.run(["cmake", "--install", BUILD, "--prefix", "/usr"], env=dict(os.environ, DESTDIR=tree),
-                              capture_output=True, text=True, check=False)
-        self.assertEqual(done.returncode, 0, done.stderr)
         for folder in ("/usr/bin", "/usr/sbin"):
-            self.must("mount", "-t", "overlay", "overlay", "-o", f"lowerdir={tree}{folder}:{folder}", folder)
+            self.must("mount", "-t", "overlay", "overlay", "-o", f"lowerdir={self.tree}{folder}:{folder}", folder)
             self.addCleanup(self.must, "umount", "-l", folder)
-        self.rule = os.path.join(tree, "usr/lib/udev/rules.d/61-lsmfs.rules")
+        self.rule = os.path.join(self.tree, "usr/lib/udev/rules.d/61-lsmfs.rules")
 
         made = not os.path.isdir(LINKS)
         if made:
@@ -194,9 +203,6 @@ class Mount(Installed):
 
 @harness.lsmfs_only
 class Remount(Installed):
-    def sum(self, volume):
-        return self.must("sha256sum", volume.device).split()[0]
-
     def check_read_only_and_back(self, volume, *remount):
         """`remount`: the command, which `ro` and `rw` follow."""
         self.write(volume, "file", "before")
@@ -207,24 +213,24 @@ class Remount(Installed):
         self.quietly(*remount, "remount,ro", volume.point)
         self.assertIn("ro", self.mounted(volume.point)[2])
         self.assertIn("(read-only)", self.must(LSMFS, "info", volume.point))
-        frozen = self.sum(volume)
+        frozen = volume.digest()
         for change in (lambda: self.write(volume, "file", "x"), lambda: os.mkdir(volume.path("new")),
                        lambda: os.utime(volume.path("file"))):
             with self.assertRaises(OSError):
                 change()
         self.assertEqual(self.read(volume, "file"), "before")
         os.listdir(volume.path("folder"))
-        self.assertEqual(self.sum(volume), frozen, "the device has changed")
+        self.assertEqual(volume.digest(), frozen, "the device has changed")
         self.quietly(*remount, "remount,rw", volume.point)
         self.assertIn("rw", self.mounted(volume.point)[2])
         self.write(volume, "file", "after")
         volume.remount("sync_interval=1")
         self.assertEqual((self.read(volume, "file"), self.read(volume, "open")), ("after", "still writable"))
         self.quietly(*remount, "remount,ro", volume.point)
-        frozen = self.sum(volume)
+        frozen = volume.digest()
         self.assertEqual(self.read(volume, "file"), "after")
         volume.umount()
-        self.assertEqual(self.sum(volume), frozen, "unmounting has changed the device")
+        self.assertEqual(volume.digest(), frozen, "unmounting has changed the device")
         volume.mount("sync_interval=1")
         self.assertEqual(self.read(volume, "file"), "after")
 
@@ -297,9 +303,9 @@ class Remount(Installed):
         self.must("blockdev", "--setro", volume.device)
         self.refused("mount", "-o", "remount,rw", volume.point, says=["device is read-only"], codes=[32])
         self.must("blockdev", "--setrw", volume.device)
-        frozen = self.sum(volume)
+        frozen = volume.digest()
         self.assertIn("(read-only)", self.must(LSMFS, "info", volume.point))
-        self.assertEqual(self.sum(volume), frozen)
+        self.assertEqual(volume.digest(), frozen)
         self.quietly("mount", "-o", "remount,rw", volume.point)
         self.write(volume, "file", "contents")
 
@@ -350,13 +356,13 @@ class Check(Installed):
         volume.mount()
         self.write(volume, "file", "contents")
         volume.umount()
-        before = self.must("sha256sum", volume.device)
+        before = volume.digest()
         for words in ([], ["-a"], ["-p"], ["-C"], ["-V", "-C5", "-y"], ["-M", "-T", "-l"]):
             code, said = self.fsck("-t", "lsmfs", *words, volume.device)
             self.assertEqual(code, 0, said)
             self.assertIn(f"{volume.device}: clean: 1 files, 1 directories", said)
         self.assertEqual(self.fsck("-t", "lsmfs", volume.device, "--", "-f", "-n", "-C0")[0], 0)
-        self.assertEqual(self.must("sha256sum", volume.device), before)
+        self.assertEqual(volume.digest(), before)
 
     def test_a_line_of_fstab(self):
         volume = self.volume(200 * MiB)
