@@ -7,7 +7,7 @@
 
 #include "tree/harness.h"
 
-namespace lsmfs::test {
+namespace lsmfs::test::acl_test {
 namespace {
 
 using acl::Entry;
@@ -198,4 +198,4 @@ TEST_F(Acls, OfManyEntriesAreInheritedAsWell) {
 }
 
 }  // namespace
-}  // namespace lsmfs::test
+}  // namespace lsmfs::test::acl_test

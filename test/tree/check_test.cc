@@ -6,7 +6,7 @@
 
 #include "tree/damaged_tree.h"
 
-namespace lsmfs::test {
+namespace lsmfs::test::check_test {
 namespace {
 
 class Check : public DamagedTree {
@@ -431,4 +431,4 @@ TEST_F(Check, LinesAreBoundedAndPrintable) {
 }
 
 }  // namespace
-}  // namespace lsmfs::test
+}  // namespace lsmfs::test::check_test

@@ -3,7 +3,7 @@
 
 #include "tree/damaged_tree.h"
 
-namespace lsmfs::test {
+namespace lsmfs::test::damaged_rows_test {
 namespace {
 
 class DamagedRows : public testing::Test {
@@ -173,4 +173,4 @@ TEST_F(DamagedRows, TheLastNumberIsNotGiven) {
 }
 
 }  // namespace
-}  // namespace lsmfs::test
+}  // namespace lsmfs::test::damaged_rows_test

@@ -3,7 +3,7 @@
 #include "tree/harness.h"
 #include "until.h"
 
-namespace lsmfs::test {
+namespace lsmfs::test::data_test {
 namespace {
 
 TEST(Data, SparseFilesReadAsZerosAndCountOnlyWhatIsThere) {
@@ -93,4 +93,4 @@ TEST(Data, WritesToOtherKindsAreRefused) {
 }
 
 }  // namespace
-}  // namespace lsmfs::test
+}  // namespace lsmfs::test::data_test

@@ -11,7 +11,7 @@
 
 #include "tree/allocated_bytes.h"
 
-namespace lsmfs::test {
+namespace lsmfs::test::dir_cookies_test {
 namespace {
 
 constexpr std::uint64_t kSeed = 42;
@@ -162,4 +162,4 @@ TEST_F(Cookies, OfAllDirectoriesTakeLittleMemory) {
 }
 
 }  // namespace
-}  // namespace lsmfs::test
+}  // namespace lsmfs::test::dir_cookies_test

@@ -15,7 +15,7 @@
 #include "tree/harness.h"
 #include "until.h"
 
-namespace lsmfs::test {
+namespace lsmfs::test::directory_walk_test {
 namespace {
 
 TEST(DirectoryWalk, GivesNamesInByteOrderInPiecesOfAnySize) {
@@ -296,4 +296,4 @@ TEST(DirectoryWalk, TheLastCookieAnswersWithoutAScan) {
 }
 
 }  // namespace
-}  // namespace lsmfs::test
+}  // namespace lsmfs::test::directory_walk_test

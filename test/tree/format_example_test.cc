@@ -6,7 +6,7 @@
 
 #include "tree/record.h"
 
-namespace lsmfs {
+namespace lsmfs::format_example_test {
 namespace {
 
 std::string example(const std::string& fence) {
@@ -42,4 +42,4 @@ TEST(FormatExample, TheRecordOfTheDocumentIsWhatItSays) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::format_example_test

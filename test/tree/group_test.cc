@@ -14,7 +14,7 @@
 #include "tree/pass.h"
 #include "until.h"
 
-namespace lsmfs::test {
+namespace lsmfs::test::group_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -497,4 +497,4 @@ TEST_F(GroupsAfterAFailure, OfASyncTheBackgroundThreadRests) {
 }
 
 }  // namespace
-}  // namespace lsmfs::test
+}  // namespace lsmfs::test::group_test

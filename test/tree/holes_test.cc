@@ -10,7 +10,7 @@
 #include "tree/harness.h"
 #include "until.h"
 
-namespace lsmfs::test {
+namespace lsmfs::test::holes_test {
 namespace {
 
 constexpr int kPunch = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
@@ -316,4 +316,4 @@ TEST_F(HolesInSparseFiles, NeedNoLookWhenAllGoes) {
 }
 
 }  // namespace
-}  // namespace lsmfs::test
+}  // namespace lsmfs::test::holes_test

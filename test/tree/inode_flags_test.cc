@@ -7,7 +7,7 @@
 
 #include "tree/harness.h"
 
-namespace lsmfs::test {
+namespace lsmfs::test::inode_flags_test {
 namespace {
 
 class InodeFlags : public testing::Test {
@@ -123,4 +123,4 @@ TEST_F(InodeFlags, AFileWithoutAccessTimeKeepsIt) {
 }
 
 }  // namespace
-}  // namespace lsmfs::test
+}  // namespace lsmfs::test::inode_flags_test

@@ -6,7 +6,7 @@
 
 #include "tree/harness.h"
 
-namespace lsmfs::test {
+namespace lsmfs::test::inode_table_test {
 namespace {
 
 constexpr std::size_t kRoom = 80;  // inodes
@@ -138,4 +138,4 @@ TEST(Surplus, OfAWalkIsBoundedByTheRoom) {
 }
 
 }  // namespace
-}  // namespace lsmfs::test
+}  // namespace lsmfs::test::inode_table_test

@@ -14,7 +14,7 @@
 #include "tree/pass.h"
 #include "until.h"
 
-namespace lsmfs::test {
+namespace lsmfs::test::kept_cursors_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -203,4 +203,4 @@ TEST_F(KeptCursors, AreNotLeftByAReadThatEndsWhileTheTreeWaitsForACommit) {
 }
 
 }  // namespace
-}  // namespace lsmfs::test
+}  // namespace lsmfs::test::kept_cursors_test

@@ -4,7 +4,7 @@
 
 #include "tree/damaged_tree.h"
 
-namespace lsmfs {
+namespace lsmfs::keys_test {
 namespace {
 
 using namespace std::string_literals;
@@ -120,4 +120,4 @@ TEST(Keys, OfNoGrammarAreNotRead) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::keys_test

@@ -6,7 +6,7 @@
 #include "tree/harness.h"
 #include "tree/keys.h"
 
-namespace lsmfs::test {
+namespace lsmfs::test::names_test {
 namespace {
 
 TEST(Names, ARemountShowsEveryKindOfInodeAsItWas) {
@@ -301,4 +301,4 @@ TEST(Names, ThatAreKnownAreFoundWithoutReadingARow) {
 }
 
 }  // namespace
-}  // namespace lsmfs::test
+}  // namespace lsmfs::test::names_test

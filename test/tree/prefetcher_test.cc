@@ -21,7 +21,7 @@
 #include "tree/pass.h"
 #include "until.h"
 
-namespace lsmfs::test {
+namespace lsmfs::test::prefetcher_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -448,4 +448,4 @@ TEST_F(Prefetching, StopsWhenDestroyedInTheMiddleOfAWalk) {
 }
 
 }  // namespace
-}  // namespace lsmfs::test
+}  // namespace lsmfs::test::prefetcher_test

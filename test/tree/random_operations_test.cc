@@ -18,7 +18,7 @@
 #include "tree/harness.h"
 #include "tree/model.h"
 
-namespace lsmfs::test {
+namespace lsmfs::test::random_operations_test {
 namespace {
 
 class Driver {
@@ -414,4 +414,4 @@ TEST(RandomOperationsPlanted, ASyncThatDoesNothingIsFound) {
 }
 
 }  // namespace
-}  // namespace lsmfs::test
+}  // namespace lsmfs::test::random_operations_test

@@ -9,7 +9,7 @@
 #include "tree/pass.h"
 #include "until.h"
 
-namespace lsmfs::test {
+namespace lsmfs::test::reconfigure_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -177,4 +177,4 @@ TEST(Reconfigure, OperationsOfOtherThreadsHappenWholeOrNotAtAll) {
 }
 
 }  // namespace
-}  // namespace lsmfs::test
+}  // namespace lsmfs::test::reconfigure_test

@@ -6,7 +6,7 @@
 
 #include "tree/keys.h"
 
-namespace lsmfs {
+namespace lsmfs::record_test {
 namespace {
 
 Record sample() {
@@ -119,4 +119,4 @@ TEST(Record, SurvivesRandomBytes) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::record_test

@@ -14,7 +14,7 @@
 #include "tree/keys.h"
 #include "tree/pass.h"
 
-namespace lsmfs::test {
+namespace lsmfs::test::relocation_test {
 namespace {
 
 // Writes to tables what was committed next, so that it is not in memory any more.
@@ -277,4 +277,4 @@ TEST_F(Relocation, NobodyWhoReadsOrWritesMeanwhileSeesADifference) {
 }
 
 }  // namespace
-}  // namespace lsmfs::test
+}  // namespace lsmfs::test::relocation_test

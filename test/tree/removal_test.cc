@@ -2,7 +2,7 @@
 
 #include "tree/harness.h"
 
-namespace lsmfs::test {
+namespace lsmfs::test::removal_test {
 namespace {
 
 TEST(Removal, AnOpenFileStaysUsableUntilItIsForgotten) {
@@ -111,4 +111,4 @@ TEST(Unnamed, OnlyWhatNeverHadAName) {
 }
 
 }  // namespace
-}  // namespace lsmfs::test
+}  // namespace lsmfs::test::removal_test

@@ -5,7 +5,7 @@
 
 #include "tree/harness.h"
 
-namespace lsmfs::test {
+namespace lsmfs::test::rename_test {
 namespace {
 
 TEST(Rename, OfADirectoryMovesOneRecordAndKeepsAllBelow) {
@@ -178,4 +178,4 @@ TEST(Rename, BackAndForthEndsWhereItBegan) {
 }
 
 }  // namespace
-}  // namespace lsmfs::test
+}  // namespace lsmfs::test::rename_test

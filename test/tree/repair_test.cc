@@ -2,7 +2,7 @@
 // of damage to rows can be repaired at all is seen in check_test.cc.
 #include "tree/damaged_tree.h"
 
-namespace lsmfs::test {
+namespace lsmfs::test::repair_test {
 namespace {
 
 class RepairTree : public DamagedTree {
@@ -329,4 +329,4 @@ TEST_F(RepairTables, ALostListOfTablesIsMadeAgain) {
 }
 
 }  // namespace
-}  // namespace lsmfs::test
+}  // namespace lsmfs::test::repair_test

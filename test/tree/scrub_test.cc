@@ -7,7 +7,7 @@
 
 #include "tree/harness.h"
 
-namespace lsmfs::test {
+namespace lsmfs::test::scrub_test {
 namespace {
 
 class ScrubTree : public testing::Test {
@@ -87,4 +87,4 @@ TEST_F(ScrubTree, DamagedDataIsNamedByThePathsAroundIt) {
 }
 
 }  // namespace
-}  // namespace lsmfs::test
+}  // namespace lsmfs::test::scrub_test

@@ -6,7 +6,7 @@
 
 #include "tree/harness.h"
 
-namespace lsmfs::test {
+namespace lsmfs::test::space_test {
 namespace {
 
 std::string noise(std::size_t n, std::uint64_t seed) {
@@ -55,4 +55,4 @@ TEST(Space, FilesInUseAreCounted) {
 }
 
 }  // namespace
-}  // namespace lsmfs::test
+}  // namespace lsmfs::test::space_test

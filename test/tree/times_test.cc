@@ -5,7 +5,7 @@
 #include "clock.h"
 #include "tree/harness.h"
 
-namespace lsmfs::test {
+namespace lsmfs::test::times_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -175,4 +175,4 @@ TEST_F(Times, ChangesInADirectoryShowInItsTimes) {
 }
 
 }  // namespace
-}  // namespace lsmfs::test
+}  // namespace lsmfs::test::times_test

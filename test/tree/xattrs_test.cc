@@ -6,7 +6,7 @@
 #include "tree/harness.h"
 #include "tree/record.h"
 
-namespace lsmfs::test {
+namespace lsmfs::test::xattrs_test {
 namespace {
 
 class Xattrs : public testing::Test {
@@ -147,4 +147,4 @@ TEST_F(Xattrs, ChangeTheTimeOfChange) {
 }
 
 }  // namespace
-}  // namespace lsmfs::test
+}  // namespace lsmfs::test::xattrs_test
