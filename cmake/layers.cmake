@@ -38,11 +38,12 @@ function(lsmfs_layer name)
   target_compile_options(lsmfs_${name} PRIVATE -Wno-array-bounds -Wno-stringop-overflow)
 endfunction()
 
-# lsmfs_test(name SOURCES a_test.cc SEQUENTIAL b_test.cc USES layers WITHOUT_THREADS Suite.* Suite.Case): one googletest
+# lsmfs_test(name SOURCES a_test.cc SEQUENTIAL b_test.cc USES layers WITHOUT_THREADS Suite.* HEAVY Suite.Case): one googletest
 # program, each case a ctest of its own. Left out with the thread sanitizer: SEQUENTIAL, sources of tests in which little
-# or nothing runs at the same time, and WITHOUT_THREADS, long ones of that kind in SOURCES.
+# or nothing runs at the same time, and WITHOUT_THREADS, long ones of that kind in SOURCES. HEAVY ones, which fill volumes or count to
+# a million, run with a sanitizer only in `scripts/test --long sanitizers`.
 function(lsmfs_test name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;SEQUENTIAL;USES;WITHOUT_THREADS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;SEQUENTIAL;USES;WITHOUT_THREADS;HEAVY" ${ARGN})
   if(LSMFS_SANITIZE STREQUAL thread)
     set(ARG_SEQUENTIAL)
   endif()
@@ -59,9 +60,19 @@ function(lsmfs_test name)
   else()
     target_precompile_headers(${name} REUSE_FROM base_test)
   endif()
+  set(left_out)
+  if(LSMFS_SANITIZE STREQUAL thread)
+    list(APPEND left_out ${ARG_WITHOUT_THREADS})
+  endif()
+  if(ARG_HEAVY AND LSMFS_SANITIZE)
+    list(APPEND left_out ${ARG_HEAVY})
+    list(JOIN ARG_HEAVY ":" heavy)
+    add_test(NAME ${name}.heavy.long COMMAND ${name} --gtest_filter=${heavy} CONFIGURATIONS Long)
+    set_tests_properties(${name}.heavy.long PROPERTIES LABELS "long;long-sanitizers" TIMEOUT 7200)
+  endif()
   set(filter)
-  if(ARG_WITHOUT_THREADS AND LSMFS_SANITIZE STREQUAL thread)
-    list(JOIN ARG_WITHOUT_THREADS ":" left_out)
+  if(left_out)
+    list(JOIN left_out ":" left_out)
     set(filter TEST_FILTER "-${left_out}")
   endif()
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST ${filter} PROPERTIES TIMEOUT ${LSMFS_HANGS})
