@@ -89,7 +89,7 @@ def comm(pid):
 
 
 def print_seed(test):
-    """The line that draws the same again."""
+    """The line with which a test draws the same again. When a kill or a thread strikes is up to the machine."""
     settings = " ".join(f"{name}={os.environ[name]}" for name in ("LSMFS", "LSMFS_LONG", "LSMFS_TEST_FS") if name in os.environ)
     program = os.path.relpath(sys.modules["__main__"].__file__, ROOT)
     print(f"once more: LSMFS_SEED={SEED} {settings} python3 -B {program} {test.id().removeprefix('__main__.')}", flush=True)
