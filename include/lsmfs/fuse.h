@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "lsmfs/base.h"
+#include "lsmfs/clock.h"
 #include "lsmfs/tree.h"
 
 namespace lsmfs {
@@ -40,6 +41,7 @@ struct MountOptions {
   std::chrono::milliseconds patience{30'000};  // a request that waits for longer is told of to `notice`
   std::function<void(std::string_view)> notice = [](std::string_view) {};
   std::shared_ptr<PreparedMount> prepared;  // by prepare_mount()
+  Clock* clock = &system_clock();  // must outlive the mount
 };
 
 // Does now what of Mount::start() and serve() takes privileges or opens files to write, or has a process of its own do it

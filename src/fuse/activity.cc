@@ -1,5 +1,6 @@
 #include "fuse/activity.h"
 
+#include <chrono>
 #include <utility>
 
 #include "lsmfs/base.h"
@@ -12,34 +13,48 @@ constexpr auto kLinger = std::chrono::milliseconds(20);
 
 }  // namespace
 
-Activity::Activity(const char* name, std::chrono::milliseconds every, Work work)
-    : every_(every), work_(std::move(work)), thread_(named_thread(name, [this] { run(); })) {}
+Activity::Activity(Clock& clock, const char* name, Clock::Duration every, Work work)
+    : clock_(clock), every_(every), work_(std::move(work)), thread_(named_thread(name, [this] { run(); })) {}
 
 Activity::~Activity() {
-  stopping_ = true;
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
   wake();
   thread_.join();
 }
 
 void Activity::wake() {
-  asleep_ = false;
-  asleep_.notify_one();
+  {
+    const std::lock_guard lock(mutex_);
+    asleep_ = false;
+  }
+  changed_.notify_one();
+}
+
+bool Activity::sleep() {
+  std::unique_lock lock(mutex_);
+  asleep_ = !stopping_;
+  clock_.wait(lock, changed_, Clock::kNever, [this] { return !asleep_; });
+  return !stopping_;
+}
+
+bool Activity::pause() {
+  std::unique_lock lock(mutex_);
+  return !clock_.wait(lock, changed_, clock_.now() + every_, [this] { return stopping_; });
 }
 
 void Activity::run() {
-  using Clock = std::chrono::steady_clock;
-  while (!stopping_) {
-    asleep_ = true;
-    if (stopping_) return;  // the destructor's wake() may have come before the store above
-    asleep_.wait(true);
-    if (stopping_) return;
+  while (sleep()) {
     heard_ = false;
     work_.begin();
-    for (auto quiet_since = Clock::now(); !stopping_ && Clock::now() - quiet_since < kLinger;) {
+    auto quiet_since = clock_.now();
+    do {
       work_.look();
-      std::this_thread::sleep_for(every_);
-      if (heard_.exchange(false)) quiet_since = Clock::now();
-    }
+      if (!pause()) break;
+      if (heard_.exchange(false)) quiet_since = clock_.now();
+    } while (clock_.now() - quiet_since < kLinger);
     work_.end();
   }
 }

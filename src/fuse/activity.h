@@ -5,9 +5,12 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
+#include <condition_variable>
 #include <functional>
+#include <mutex>
 #include <thread>
+
+#include "lsmfs/clock.h"
 
 namespace lsmfs {
 
@@ -19,7 +22,7 @@ class Activity {
     std::function<void()> end = [] {};    // there have been none for some milliseconds, or the object goes
   };
   // `name`: of its thread, as of name_thread().
-  Activity(const char* name, std::chrono::milliseconds every, Work work);
+  Activity(Clock& clock, const char* name, Clock::Duration every, Work work);
   ~Activity();
   Activity(const Activity&) = delete;
   Activity& operator=(const Activity&) = delete;
@@ -33,13 +36,19 @@ class Activity {
 
  private:
   void run();
+  // Each until the object goes: then false.
+  bool sleep();  // until a request comes
+  bool pause();  // until it is time to look
   void wake();
 
-  const std::chrono::milliseconds every_;
+  Clock& clock_;
+  const Clock::Duration every_;
   const Work work_;
   std::atomic<bool> heard_{false};   // since the last look
-  std::atomic<bool> asleep_{false};  // true only while the thread waits for a request
-  std::atomic<bool> stopping_{false};
+  std::atomic<bool> asleep_{false};  // true only while the thread waits for a request; written with mutex_
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stopping_ = false;  // guarded by mutex_
   std::thread thread_;
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <thread>
 #include <utility>
 
@@ -15,7 +16,7 @@ using namespace std::chrono_literals;
 // How long a request may wait behind others.
 constexpr auto kLook = 2ms;
 // How long a thread has the usual policy after others have held it up, at first and at most.
-constexpr std::chrono::steady_clock::duration kPenalty = 8ms, kPenaltyMax = 512ms;
+constexpr Clock::Duration kPenalty = 8ms, kPenaltyMax = 512ms;
 
 }  // namespace
 
@@ -38,16 +39,18 @@ std::vector<Deference::Watched> Deference::watched(const std::vector<Deferring*>
   return all;
 }
 
-Deference::Deference(const std::vector<Deferring*>& threads, Set set)
-    : set_(std::move(set)),
+Deference::Deference(Clock& clock, const std::vector<Deferring*>& threads, Set set)
+    : clock_(clock),
+      set_(std::move(set)),
       threads_(watched(threads)),
-      activity_("lsmfs-deference", kLook, {.look = [this] { look(); },
-                        .end =
-                            [this] {
-                              // Nobody looks after them now.
-                              const std::lock_guard lock(mutex_);
-                              nobody_defers();
-                            }}) {}
+      activity_(clock, "lsmfs-deference", kLook,
+                {.look = [this] { look(); },
+                 .end =
+                     [this] {
+                       // Nobody looks after them now.
+                       const std::lock_guard lock(mutex_);
+                       nobody_defers();
+                     }}) {}
 
 void Deference::stop() {
   const std::lock_guard lock(mutex_);
@@ -61,11 +64,11 @@ void Deference::nobody_defers() {
 
 void Deference::look() {
   const std::lock_guard lock(mutex_);
-  const auto now = Clock::now();
+  const auto now = clock_.now();
   for (Watched& watched : threads_) look_at(watched, now);
 }
 
-void Deference::look_at(Watched& watched, Clock::time_point now) {
+void Deference::look_at(Watched& watched, Clock::Time now) {
   const std::uint64_t turns = watched.thread->turns();
   const bool held_up = watched.thread->wanted() && turns == watched.turns;
   watched.turns = turns;

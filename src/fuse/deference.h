@@ -14,7 +14,6 @@
 
 #include <sys/types.h>
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <mutex>
@@ -22,6 +21,7 @@
 
 #include "fuse/activity.h"
 #include "lsmfs/base.h"
+#include "lsmfs/clock.h"
 
 namespace lsmfs {
 
@@ -51,7 +51,7 @@ class Deference {
   using Set = std::function<Result<void>(pid_t thread, bool defers)>;
 
   // The threads have been started, and are there until stop(). `set` does as set_deferring().
-  Deference(const std::vector<Deferring*>& threads, Set set);
+  Deference(Clock& clock, const std::vector<Deferring*>& threads, Set set);
   ~Deference() { stop(); }
 
   // Says that a request has come.
@@ -60,21 +60,21 @@ class Deference {
   void stop();
 
  private:
-  using Clock = std::chrono::steady_clock;
   struct Watched {
     Deferring* thread;
     bool defers = false;
-    std::uint64_t turns = 0;         // at the last look
-    Clock::time_point again{};       // when it may defer again, or since when it does
-    Clock::duration penalty{};       // how long it did not the last time
+    std::uint64_t turns = 0;    // at the last look
+    Clock::Time again{};        // when it may defer again, or since when it does
+    Clock::Duration penalty{};  // how long it did not the last time
   };
 
   static std::vector<Watched> watched(const std::vector<Deferring*>& threads);
   void look();
-  void look_at(Watched& watched, Clock::time_point now);  // with the lock
+  void look_at(Watched& watched, Clock::Time now);  // with the lock
   void nobody_defers();  // with the lock
   void set(Watched& watched, bool defers);  // with the lock
 
+  Clock& clock_;
   const Set set_;
   std::mutex mutex_;
   std::vector<Watched> threads_;  // guarded by mutex_; none after stop()

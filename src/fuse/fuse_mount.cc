@@ -101,7 +101,7 @@ class FuseMount::Watch {
     mount_.stop_ = true;
     while (!mount_.loop_done_) {
       loop_.interrupt();
-      std::this_thread::sleep_for(kInterruptEvery);
+      mount_.options_.clock->sleep(kInterruptEvery);
     }
   }
 
@@ -114,7 +114,8 @@ class FuseMount::Watch {
 
 FuseMount::FuseMount(Tree& tree, const MountOptions& options, Administration administration)
     : options_(options),
-      workers_(options.workers, "lsmfs-worker"),
+      kernel_cache_(*options.clock),
+      workers_(options.workers, "lsmfs-worker", *options.clock),
       context_{.handshake = {},
                .tree = tree,
                .workers = workers_,
@@ -123,7 +124,7 @@ FuseMount::FuseMount(Tree& tree, const MountOptions& options, Administration adm
                .writeback = options.writeback,
                .acl = options.acl,
                .durable_names = options.durable_names,
-               .errors = ErrorLog(options.notice)} {}
+               .errors = ErrorLog(*options.clock, options.notice)} {}
 
 FuseMount::~FuseMount() {
   // The descriptors first: unmounting waits for answers as long as somebody could give them.
@@ -142,7 +143,7 @@ Result<void> FuseMount::begin() {
   if (!options_.prepared) {
     LSMFS_ASSIGN(options_.prepared, prepare_here(options_));
   }
-  latency_.emplace(std::move(options_.prepared->latency_device));
+  latency_.emplace(std::move(options_.prepared->latency_device), *options_.clock);
   rings_ = std::move(options_.prepared->rings);
   char name[] = "lsmfs";
   char* argv[] = {name, nullptr};
@@ -186,7 +187,7 @@ void FuseMount::defer() {
     follower_.emplace(fuse_session_fd(session_.get()),
                       [this](int processor) { (void)mounter().keep_off(processor, follower_->thread_id()); });
   }
-  deference_.emplace(rings_ ? rings_->threads() : std::vector<Deferring*>{&*follower_},
+  deference_.emplace(*options_.clock, rings_ ? rings_->threads() : std::vector<Deferring*>{&*follower_},
                      [this](pid_t thread, bool defers) { return mounter().set_deferring(thread, defers); });
 }
 
@@ -214,7 +215,7 @@ Result<void> FuseMount::serve(std::function<void()> on_ready, std::function<void
       on_destroy();
     });
   };
-  watchdog_.emplace(options_.patience, std::vector<const Workers*>{&workers_, &kernel_cache_.workers()}, options_.notice);
+  watchdog_.emplace(*options_.clock, options_.patience, std::vector<const Workers*>{&workers_, &kernel_cache_.workers()}, options_.notice);
   Result<void> result;
   {
     Watch watch(*this);

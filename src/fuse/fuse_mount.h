@@ -35,8 +35,7 @@ class FuseMount : public Mount {
   Result<void> begin();  // once, before serve()
   Result<void> serve(std::function<void()> on_ready, std::function<void()> on_destroy) override;
 
-  // Whether the kernel has not refused to let go of inodes.
-  bool can_drop_inodes() const { return kernel_cache_.can_drop_inodes(); }
+  KernelCache& kernel_cache() { return kernel_cache_; }
   // How many requests of a kind (FUSE_* opcodes of linux/fuse.h) have come.
   std::uint64_t requests(unsigned opcode) const { return counts_[std::min<std::size_t>(opcode, kKinds - 1)]; }
 

@@ -25,10 +25,10 @@ Result<Fd> LatencyHold::open_device(Choice mode, const std::string& path) {
   return usable ? std::move(fd) : Fd();
 }
 
-LatencyHold::LatencyHold(Fd device) : device_(std::move(device)) {
+LatencyHold::LatencyHold(Fd device, Clock& clock) : device_(std::move(device)) {
   if (!device_) return;
-  activity_.emplace("lsmfs-latency", kLookForRequests, Activity::Work{.begin = [this] { demand(device_.get(), kNone); },
-                                          .end = [this] { demand(device_.get(), kAny); }});
+  activity_.emplace(clock, "lsmfs-latency", kLookForRequests,
+                    Activity::Work{.begin = [this] { demand(device_.get(), kNone); }, .end = [this] { demand(device_.get(), kAny); }});
 }
 
 }  // namespace lsmfs

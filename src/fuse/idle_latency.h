@@ -13,6 +13,7 @@
 
 #include "fuse/activity.h"
 #include "lsmfs/base.h"
+#include "lsmfs/clock.h"
 #include "lsmfs/fuse.h"
 
 namespace lsmfs {
@@ -23,7 +24,7 @@ class LatencyHold {
   // an error (EACCES, ENOENT, ...); off: an empty one.
   static Result<Fd> open_device(Choice mode, const std::string& path = "/dev/cpu_dma_latency");
 
-  explicit LatencyHold(Fd device);  // with an empty one it does nothing
+  LatencyHold(Fd device, Clock& clock);  // with an empty device it does nothing
 
   // Says that a request has come.
   void request() {

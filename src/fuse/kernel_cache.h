@@ -30,11 +30,14 @@
 #include "fuse/libfuse.h"
 #include "fuse/workers.h"
 #include "lsmfs/base.h"
+#include "lsmfs/clock.h"
 
 namespace lsmfs {
 
 class KernelCache {
  public:
+  explicit KernelCache(Clock& clock) : pages_thread_(1, "lsmfs-pages", clock), inodes_thread_(1, "lsmfs-inodes", clock) {}
+
   // Before the first request. The session must live until drain() has returned and no more is submitted.
   void start(fuse_session* session) { session_ = session; }
 
@@ -98,7 +101,7 @@ class KernelCache {
   std::atomic<bool> ended_{false}, can_drop_inodes_{true};
   std::atomic<std::uint64_t> drops_begun_{0}, drops_done_{0}, drops_heeded_{0};  // of inodes; by a listing that was short
   std::atomic<unsigned> busy_{0};
-  Workers pages_thread_{1, "lsmfs-pages"}, inodes_thread_{1, "lsmfs-inodes"};
+  Workers pages_thread_, inodes_thread_;
 };
 
 }  // namespace lsmfs

@@ -1,6 +1,5 @@
 #include "fuse/replies.h"
 
-#include <ctime>
 #include <memory>
 
 #include "fuse/request.h"
@@ -87,9 +86,10 @@ void ErrorLog::note(const Error& error) {
     default:
       return;  // what programs do wrong every day
   }
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  if (last_second_.exchange(now.tv_sec) != now.tv_sec) notice_(error.message());
+  constexpr std::int64_t kBetween = 1'000'000'000;
+  const std::int64_t now = clock_.now_ns();
+  std::int64_t next = next_ns_;
+  if (now >= next && next_ns_.compare_exchange_strong(next, now + kBetween)) notice_(error.message());
 }
 
 }  // namespace lsmfs

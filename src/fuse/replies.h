@@ -10,6 +10,7 @@
 #include "fuse/attributes.h"
 #include "fuse/directory_reply.h"
 #include "fuse/libfuse.h"
+#include "lsmfs/clock.h"
 #include "lsmfs/tree.h"
 
 namespace lsmfs {
@@ -65,12 +66,13 @@ MutableBytes scratch(std::size_t size);
 // device fails every request.
 class ErrorLog {
  public:
-  explicit ErrorLog(std::function<void(std::string_view)> notice) : notice_(std::move(notice)) {}
+  ErrorLog(Clock& clock, std::function<void(std::string_view)> notice) : clock_(clock), notice_(std::move(notice)) {}
   void note(const Error& error);
 
  private:
+  Clock& clock_;
   std::function<void(std::string_view)> notice_;
-  std::atomic<std::int64_t> last_second_{-1};
+  std::atomic<std::int64_t> next_ns_{0};  // when it may tell again, as of Clock::now_ns()
 };
 
 }  // namespace lsmfs

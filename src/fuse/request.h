@@ -1,11 +1,11 @@
 // Which request of the kernel a thread is working on, for those who tell people about it.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <string>
 
 #include "lsmfs/base.h"
+#include "lsmfs/clock.h"
 
 namespace lsmfs {
 
@@ -13,7 +13,7 @@ struct Request {
   std::uint64_t unique = 0;  // the kernel's number of it
   std::uint64_t ino = 0;
   std::uint32_t opcode = 0;  // FUSE_* of linux/fuse.h; 0: none
-  std::chrono::steady_clock::time_point since{};  // known once it is handed to another thread
+  Clock::Time since{};  // known once it is handed to another thread
 
   std::string text() const;  // "READ of inode 12 (request 345)"
 };

@@ -1,8 +1,5 @@
 #include "fuse/turnstile.h"
 
-#include <chrono>
-#include <thread>
-
 namespace lsmfs {
 
 void Turnstile::open() {
@@ -14,10 +11,7 @@ void Turnstile::close() {
   state_ = State::closed;
   state_.notify_all();
   const std::lock_guard lock(mutex_);
-  // They wait for nothing but memory, so that it is not worth their time to tell when they leave.
-  for (const Pass* pass : passes_) {
-    while (pass->inside_) std::this_thread::sleep_for(std::chrono::microseconds(100));
-  }
+  for (const Pass* pass : passes_) pass->inside_.wait(true);
 }
 
 bool Turnstile::wait() const {

@@ -9,13 +9,14 @@ namespace {
 
 constexpr int kLooks = 15;  // within the limit
 
-double seconds(std::chrono::steady_clock::duration time) { return std::chrono::duration<double>(time).count(); }
+double seconds(Clock::Duration time) { return std::chrono::duration<double>(time).count(); }
 
 }  // namespace
 
-Watchdog::Watchdog(std::chrono::milliseconds limit, std::vector<const Workers*> workers,
+Watchdog::Watchdog(Clock& clock, std::chrono::milliseconds limit, std::vector<const Workers*> workers,
                    std::function<void(std::string_view)> notice)
-    : limit_(limit),
+    : clock_(clock),
+      limit_(limit),
       workers_(std::move(workers)),
       notice_(std::move(notice)),
       thread_(named_thread("lsmfs-watchdog", [this] { run(); })) {}
@@ -41,7 +42,7 @@ Watchdog::~Watchdog() {
 
 void Watchdog::run() {
   std::unique_lock lock(mutex_);
-  while (!stop_.wait_for(lock, limit_ / kLooks, [this] { return stopping_; })) {
+  while (!clock_.wait(lock, stop_, clock_.now() + limit_ / kLooks, [this] { return stopping_; })) {
     lock.unlock();
     look();
     lock.lock();
@@ -62,7 +63,7 @@ std::vector<UnderWay> Watchdog::under_way() {
     if (now.opcode != 0) {
       // Nobody has looked at the clock for it.
       const bool same = reader->seen_.opcode == now.opcode && reader->seen_.unique == now.unique;
-      now.since = same ? reader->seen_.since : Clock::now();
+      now.since = same ? reader->seen_.since : clock_.now();
       const std::string waits = reader->waits_.text();
       all.push_back({now, waits.empty() ? "at work in a thread that reads requests" : waits});
     }
@@ -72,7 +73,7 @@ std::vector<UnderWay> Watchdog::under_way() {
 }
 
 void Watchdog::look() {
-  const auto now = Clock::now();
+  const auto now = clock_.now();
   std::set<std::uint64_t> still;
   for (const auto& [request, state] : under_way()) {
     if (request.opcode == 0 || !still.insert(request.unique).second) continue;

@@ -21,13 +21,15 @@
 #include "fuse/request.h"
 #include "fuse/workers.h"
 #include "lsmfs/base.h"
+#include "lsmfs/clock.h"
 
 namespace lsmfs {
 
 class Watchdog {
  public:
   // `workers`: those to look at; they must outlive it. `notice`: hears one line at a time.
-  Watchdog(std::chrono::milliseconds limit, std::vector<const Workers*> workers, std::function<void(std::string_view)> notice);
+  Watchdog(Clock& clock, std::chrono::milliseconds limit, std::vector<const Workers*> workers,
+           std::function<void(std::string_view)> notice);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
@@ -59,16 +61,16 @@ class Watchdog {
   };
 
  private:
-  using Clock = std::chrono::steady_clock;
   struct Told {
     Request request;
-    Clock::duration next;  // how long it must have waited to be told of again
+    Clock::Duration next;  // how long it must have waited to be told of again
   };
 
   void run();
   void look();
   std::vector<UnderWay> under_way();
 
+  Clock& clock_;
   const std::chrono::milliseconds limit_;
   const std::vector<const Workers*> workers_;
   const std::function<void(std::string_view)> notice_;

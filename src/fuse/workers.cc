@@ -5,7 +5,7 @@
 
 namespace lsmfs {
 
-Workers::Workers(unsigned threads, const char* name) {
+Workers::Workers(unsigned threads, const char* name, Clock& clock) : clock_(clock) {
   for (unsigned i = 0; i < std::max(threads, 1u); ++i) threads_.push_back(named_thread(name, [this] { run(); }));
 }
 
@@ -20,7 +20,7 @@ Workers::~Workers() {
 
 void Workers::submit(std::function<void()> work) {
   Request request = current_request;
-  if (request.since == decltype(request.since){}) request.since = std::chrono::steady_clock::now();
+  if (request.since == Clock::Time{}) request.since = clock_.now();
   {
     std::lock_guard lock(mutex_);
     queue_.push_back({std::move(work), request});

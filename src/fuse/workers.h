@@ -15,6 +15,7 @@
 
 #include "fuse/request.h"
 #include "lsmfs/base.h"
+#include "lsmfs/clock.h"
 
 namespace lsmfs {
 
@@ -25,8 +26,8 @@ struct UnderWay {
 
 class Workers {
  public:
-  // `name`: of each thread, as of name_thread().
-  Workers(unsigned threads, const char* name);
+  // `name`: of each thread, as of name_thread(). `clock`: tells since when a request waits.
+  Workers(unsigned threads, const char* name, Clock& clock);
   ~Workers();  // runs what is still queued, then joins
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
@@ -50,6 +51,7 @@ class Workers {
 
   void run();
 
+  Clock& clock_;
   mutable std::mutex mutex_;
   std::condition_variable work_or_stop_, idle_;
   std::deque<Job> queue_;  // guarded by mutex_, as the two below

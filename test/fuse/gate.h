@@ -1,19 +1,22 @@
 // Holds the threads of a test in the middle of what they do, until they may go on.
 #pragma once
 
+#include <gtest/gtest.h>
+
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 
 namespace lsmfs::test {
 
-// Holds who wants to pass until it is opened.
+// Holds who wants to pass until it is opened. Nobody waits for ever: what does not come fails the test, and who waited goes on.
 class Gate {
  public:
   void pass() {
     std::unique_lock lock(mutex_);
     ++waiting_;
     changed_.notify_all();
-    changed_.wait(lock, [this] { return open_; });
+    EXPECT_TRUE(changed_.wait_for(lock, std::chrono::minutes(5), [this] { return open_; })) << "nobody has opened the gate";
     --waiting_;
   }
   void open() {
@@ -23,7 +26,8 @@ class Gate {
   }
   void await(unsigned waiting) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return waiting_ >= waiting; });
+    EXPECT_TRUE(changed_.wait_for(lock, std::chrono::minutes(2), [&] { return waiting_ >= waiting; }))
+        << waiting_ << " have come to the gate, not " << waiting;
   }
 
  private:

@@ -4,9 +4,8 @@
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include <thread>
 
@@ -14,6 +13,7 @@
 #include "fuse/mounted.h"
 #include "fuse/reconfigure_ioctl.h"
 #include "fuse/scrub_ioctl.h"
+#include "until.h"
 
 namespace lsmfs::test {
 namespace {
@@ -57,8 +57,7 @@ class Ioctls : public MountTest {
   // What a call of the tree does that goes on until it is told to stop.
   Error until_told(const Stop& stop) {
     ++calls_;
-    for (int i = 0; i < 10000 && !stop(); ++i) ::usleep(1000);
-    told_ = stop();
+    told_ = until(stop);
     return make_error(EINTR, "told to stop");
   }
   // Mounts, and gives a process that is in such a call.
@@ -70,7 +69,7 @@ class Ioctls : public MountTest {
       request();
       ::_exit(0);
     }
-    while (calls_ == 0) ::usleep(1000);
+    EXPECT_TRUE(until([this] { return calls_ > 0; })) << "the call has not come";
     return child;
   }
   pid_t begin_long_trim() {

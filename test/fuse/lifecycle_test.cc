@@ -11,12 +11,14 @@
 #include <sys/statvfs.h>
 #include <sys/wait.h>
 
+#include <cstdio>
 #include <fstream>
-#include <future>
 #include <thread>
 
+#include "fuse/gate.h"
 #include "fuse/kernel_mount.h"
 #include "fuse/mounted.h"
+#include "until.h"
 
 namespace lsmfs::test {
 namespace {
@@ -24,6 +26,37 @@ namespace {
 using Lifecycle = MountTest;
 
 std::optional<MountEntry> entry_of(const std::string& path) { return mounted_at(path); }
+
+// A mount as the kernel has it, in its file system fusectl: also when it has left the mount table.
+class Connection {
+ public:
+  explicit Connection(const std::string& mount_point) {
+    char name[] = "/tmp/lsmfs-fusectl-XXXXXX";
+    control_ = mkdtemp(name);
+    EXPECT_EQ(::mount("fusectl", control_.c_str(), "fusectl", 0, nullptr), 0);
+    const auto entry = entry_of(mount_point);
+    unsigned major = 0, minor = 0;
+    EXPECT_EQ(std::sscanf(entry ? entry->device.c_str() : "", "%u:%u", &major, &minor), 2);
+    folder_ = control_ + "/" + std::to_string(major << 20 | minor);
+  }
+  ~Connection() {
+    EXPECT_EQ(::umount2(control_.c_str(), MNT_DETACH), 0);
+    EXPECT_EQ(::rmdir(control_.c_str()), 0);
+  }
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  // Requests that have not been answered; 0 also when it is gone.
+  int waiting() const {
+    int count = 0;
+    std::ifstream(folder_ + "/waiting") >> count;
+    return count;
+  }
+  void abort() { EXPECT_TRUE(std::ofstream(folder_ + "/abort") << "1" << std::flush); }
+
+ private:
+  std::string control_, folder_;
+};
 
 TEST_F(Lifecycle, TheMountTableNamesSourceAndType) {
   MemoryTree tree;
@@ -46,12 +79,12 @@ TEST_F(Lifecycle, UnmountingEndsTheServerAfterItsLastWords) {
 
 TEST_F(Lifecycle, WhatSomebodyElseMountsThereMeanwhileStays) {
   MemoryTree tree;
-  std::promise<void> unmounted;
+  Gate unmounted;
   std::string place, number;
   std::uint64_t last = 0;
   unsigned mounts = 0;
   Mounted mounted(tree, {}, {}, [&] {
-    unmounted.get_future().wait();
+    unmounted.pass();
     // One on the other until one has the number that ours had, unless somebody was faster.
     const auto minor = [](const std::string& device) { return std::stoul(device.substr(device.find(':') + 1)); };
     for (bool reached = false; !reached && ::mount("none", place.c_str(), "tmpfs", 0, nullptr) == 0; ++mounts) {
@@ -62,8 +95,8 @@ TEST_F(Lifecycle, WhatSomebodyElseMountsThereMeanwhileStays) {
   });
   place = mounted.root();
   number = entry_of(place)->device;
-  ASSERT_TRUE(unmount(place, false));
-  unmounted.set_value();
+  EXPECT_TRUE(unmount_when_free(place));
+  unmounted.open();
   mounted.server().join();
   const auto entry = entry_of(place);
   ASSERT_TRUE(entry);
@@ -106,13 +139,11 @@ TEST_F(Lifecycle, ASecondSignalEndsAServerWhoseFileSystemIsMountedElsewhereToo) 
   const std::string elsewhere = mkdtemp(name);
   ASSERT_EQ(::mount(mounted.root().c_str(), elsewhere.c_str(), nullptr, MS_BIND, nullptr), 0);
   ::kill(::getpid(), SIGTERM);
-  for (int i = 0; i < 1000 && entry_of(mounted.root()); ++i) ::usleep(10'000);
-  EXPECT_FALSE(entry_of(mounted.root()));
+  EXPECT_TRUE(until([&] { return !entry_of(mounted.root()); }));
   EXPECT_EQ(read_file(elsewhere + "/f"), "x");
   EXPECT_EQ(mounted.destroyed(), 0);
   ::kill(::getpid(), SIGTERM);
-  for (int i = 0; i < 1000 && mounted.destroyed() == 0; ++i) ::usleep(10'000);
-  EXPECT_EQ(mounted.destroyed(), 1);
+  EXPECT_TRUE(until([&] { return mounted.destroyed() == 1; }));
   EXPECT_EQ(::umount2(elsewhere.c_str(), MNT_DETACH), 0);
   mounted.server().join();
   EXPECT_EQ(::rmdir(elsewhere.c_str()), 0);
@@ -212,6 +243,10 @@ TEST_F(MountedApart, TheProcessThatMountsAlsoUnmountsAndIsGoneThen) {
   options_.prepared.reset();
   ASSERT_TRUE(mount) << mount.error().message();
   std::thread server([&] { EXPECT_TRUE((*mount)->serve([] {}, [] {})); });
+  const Deadline deadline([&] {
+    ::umount2(options_.mount_point.c_str(), MNT_FORCE | MNT_DETACH);
+    return options_.mount_point + " is still mounted";
+  });
   EXPECT_TRUE(entry_of(options_.mount_point));
   EXPECT_EQ(write_file(options_.mount_point + "/f", "x"), 0);
   ::kill(::getpid(), SIGTERM);
@@ -291,18 +326,7 @@ TEST_F(Lifecycle, TheWritebackCacheCanBeAskedFor) {
 TEST_F(Lifecycle, AnAbortedConnectionEndsTheServerAndItsMount) {
   MemoryTree tree;
   Mounted mounted(tree);
-  const auto entry = entry_of(mounted.root());
-  ASSERT_TRUE(entry);
-  const std::string minor = entry->device.substr(entry->device.find(':') + 1);
-  char name[] = "/tmp/lsmfs-fusectl-XXXXXX";
-  const std::string control = mkdtemp(name);
-  ASSERT_EQ(::mount("fusectl", control.c_str(), "fusectl", 0, nullptr), 0);
-  const int fd = ::open((control + "/" + minor + "/abort").c_str(), O_WRONLY);
-  EXPECT_GE(fd, 0);
-  EXPECT_EQ(::write(fd, "1", 1), 1);
-  ::close(fd);
-  EXPECT_EQ(::umount2(control.c_str(), MNT_DETACH), 0);
-  EXPECT_EQ(::rmdir(control.c_str()), 0);
+  Connection(mounted.root()).abort();
   mounted.server().join();
   EXPECT_EQ(mounted.destroyed(), 1);
   EXPECT_FALSE(entry_of(mounted.root()));
@@ -312,28 +336,37 @@ TEST_F(Lifecycle, NoRequestReachesATreeThatIsBeingClosed) {
   MemoryTree tree;
   std::atomic<bool> closing{false};
   std::atomic<unsigned> late{0};
+  Gate closed;
   Mounted mounted(tree, {}, {}, [&] {
     closing = true;
-    ::usleep(300'000);  // what a store takes to close
+    closed.pass();
   });
-  ASSERT_EQ(write_file(mounted.path("f"), std::string(4096, 'a')), 0);
+  const Connection connection(mounted.root());
+  constexpr int kClients = 4;  // each has a file of its own, which the kernel locks while it is written
+  const auto file = [&](int client) { return mounted.path("f" + std::to_string(client)); };
+  for (int i = 0; i < kClients; ++i) ASSERT_EQ(write_file(file(i), std::string(4096, 'a')), 0);
   tree.set_hook([&](const std::string&, Wait) -> Result<void> {
     late += closing;
     return {};
   });
   std::vector<std::thread> clients;
-  for (int i = 0; i < 4; ++i) {
-    clients.emplace_back([path = mounted.path("f")] {
+  std::atomic<int> refused{0};
+  for (int i = 0; i < kClients; ++i) {
+    clients.emplace_back([&refused, path = file(i)] {
       const int fd = ::open(path.c_str(), O_RDWR | O_DIRECT | O_CLOEXEC);
       char block[512]{};
       while (::pwrite(fd, block, sizeof block, 0) > 0 && ::pread(fd, block, sizeof block, 0) > 0) {
       }
+      ++refused;
       ::close(fd);
     });
   }
-  ::usleep(50'000);
-  EXPECT_GT(tree.calls("write"), 0u);
+  EXPECT_TRUE(until([&] { return tree.calls("read") > 0; }));
   ::kill(::getpid(), SIGTERM);
+  closed.await(1);
+  // Each has asked once more, and is refused or waits for the end.
+  EXPECT_TRUE(until([&] { return refused + connection.waiting() >= kClients; })) << refused << " " << connection.waiting();
+  closed.open();
   mounted.server().join();
   for (auto& client : clients) client.join();
   EXPECT_EQ(mounted.destroyed(), 1);
@@ -386,16 +419,24 @@ TEST_F(Lifecycle, OfABlockDeviceUnmountingWaitsForTheServersLastWords) {
   LoopDevice device;
   if (!device.works()) GTEST_SKIP() << "no loop devices here";
   MemoryTree tree;
+  Gate closed;
   std::atomic<bool> destroyed{false};
   Mounted mounted(tree, device.options(), {}, [&] {
-    ::usleep(200'000);  // what a store takes to close
+    closed.pass();
     destroyed = true;
   });
   ASSERT_EQ(write_file(mounted.path("f"), "x"), 0);
   EXPECT_EQ(entry_of(mounted.root())->type, "fuseblk.lsmfs");
   EXPECT_EQ(entry_of(mounted.root())->source, device.path());
-  ASSERT_TRUE(unmount(mounted.root(), false));
-  EXPECT_TRUE(destroyed);
+  const Connection connection(mounted.root());
+  std::thread unmounting([&] {
+    EXPECT_TRUE(unmount_when_free(mounted.root()));
+    EXPECT_TRUE(destroyed);
+  });
+  closed.await(1);
+  EXPECT_EQ(connection.waiting(), 1) << "for the answer to DESTROY";
+  closed.open();
+  unmounting.join();
   mounted.server().join();
 }
 
@@ -415,35 +456,46 @@ TEST_F(Lifecycle, OfABlockDeviceTheTreeIsLeftAloneAfterTheServersLastWords) {
   Gone tree;
   Mounted mounted(tree, device.options(), {}, [&] { tree.gone = true; });
   ASSERT_EQ(write_file(mounted.path("f"), "x"), 0);
-  ASSERT_TRUE(unmount(mounted.root(), false));
+  ASSERT_TRUE(unmount_when_free(mounted.root()));
   mounted.server().join();
   EXPECT_TRUE(tree.gone);
   EXPECT_EQ(tree.asked_late, 0);
 }
 
+// Once it is slow, its next forget() waits at the gate.
 class SlowToForget : public MemoryTree {
  public:
   void forget(Ino ino, std::uint64_t lookups) override {
-    ::usleep(200);
+    late += closing;
+    if (slow.exchange(false)) gate.pass();
     MemoryTree::forget(ino, lookups);
+    late += closing;
   }
+  Gate gate;
+  std::atomic<bool> slow{false}, closing{false};
+  std::atomic<int> late{0};
 };
 
 TEST_F(Lifecycle, OfABlockDeviceNothingIsForgottenWhileTheServerSaysItsLastWords) {
   LoopDevice device;
   if (!device.works()) GTEST_SKIP() << "no loop devices here";
+  KernelCaches caches;
   SlowToForget tree;
-  std::uint64_t before = 0, after = 0;
-  Mounted mounted(tree, device.options(), {}, [&] {
-    before = tree.calls("forget");
-    ::usleep(100'000);
-    after = tree.calls("forget");
-  });
+  Mounted mounted(tree, device.options(), {}, [&] { tree.closing = true; });
   for (int i = 0; i < 1000; ++i) ASSERT_EQ(write_file(mounted.path("f" + std::to_string(i)), ""), 0);
-  KernelCaches().drop();
-  mounted.stop();
-  EXPECT_EQ(before, after);
-  EXPECT_EQ(tree.calls("forget"), after);
+  tree.slow = true;
+  caches.drop();
+  tree.gate.await(1);
+  std::thread unmounting([&] { EXPECT_TRUE(unmount_when_free(mounted.root())); });
+  // With rings, what ends the mount comes through another thread than what is forgotten; else it waits for that.
+  if (transport() == Choice::on) {
+    EXPECT_TRUE(until([&] { return mounted.requests(FUSE_DESTROY) == 1; }));
+  }
+  tree.gate.open();
+  unmounting.join();
+  mounted.server().join();
+  EXPECT_GT(tree.calls("forget"), 0u);
+  EXPECT_EQ(tree.late, 0);
 }
 
 TEST_F(Lifecycle, OfABlockDeviceSyncOfTheFileSystemReachesTheTree) {

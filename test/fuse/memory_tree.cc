@@ -18,7 +18,7 @@ MemoryTree::MemoryTree() {
   root.attr.ino = kRootIno;
   root.attr.mode = S_IFDIR | 0755;
   root.attr.nlink = 2;
-  root.attr.atime = root.attr.mtime = root.attr.ctime = root.attr.btime = Time::now();
+  root.attr.atime = root.attr.mtime = root.attr.ctime = root.attr.btime = now();
   root.parent = kRootIno;
   root.lookups = 1;  // never forgotten
   nodes_[kRootIno] = std::move(root);
@@ -95,7 +95,13 @@ Result<Ino> MemoryTree::child(Node& dir, std::string_view name) {
   return found->second;
 }
 
-void MemoryTree::changed(Node& dir) { dir.attr.mtime = dir.attr.ctime = Time::now(); }
+Time MemoryTree::now() {
+  constexpr std::int64_t kBegin = 1'800'000'000, kInSecond = 1000;
+  const std::int64_t ticks = ticks_++;
+  return {kBegin + ticks / kInSecond, static_cast<std::uint32_t>(ticks % kInSecond * (1'000'000'000 / kInSecond))};
+}
+
+void MemoryTree::changed(Node& dir) { dir.attr.mtime = dir.attr.ctime = now(); }
 
 void MemoryTree::erase_if_unused(Ino ino) {
   const auto found = nodes_.find(ino);
@@ -106,7 +112,7 @@ void MemoryTree::erase_if_unused(Ino ino) {
 void MemoryTree::detach(Ino ino, bool is_directory) {
   Node& n = nodes_.at(ino);
   n.attr.nlink = is_directory ? 0 : n.attr.nlink - 1;
-  n.attr.ctime = Time::now();
+  n.attr.ctime = now();
   erase_if_unused(ino);
 }
 
@@ -156,7 +162,7 @@ Result<Attr> MemoryTree::setattr(Ino ino, const AttrChange& change, Wait wait) {
   std::lock_guard lock(mutex_);
   LSMFS_TRY(enter("setattr", wait));
   LSMFS_ASSIGN(Node * n, node(ino));
-  const Time now = Time::now();
+  const Time when = now();
   Attr& attr = n->attr;
   if (change.mode) attr.mode = (attr.mode & S_IFMT) | *change.mode;
   if (change.uid) attr.uid = *change.uid;
@@ -164,11 +170,11 @@ Result<Attr> MemoryTree::setattr(Ino ino, const AttrChange& change, Wait wait) {
   if (change.size) {
     n->data.resize(*change.size);
     attr.size = *change.size;
-    attr.mtime = now;
+    attr.mtime = when;
   }
   if (change.atime) attr.atime = *change.atime;
   if (change.mtime) attr.mtime = *change.mtime;
-  attr.ctime = change.ctime.value_or(now);
+  attr.ctime = change.ctime.value_or(when);
   return attr;
 }
 
@@ -193,7 +199,7 @@ Result<Attr> MemoryTree::make(Ino dir, std::string_view name, const NewInode& in
   n.attr.uid = inode.uid;
   n.attr.gid = inode.gid;
   n.attr.rdev = inode.rdev;
-  n.attr.atime = n.attr.mtime = n.attr.ctime = n.attr.btime = Time::now();
+  n.attr.atime = n.attr.mtime = n.attr.ctime = n.attr.btime = now();
   if (S_ISLNK(inode.mode)) {
     n.data = inode.symlink;
     n.attr.size = n.data.size();
@@ -216,7 +222,7 @@ Result<Attr> MemoryTree::make_unnamed(Ino dir, const NewInode& inode, Wait wait)
   n.attr.mode = inode.mode & ~(inode.umask & 0777);
   n.attr.uid = inode.uid;
   n.attr.gid = inode.gid;
-  n.attr.atime = n.attr.mtime = n.attr.ctime = n.attr.btime = Time::now();
+  n.attr.atime = n.attr.mtime = n.attr.ctime = n.attr.btime = now();
   n.lookups = 1;
   return nodes_.emplace(ino, std::move(n)).first->second.attr;
 }
@@ -230,7 +236,7 @@ Result<Attr> MemoryTree::link(Ino ino, Ino dir, std::string_view name, Wait wait
   d->children.emplace(name, ino);
   changed(*d);
   ++n->attr.nlink;
-  n->attr.ctime = Time::now();
+  n->attr.ctime = now();
   ++n->lookups;
   return n->attr;
 }
@@ -300,7 +306,7 @@ Result<void> MemoryTree::rename(Ino from_dir, std::string_view from, Ino to_dir,
     ++td->attr.nlink;
     nodes_.at(ino).parent = to_dir;
   }
-  nodes_.at(ino).attr.ctime = Time::now();
+  nodes_.at(ino).attr.ctime = now();
   changed(*fd);
   changed(*td);
   return {};
@@ -333,7 +339,7 @@ Result<std::size_t> MemoryTree::read(Ino ino, ByteOffset offset, MutableBytes to
   std::lock_guard lock(mutex_);
   LSMFS_TRY(enter("read", wait));
   LSMFS_ASSIGN(Node * n, node(ino));
-  if (atime == AccessTime::now) n->attr.atime = Time::now();
+  if (atime == AccessTime::now) n->attr.atime = now();
   if (offset.v >= n->data.size()) return std::size_t{0};
   const std::size_t size = std::min<std::size_t>(to.size(), n->data.size() - offset.v);
   std::memcpy(to.data(), n->data.data() + offset.v, size);
@@ -348,7 +354,7 @@ Result<void> MemoryTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait
   std::memcpy(n->data.data() + offset.v, data.data(), data.size());
   n->attr.size = n->data.size();
   n->attr.blocks = div_up(n->attr.size, 512);
-  n->attr.mtime = n->attr.ctime = Time::now();
+  n->attr.mtime = n->attr.ctime = now();
   return {};
 }
 

@@ -1,7 +1,7 @@
 // A Tree in maps, for testing what lies above it without a store.
 //
 // What it is not: durable, fast or sparing. It counts its calls, and can be told to answer Wait::no
-// with EAGAIN, or a kind of call with an error. Threads: all of it, under one mutex.
+// with EAGAIN, or a kind of call with an error. Time goes on whenever it looks. Threads: all of it, under one mutex.
 #pragma once
 
 #include <functional>
@@ -81,12 +81,14 @@ class MemoryTree : public Tree {
   Result<Node*> node(Ino ino);
   Result<Node*> directory(Ino ino);
   Result<Ino> child(Node& dir, std::string_view name);
+  Time now();  // later than ever before
   void changed(Node& dir);
   void detach(Ino ino, bool is_directory);
   void erase_if_unused(Ino ino);
 
   mutable std::mutex mutex_;
   std::map<Ino, Node> nodes_;
+  std::int64_t ticks_ = 0;
   std::uint64_t next_ino_ = 2;
   std::uint64_t next_cookie_ = 3;
   std::function<Result<void>(const std::string&, Wait)> hook_;

@@ -1,10 +1,70 @@
 #include "fuse/mounted.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <linux/fuse.h>
+#include <sys/file.h>
+#include <sys/mount.h>
+
+#include <cstdio>
+#include <future>
+
+#include "fuse/mounter.h"
+#include "until.h"
 
 namespace lsmfs::test {
+
+Mounted::Mounted(Tree& tree, MountOptions options, Administration administration, std::function<void()> on_destroy) {
+  char name[] = "/tmp/lsmfs-fuse-test-XXXXXX";
+  root_ = mkdtemp(name);
+  if (options.source.empty()) options.source = "memory";
+  options.mount_point = root_;
+  options.latency = Choice::off;
+  options.io_uring = transport();
+  options.notice = [this](std::string_view line) {
+    std::lock_guard lock(mutex_);
+    notices_ += std::string(line) + "\n";
+  };
+  // In the thread that serves: the kernel takes a ring apart in the thread that made it, which therefore must not wait for a
+  // request of its own mount when that is over.
+  std::promise<Result<void>> beginning;
+  auto begun = beginning.get_future();
+  server_ = std::thread([this, &tree, options, administration = std::move(administration), on_destroy = std::move(on_destroy),
+                         beginning = std::move(beginning)]() mutable {
+    auto outcome = begin(tree, std::move(options), std::move(administration));
+    const bool usable = outcome.has_value();
+    beginning.set_value(std::move(outcome));
+    if (!usable) return;
+    served_ = mount_->serve([] {}, [&] {
+      on_destroy();
+      ++destroyed_;
+    });
+  });
+  if (const auto outcome = begun.get(); !outcome) ADD_FAILURE() << outcome.error().message();
+}
+
+Mounted::~Mounted() {
+  stop();
+  mount_.reset();
+  ::rmdir(root_.c_str());
+}
+
+Result<void> Mounted::begin(Tree& tree, MountOptions options, Administration administration) {
+  if (options.clock != &system_clock()) {
+    LSMFS_ASSIGN(options.prepared, prepare_here(options));
+    options.prepared->may_defer = false;
+  }
+  mount_ = std::make_unique<FuseMount>(tree, options, std::move(administration));
+  return mount_->begin();
+}
+
+void Mounted::abort() { ::umount2(root_.c_str(), MNT_FORCE | MNT_DETACH); }
+
+void Mounted::stop() {
+  if (!server_.joinable()) return;
+  if (!unmount_when_free(root_)) abort();
+  server_.join();
+  EXPECT_TRUE(served_.has_value());
+}
 
 std::uint64_t Mounted::requests() const {
   std::uint64_t sum = 0;
@@ -21,10 +81,22 @@ Choice transport() {
   return word != nullptr && std::string_view(word) == "on" ? Choice::on : Choice::off;
 }
 
+Result<void> unmount_when_free(const std::string& mount_point) {
+  Result<void> done;
+  (void)until([&] {
+    done = unmount(mount_point, false);
+    return done || done.error().code != EBUSY;
+  });
+  return done;
+}
+
 int result_of(int returned) { return returned < 0 ? errno : 0; }
 
 KernelCaches::KernelCaches() : fd_(::open("/proc/sys/vm/drop_caches", O_WRONLY | O_CLOEXEC)) {
   if (fd_ < 0) return;  // not root, and nothing will be mounted
+  if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) return;
+  std::puts("another program has the kernel's caches: waiting");
+  std::fflush(stdout);
   EXPECT_EQ(::flock(fd_, LOCK_EX), 0);
 }
 

@@ -6,11 +6,11 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <future>
 #include <memory>
 #include <string>
 #include <thread>
 
+#include "fuse/deadline.h"
 #include "fuse/fuse_mount.h"
 #include "fuse/memory_tree.h"
 
@@ -19,51 +19,16 @@ namespace lsmfs::test {
 // How requests are to come: by the environment's LSMFS_TEST_IO_URING ("on"), so that all tests can be run both ways.
 Choice transport();
 
+// With a clock of its own it serves as if no thread could step back behind its callers: nobody would look after those as long
+// as that clock stands still.
 class Mounted {
  public:
   explicit Mounted(Tree& tree, MountOptions options = {}, Administration administration = {},
-                   std::function<void()> on_destroy = [] {}) {
-    char name[] = "/tmp/lsmfs-fuse-test-XXXXXX";
-    root_ = mkdtemp(name);
-    if (options.source.empty()) options.source = "memory";
-    options.mount_point = root_;
-    options.latency = Choice::off;
-    options.io_uring = transport();
-    options.notice = [this](std::string_view line) {
-      std::lock_guard lock(mutex_);
-      notices_ += std::string(line) + "\n";
-    };
-    mount_ = std::make_unique<FuseMount>(tree, options, std::move(administration));
-    // In the thread that serves: the kernel takes a ring apart in the thread that made it, which therefore must not wait for a
-    // request of its own mount when that is over.
-    std::promise<Result<void>> beginning;
-    auto begun = beginning.get_future();
-    server_ = std::thread([this, on_destroy, beginning = std::move(beginning)]() mutable {
-      auto outcome = mount_->begin();
-      const bool usable = outcome.has_value();
-      beginning.set_value(std::move(outcome));
-      if (!usable) return;
-      served_ = mount_->serve([] {}, [&] {
-        on_destroy();
-        ++destroyed_;
-      });
-    });
-    if (const auto outcome = begun.get(); !outcome) ADD_FAILURE() << outcome.error().message();
-  }
+                   std::function<void()> on_destroy = [] {});
+  ~Mounted();
 
-  ~Mounted() {
-    stop();
-    mount_.reset();
-    ::rmdir(root_.c_str());
-  }
-
-  // Unmounts and waits for the server's end.
-  void stop() {
-    if (!server_.joinable()) return;
-    if (!unmount(root_, false)) (void)unmount(root_, true);
-    server_.join();
-    EXPECT_TRUE(served_.has_value());
-  }
+  // Unmounts and waits for the server's end. Who still uses it gets errors.
+  void stop();
 
   const std::string& root() const { return root_; }
   std::string path(const std::string& name) const { return root_ + "/" + name; }
@@ -79,6 +44,9 @@ class Mounted {
   std::uint64_t requests() const;
 
  private:
+  Result<void> begin(Tree& tree, MountOptions options, Administration administration);
+  void abort();  // the connection: all that wait for it get errors
+
   std::string root_;
   std::unique_ptr<FuseMount> mount_;
   Result<void> served_;
@@ -86,6 +54,10 @@ class Mounted {
   mutable std::mutex mutex_;
   std::string notices_;
   std::thread server_;
+  Deadline deadline_{[this] {
+    abort();
+    return root_ + " is still mounted; its log: " + notices();
+  }};
 };
 
 // Tests that mount need root and /dev/fuse.
@@ -110,6 +82,9 @@ class KernelCaches {
  private:
   int fd_;
 };
+
+// Unmounts. Programs that open files of every mount for a moment, as stress-ng does, are waited for.
+Result<void> unmount_when_free(const std::string& mount_point);
 
 // ---- small helpers over system calls; errors are errno values, 0 is success
 

@@ -13,6 +13,7 @@
 #include <set>
 
 #include "fuse/operations.h"
+#include "until.h"
 
 namespace lsmfs::test {
 namespace {
@@ -52,8 +53,7 @@ TEST_F(Operations, AnUnlinkedFileStaysUsableUntilItIsClosed) {
   ASSERT_GE(fd, 0);
   ASSERT_EQ(::write(fd, "before", 6), 6);
   ASSERT_EQ(::unlink(path("f").c_str()), 0);
-  for (int i = 0; i < 200 && tree_.inodes() > 2; ++i) ::usleep(10'000);  // FORGET comes when the kernel likes
-  EXPECT_EQ(tree_.inodes(), 2u);
+  EXPECT_TRUE(until([&] { return tree_.inodes() == 2; }));  // FORGET comes when the kernel likes
   ASSERT_EQ(::write(fd, " after", 6), 6);
   char data[13]{};
   EXPECT_EQ(::pread(fd, data, 12, 0), 12);
@@ -65,8 +65,7 @@ TEST_F(Operations, AnUnlinkedFileStaysUsableUntilItIsClosed) {
   ::close(fd);
   ASSERT_EQ(::access(path("f").c_str(), F_OK), -1);
   // FORGET is not answered, so nothing waits for it.
-  for (int i = 0; i < 200 && tree_.inodes() > 1; ++i) ::usleep(10'000);
-  EXPECT_EQ(tree_.inodes(), 1u);
+  EXPECT_TRUE(until([&] { return tree_.inodes() == 1; }));
 }
 
 // Since Linux 6.18; before, all stay.
@@ -85,8 +84,9 @@ TEST_F(Operations, TheKernelLetsGoOfInodesThatNobodyUsesWhenItIsAskedTo) {
   tree_.set_surplus(all);
   struct statvfs space {};
   ASSERT_EQ(::statvfs(mounted_->root().c_str(), &space), 0);  // any request
-  for (int i = 0; i < 500 && in_use() > 2 && mounted_->mount().can_drop_inodes(); ++i) ::usleep(10'000);
-  if (!mounted_->mount().can_drop_inodes()) {
+  const KernelCache& kernel_cache = mounted_->mount().kernel_cache();
+  EXPECT_TRUE(until([&] { return in_use() <= 2 || !kernel_cache.can_drop_inodes(); })) << in_use() << " are in use";
+  if (!kernel_cache.can_drop_inodes()) {
     EXPECT_EQ(in_use(), 101);
     ::close(open);
     GTEST_SKIP() << "this kernel lets go of inodes by itself only";
@@ -175,8 +175,7 @@ TEST_F(Operations, RenameMovesReplacesAndExchanges) {
   ASSERT_EQ(::rename(path("a").c_str(), path("b").c_str()), 0);
   EXPECT_EQ(read_file(path("b")), "B");
   EXPECT_EQ(result_of(::access(path("a").c_str(), F_OK)), ENOENT);
-  for (int i = 0; i < 200 && tree_.inodes() > 2; ++i) ::usleep(10'000);  // FORGET comes when the kernel likes
-  EXPECT_EQ(tree_.inodes(), 2u);
+  EXPECT_TRUE(until([&] { return tree_.inodes() == 2; }));  // FORGET comes when the kernel likes
 }
 
 TEST_F(Operations, EveryKindOfFileCanBeMade) {
@@ -383,7 +382,6 @@ TEST_F(Operations, TheTimeOfBirthIsThere) {
   EXPECT_GT(before.stx_btime.tv_sec, 1'700'000'000);
   EXPECT_EQ(before.stx_size, 4u);
   EXPECT_EQ(before.stx_mode, S_IFREG | 0644);
-  ::usleep(10'000);
   ASSERT_EQ(write_file(path("f"), "more"), 0);
   ASSERT_EQ(::chmod(path("f").c_str(), 0600), 0);
   ASSERT_EQ(::statx(AT_FDCWD, path("f").c_str(), 0, STATX_BASIC_STATS | STATX_BTIME, &after), 0);
@@ -419,8 +417,7 @@ TEST_F(Operations, AFileWithoutANameCanGetOne) {
   ASSERT_GE(gone, 0);
   EXPECT_EQ(result_of(::linkat(gone, "", AT_FDCWD, path("d/never").c_str(), AT_EMPTY_PATH)), ENOENT);
   ::close(gone);
-  for (int i = 0; i < 200 && tree_.inodes() > 3; ++i) ::usleep(10'000);
-  EXPECT_EQ(tree_.inodes(), 3u) << "the root, d and d/named";
+  EXPECT_TRUE(until([&] { return tree_.inodes() == 3; })) << tree_.inodes() << ", not the root, d and d/named";
 }
 
 TEST_F(Operations, TimesCanBeSetToTheNanosecondAndToNow) {
@@ -432,10 +429,10 @@ TEST_F(Operations, TimesCanBeSetToTheNanosecondAndToNow) {
   EXPECT_EQ(facts("f").st_mtim.tv_sec, 1'000'000'000);
   EXPECT_EQ(facts("f").st_mtim.tv_nsec, 1);
   const timespec now_and_omit[2]{{0, UTIME_OMIT}, {0, UTIME_NOW}};
-  const Time before = Time::now();
+  const auto before = std::chrono::system_clock::to_time_t(system_clock().wall());
   ASSERT_EQ(::utimensat(AT_FDCWD, path("f").c_str(), now_and_omit, 0), 0);
   EXPECT_EQ(facts("f").st_atim.tv_sec, -5);
-  EXPECT_GE(facts("f").st_mtim.tv_sec, before.seconds);
+  EXPECT_GE(facts("f").st_mtim.tv_sec, before);
 }
 
 TEST_F(Operations, CountsOfLinksAreRightAfterEveryChange) {
@@ -445,7 +442,6 @@ TEST_F(Operations, CountsOfLinksAreRightAfterEveryChange) {
   EXPECT_EQ(facts("a").st_nlink, 2u);
   EXPECT_EQ(facts("b").st_nlink, 2u);
   const auto before = facts("b");
-  ::usleep(1000);
   ASSERT_EQ(::unlink(path("a").c_str()), 0);
   EXPECT_EQ(facts("b").st_nlink, 1u);
   EXPECT_GT(std::make_pair(facts("b").st_ctim.tv_sec, facts("b").st_ctim.tv_nsec),
@@ -489,7 +485,6 @@ TEST_F(Operations, AReaderWhoAsksForItLeavesNoAccessTime) {
 TEST_F(Operations, TimesOfADirectoryFollowItsChanges) {
   struct stat before = facts("");
   const auto changes = [&](const char* what, const std::function<int()>& change) {
-    ::usleep(1000);
     EXPECT_EQ(change(), 0) << what;
     const struct stat after = facts("");
     EXPECT_TRUE(std::make_pair(after.st_mtim.tv_sec, after.st_mtim.tv_nsec) >
@@ -508,7 +503,6 @@ TEST_F(Operations, TimesOfADirectoryFollowItsChanges) {
 TEST_F(Operations, WritesShowInSizeAndTimeAtOnce) {
   ASSERT_EQ(write_file(path("f"), "x"), 0);
   const auto before = facts("f");
-  ::usleep(1000);
   ASSERT_EQ(write_file(path("f"), "longer"), 0);
   const auto after = facts("f");
   EXPECT_EQ(after.st_size, 6);
@@ -572,8 +566,7 @@ TEST_F(Operations, LookupCountsReachZeroWhenTheKernelForgets) {
   for (int i = 0; i < 300; i += 2) ASSERT_EQ(::unlink(path("f" + std::to_string(i)).c_str()), 0);
   EXPECT_GT(tree_.total_lookups(), 0u);
   KernelCaches().drop();
-  for (int i = 0; i < 200 && tree_.total_lookups() > 0; ++i) ::usleep(10'000);
-  EXPECT_EQ(tree_.total_lookups(), 0u);
+  EXPECT_TRUE(until([&] { return tree_.total_lookups() == 0; })) << tree_.total_lookups();
   EXPECT_EQ(tree_.inodes(), 151u);
 }
 

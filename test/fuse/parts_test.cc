@@ -18,19 +18,26 @@
 #include <thread>
 #include <vector>
 
+#include "clock.h"
+#include "fuse/activity.h"
 #include "fuse/attributes.h"
 #include "fuse/deference.h"
 #include "fuse/follower.h"
 #include "fuse/idle_latency.h"
 #include "fuse/mount_process.h"
+#include "fuse/replies.h"
 #include "fuse/rings.h"
+#include "fuse/turnstile.h"
 #include "fuse/workers.h"
 
 namespace lsmfs {
 namespace {
 
+using test::SteppedClock;
+using namespace std::chrono_literals;
+
 TEST(Workers, RunEverythingBeforeDrainReturns) {
-  Workers workers(4, "test");
+  Workers workers(4, "test", system_clock());
   std::atomic<int> done{0};
   for (int i = 0; i < 1000; ++i) workers.submit([&] { ++done; });
   workers.drain();
@@ -40,7 +47,7 @@ TEST(Workers, RunEverythingBeforeDrainReturns) {
 TEST(Workers, RunWhatIsQueuedBeforeTheyAreGone) {
   std::atomic<int> done{0};
   {
-    Workers workers(2, "test");
+    Workers workers(2, "test", system_clock());
     for (int i = 0; i < 100; ++i) workers.submit([&] { ++done; });
   }
   EXPECT_EQ(done, 100);
@@ -126,8 +133,7 @@ TEST(MountProcess, HasThreadsOfTheProcessThatItServesStepBackAndNoOthers) {
   }
   for (const pid_t id : {other, 1, 0, -1, -::getpid()}) {
     const auto done = (*mounter)->set_deferring(id, true);
-    ASSERT_FALSE(done) << id;
-    EXPECT_EQ(done.error().code, ESRCH) << id;
+    EXPECT_TRUE(!done && done.error().code == ESRCH) << id;
   }
   EXPECT_EQ(::sched_getscheduler(other), SCHED_OTHER);
   ::kill(other, SIGKILL);
@@ -151,33 +157,164 @@ TEST(MountProcess, KeepsAllThreadsButOneOffAProcessor) {
   EXPECT_EQ(processors(), any);
 }
 
-TEST(Deference, StopsForGood) {
-  class Idle final : public Deferring {
-   public:
-    std::uint64_t turns() const override { return 0; }
-    bool wanted() const override { return false; }
-    pid_t thread_id() const override { return 77; }
-    void let_go() override { ++let_go_; }
-    std::atomic<int> let_go_{0};
-  } idle;
-  std::atomic<bool> defers{false};
-  std::atomic<int> set{0};
-  Deference deference({&idle}, [&](pid_t thread, bool value) {
-    EXPECT_EQ(thread, 77);
-    defers = value;
-    ++set;
-    return Result<void>();
-  });
-  while (!defers) deference.request();
-  deference.stop();
-  EXPECT_FALSE(defers);
-  EXPECT_GT(idle.let_go_, 0);
-  const int before = set;
-  for (int i = 0; i < 20; ++i) {
-    deference.request();
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+// With one thread that serves, whose state a test sets.
+class DeferenceTest : public testing::Test, public Deferring {
+ protected:
+  std::uint64_t turns() const override { return turns_; }
+  bool wanted() const override { return wanted_; }
+  pid_t thread_id() const override { return 77; }
+  void let_go() override { ++let_go_; }
+
+  // Requests come, and it is looked after the thread once.
+  void look() {
+    deference_.request();
+    ASSERT_TRUE(clock_.step(2ms));
   }
-  EXPECT_EQ(set, before);
+  // Others keep the thread from its request for one look. How long it has the usual policy then.
+  Clock::Duration penalty() {
+    wanted_ = true;
+    look();
+    wanted_ = false;
+    const auto begin = clock_.now();
+    while (!defers_ && clock_.now() - begin < 1min && !HasFatalFailure()) look();
+    return clock_.now() - begin;
+  }
+
+  SteppedClock clock_;
+  std::atomic<std::uint64_t> turns_{0};
+  std::atomic<bool> wanted_{false}, defers_{false};
+  std::atomic<int> let_go_{0}, set_{0};
+  Deference deference_{clock_, {this}, [this](pid_t thread, bool value) {
+                         EXPECT_EQ(thread, 77);
+                         defers_ = value;
+                         ++set_;
+                         return Result<void>();
+                       }};
+};
+
+TEST_F(DeferenceTest, DefersWhileRequestsCome) {
+  ASSERT_TRUE(clock_.await_waiting(1));
+  ASSERT_TRUE(clock_.step(1h));
+  EXPECT_EQ(set_, 0);
+  deference_.request();
+  ASSERT_TRUE(clock_.step());
+  EXPECT_TRUE(defers_);
+  ASSERT_TRUE(clock_.step(1h));
+  EXPECT_FALSE(defers_);
+  EXPECT_EQ(set_, 2);
+}
+
+TEST_F(DeferenceTest, EndsForAThreadThatIsHeldUpAndForLongerEachTime) {
+  ASSERT_TRUE(clock_.await_waiting(1));
+  look();
+  for (int i = 0; i < 10; ++i) {
+    wanted_ = true;
+    ++turns_;
+    look();
+    EXPECT_TRUE(defers_) << "it gets on";
+  }
+  for (const auto expected : {8ms, 16ms, 32ms, 64ms, 128ms, 256ms, 512ms, 512ms}) EXPECT_EQ(penalty(), expected);
+  for (int i = 0; i < 512 / 2; ++i) look();
+  EXPECT_EQ(penalty(), 8ms) << "after a long time of getting on";
+}
+
+TEST_F(DeferenceTest, StopsForGood) {
+  ASSERT_TRUE(clock_.await_waiting(1));
+  look();
+  EXPECT_TRUE(defers_);
+  deference_.stop();
+  EXPECT_FALSE(defers_);
+  EXPECT_GT(let_go_, 0);
+  const int before = set_;
+  for (int i = 0; i < 20; ++i) look();
+  EXPECT_EQ(set_, before);
+}
+
+TEST(Activity, GoesOnWhileRequestsComeAndForSomeTimeAfter) {
+  SteppedClock clock;
+  std::atomic<int> begun{0}, looks{0}, ended{0};
+  {
+    Activity activity(clock, "test", 5ms, {.begin = [&] { ++begun; }, .look = [&] { ++looks; }, .end = [&] { ++ended; }});
+    ASSERT_TRUE(clock.await_waiting(1));
+    ASSERT_TRUE(clock.step(1h));
+    EXPECT_EQ(begun, 0);
+    for (int round = 1; round <= 3; ++round) {
+      looks = 0;
+      activity.request();
+      ASSERT_TRUE(clock.step());
+      EXPECT_EQ(begun, round);
+      EXPECT_EQ(looks, 1) << "at once";
+      for (int i = 2; i <= 100; ++i) {
+        activity.request();
+        ASSERT_TRUE(clock.step(5ms));
+        EXPECT_EQ(looks, i);
+      }
+      EXPECT_EQ(ended, round - 1);
+      for (int i = 1; i <= 3; ++i) ASSERT_TRUE(clock.step(5ms));
+      EXPECT_EQ(ended, round - 1);
+      EXPECT_EQ(looks, 103);
+      ASSERT_TRUE(clock.step(5ms));
+      EXPECT_EQ(ended, round);
+      ASSERT_TRUE(clock.step(1h));
+      EXPECT_EQ(looks, 103);
+    }
+    activity.request();
+    ASSERT_TRUE(clock.step());
+  }
+  EXPECT_EQ(ended, 4) << "since it goes";
+}
+
+TEST(Turnstile, IsClosedWhenTheLastHasLeft) {
+  for (int round = 0; round < 200; ++round) {
+    Turnstile turnstile;
+    turnstile.open();
+    std::promise<void> inside;
+    std::atomic<bool> left{false};
+    std::thread server([&] {
+      Turnstile::Pass pass(turnstile);
+      EXPECT_TRUE(pass.enter());
+      inside.set_value();
+      while (!turnstile.closed()) std::this_thread::yield();
+      left = true;
+      pass.leave();
+      EXPECT_FALSE(pass.enter());
+    });
+    inside.get_future().wait();
+    turnstile.close();
+    EXPECT_TRUE(left);
+    server.join();
+  }
+}
+
+TEST(Turnstile, LetsNobodyInBeforeItIsOpenedOrAfterItIsClosed) {
+  Turnstile turnstile;
+  Turnstile::Pass pass(turnstile);
+  EXPECT_FALSE(pass.enter());
+  std::thread waiting([&] { EXPECT_TRUE(turnstile.wait()); });
+  turnstile.open();
+  waiting.join();
+  EXPECT_TRUE(pass.enter());
+  pass.leave();
+  turnstile.close();
+  EXPECT_FALSE(turnstile.wait());
+  EXPECT_FALSE(pass.enter());
+}
+
+TEST(ErrorLog, TellsOfADeviceInTroubleOnceASecond) {
+  SteppedClock clock;
+  std::vector<std::string> told;
+  ErrorLog log(clock, [&](std::string_view line) { told.emplace_back(line); });
+  for (const int code : {ENOENT, ENOSPC, EEXIST}) log.note(make_error(code, "every day"));
+  EXPECT_TRUE(told.empty());
+  for (const int code : {EIO, EUCLEAN, ENOMEM, EROFS}) {
+    log.note(make_error(code, "first"));
+    log.note(make_error(code, "second"));
+    clock.advance(1s - 1ns);
+    log.note(make_error(code, "third"));
+    clock.advance(1ns);
+  }
+  ASSERT_EQ(told.size(), 4u);
+  for (const auto& line : told) EXPECT_NE(line.find("first"), std::string::npos) << line;
 }
 
 TEST(Follower, IsBoundToTheProcessorOnWhichItsCallerStays) {
@@ -255,29 +392,28 @@ class LatencyDevice : public testing::Test {
     return ::read(fd.get(), &value, sizeof value) == sizeof value ? value : -1;
   }
   bool held() const { return demanded() == 0; }
-  bool becomes(bool expected) const {
-    for (int i = 0; i < 2000; ++i) {
-      if (held() == expected) return true;
-      ::usleep(1000);
-    }
-    return false;
-  }
   std::string path_;
 };
 
 TEST_F(LatencyDevice, IsHeldWhileRequestsComeAndLetGoAfter) {
   auto device = LatencyHold::open_device(Choice::automatic, path_);
   ASSERT_TRUE(device);
-  LatencyHold hold(std::move(*device));
-  EXPECT_TRUE(becomes(false));
+  SteppedClock clock;
+  LatencyHold hold(std::move(*device), clock);
+  ASSERT_TRUE(clock.await_waiting(1));
+  ASSERT_TRUE(clock.step(1h));
+  EXPECT_FALSE(held());
   for (int round = 0; round < 3; ++round) {
-    // A request just before the helper falls asleep may be missed; the next is not.
-    for (int i = 0; i < 1000 && !held(); ++i) {
-      hold.request();
-      ::usleep(1000);
-    }
+    hold.request();
+    ASSERT_TRUE(clock.step());
     EXPECT_TRUE(held());
-    EXPECT_TRUE(becomes(false));
+    hold.request();
+    ASSERT_TRUE(clock.step(20ms));
+    EXPECT_TRUE(held());
+    ASSERT_TRUE(clock.step(19ms));
+    EXPECT_TRUE(held());
+    ASSERT_TRUE(clock.step(1ms));
+    EXPECT_FALSE(held());
     EXPECT_EQ(demanded(), INT32_MAX);
   }
 }

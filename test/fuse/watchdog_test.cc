@@ -1,5 +1,4 @@
-// Requests that wait for very long are told of. What is told is waited for, however long that takes; how soon it comes
-// is for no test to say.
+// Requests that wait for very long are told of, by a clock that goes on when the test says so.
 
 #include "fuse/watchdog.h"
 
@@ -9,17 +8,18 @@
 #include <sys/statvfs.h>
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <thread>
 
+#include "clock.h"
 #include "fuse/gate.h"
 #include "fuse/mounted.h"
+#include "until.h"
 
 namespace lsmfs::test {
 namespace {
 
-constexpr auto kLimit = std::chrono::milliseconds(45);
+constexpr auto kLimit = std::chrono::seconds(30), kLook = kLimit / 15;
 
 class Told : public MountTest {
  protected:
@@ -27,7 +27,9 @@ class Told : public MountTest {
     MountOptions options;
     options.patience = kLimit;
     options.workers = workers;
+    options.clock = &clock_;
     mounted_ = std::make_unique<Mounted>(tree_, options);
+    EXPECT_TRUE(clock_.await_waiting(1));
   }
   void hold(const std::string& held) {
     tree_.set_hook([this, held](const std::string& call, lsmfs::Wait) -> Result<void> {
@@ -36,24 +38,27 @@ class Told : public MountTest {
     });
   }
   std::string path(const std::string& name) const { return mounted_->path(name); }
-  // The first line with all of these words, waited for.
-  std::string told(const std::vector<std::string>& words) const {
-    for (;;) {
-      std::string all = mounted_->notices();
-      for (std::size_t begin = 0, end; (end = all.find('\n', begin)) != all.npos; begin = end + 1) {
-        const std::string line = all.substr(begin, end - begin);
-        if (std::all_of(words.begin(), words.end(), [&](const auto& word) { return line.find(word) != line.npos; })) return line;
-      }
-      ::usleep(5'000);
-    }
+  // The first line with all of these words; time goes on until there is one.
+  std::string told(const std::vector<std::string>& words) {
+    std::vector<std::string> lines;
+    EXPECT_TRUE(until([&] {
+      lines = lines_with(words);
+      return !lines.empty() || !clock_.step(kLook);
+    }));
+    EXPECT_FALSE(lines.empty()) << "nothing with " << words.back() << " is told, but " << mounted_->notices();
+    return lines.empty() ? "" : lines.front();
   }
-  std::size_t lines(const std::string& word) const {
+  std::vector<std::string> lines_with(const std::vector<std::string>& words) const {
+    std::vector<std::string> found;
     const std::string all = mounted_->notices();
-    std::size_t count = 0;
-    for (std::size_t at = 0; (at = all.find(word, at)) != all.npos; ++at) ++count;
-    return count;
+    for (std::size_t begin = 0, end; (end = all.find('\n', begin)) != all.npos; begin = end + 1) {
+      const std::string line = all.substr(begin, end - begin);
+      if (std::all_of(words.begin(), words.end(), [&](const auto& word) { return line.find(word) != line.npos; })) found.push_back(line);
+    }
+    return found;
   }
 
+  SteppedClock clock_;
   MemoryTree tree_;
   Gate gate_;
   std::unique_ptr<Mounted> mounted_;
@@ -83,12 +88,12 @@ TEST_F(Told, IsWhatARequestWaitsForAndWhenItIsOver) {
   const std::string name = "FSYNC of inode " + std::to_string(facts.st_ino) + " (request ";
   const std::string line = told({name, "has waited"});
   EXPECT_NE(line.find("a commit, write of 4096 bytes at 8192 of the device"), line.npos) << line;
-  EXPECT_EQ(lines("is over"), 0u);
+  EXPECT_TRUE(lines_with({name, "is over"}).empty());
   gate_.open();
   syncing.join();
   EXPECT_EQ(code, 0);
   told({name, "is over after"});
-  EXPECT_EQ(lines("is over"), 1u) << mounted_->notices();
+  EXPECT_EQ(lines_with({name, "is over"}).size(), 1u) << mounted_->notices();
 }
 
 TEST_F(Told, AreRequestsThatWaitForAWorkerAndWhatHasWaitedLongest) {
@@ -135,7 +140,7 @@ TEST_F(Told, AreRequestsInWhichTheReadingThreadIsHeld) {
 }
 
 TEST(Workers, HandOnWhichRequestTheyWorkOn) {
-  Workers outer(1, "outer"), inner(1, "inner");
+  Workers outer(1, "outer", system_clock()), inner(1, "inner", system_clock());
   Gate gate;
   current_request = {7, 12, FUSE_WRITE};
   outer.submit([&] { inner.submit([&] { gate.pass(); }); });
@@ -150,18 +155,22 @@ TEST(Workers, HandOnWhichRequestTheyWorkOn) {
   EXPECT_EQ(inner.under_way().size(), 0u);
 }
 
-TEST_F(Told, AgainOnlyWhenItHasDoubled) {
+TEST_F(Told, FirstAtTheLimitAndAgainOnlyWhenItHasDoubled) {
   hold("sync");
   mount();
-  const auto begin = std::chrono::steady_clock::now();
   std::thread syncing([&] { EXPECT_EQ(sync_file(path("f")), 0); });
-  while (lines("has waited") < 4) ::usleep(5'000);
+  gate_.await(1);
+  std::vector<std::string> times;
+  for (int seconds = 2; seconds <= 300 && clock_.step(kLook); seconds += 2) {
+    const auto lines = lines_with({"FSYNC", "has waited"});
+    if (lines.size() == times.size()) continue;
+    times.push_back(std::to_string(seconds));
+    EXPECT_NE(lines.back().find(" has waited " + times.back() + " s"), std::string::npos) << lines.back();
+  }
+  EXPECT_EQ(times, (std::vector<std::string>{"30", "60", "120", "240"})) << mounted_->notices();
   gate_.open();
   syncing.join();
-  told({"is over"});
-  const auto taken = std::chrono::steady_clock::now() - begin;
-  EXPECT_GE(taken, 8 * kLimit);
-  EXPECT_LE(static_cast<double>(lines("has waited")), std::log2(taken / std::chrono::duration<double>(kLimit)) + 1);
+  told({"FSYNC", "is over"});
 }
 
 TEST_F(Told, IsNothingOfRequestsThatDoNotWait) {
@@ -171,6 +180,75 @@ TEST_F(Told, IsNothingOfRequestsThatDoNotWait) {
   EXPECT_EQ(::statvfs(mounted_->root().c_str(), &facts), 0);
   mounted_->stop();
   EXPECT_EQ(mounted_->notices(), "");
+}
+
+// Without a mount.
+class Watched : public testing::Test {
+ protected:
+  void work_until_opened() {
+    current_request = {7, 12, FUSE_WRITE};
+    workers_.submit([this] { gate_.pass(); });
+    current_request = {};
+    gate_.await(1);
+  }
+  void go_on(Clock::Duration time) { EXPECT_TRUE(clock_.step(time)); }
+  std::vector<std::string> told() {
+    const std::lock_guard lock(mutex_);
+    return told_;
+  }
+
+  SteppedClock clock_;
+  std::mutex mutex_;
+  std::vector<std::string> told_;  // guarded by mutex_
+  Gate gate_;
+  Workers workers_{1, "test", clock_};
+  std::optional<Watchdog> watchdog_{std::in_place, clock_, kLimit, std::vector<const Workers*>{&workers_}, [this](std::string_view line) {
+                                      const std::lock_guard lock(mutex_);
+                                      told_.emplace_back(line);
+                                    }};
+};
+
+TEST_F(Watched, WorkThatIsOverInTimeIsNotToldOf) {
+  ASSERT_TRUE(clock_.await_waiting(1));
+  work_until_opened();
+  go_on(kLimit - kLook);
+  gate_.open();
+  workers_.drain();
+  go_on(kLimit);
+  watchdog_.reset();
+  EXPECT_EQ(told(), std::vector<std::string>{});
+}
+
+TEST_F(Watched, WorkThatIsOverAtTheEndIsToldOf) {
+  ASSERT_TRUE(clock_.await_waiting(1));
+  work_until_opened();
+  go_on(kLimit);
+  EXPECT_EQ(told(), std::vector<std::string>{"WRITE of inode 12 (request 7) has waited 30 s: at work"});
+  gate_.open();
+  workers_.drain();
+  watchdog_.reset();
+  ASSERT_EQ(told().size(), 2u);
+  EXPECT_EQ(told()[1], "WRITE of inode 12 (request 7) is over after 30 s");
+}
+
+TEST_F(Watched, AReaderIsLookedAtFromTheFirstLookOn) {
+  ASSERT_TRUE(clock_.await_waiting(1));
+  Watchdog::Reader reader(*watchdog_);
+  for (const std::uint64_t request : {1, 2}) {
+    reader.begin({request, 12, FUSE_READ});
+    go_on(kLook);
+    go_on(kLimit - kLook);
+    reader.end();
+  }
+  reader.begin({3, 12, FUSE_READ});
+  go_on(kLook);
+  EXPECT_EQ(told(), std::vector<std::string>{});
+  go_on(kLimit);
+  EXPECT_EQ(told(), std::vector<std::string>{"READ of inode 12 (request 3) has waited 30 s: at work in a thread that reads requests"});
+  reader.end();
+  go_on(kLook);
+  ASSERT_EQ(told().size(), 2u);
+  EXPECT_EQ(told()[1], "READ of inode 12 (request 3) is over after 32 s");
 }
 
 TEST(RequestNames, AreThoseOfTheKernel) {

@@ -13,13 +13,8 @@ constexpr std::uint64_t kInlineMax = 64 * KiB;
 
 }  // namespace
 
-Disk::Disk(Backing& backing, Workers& workers, const DiskOptions& options, Clock clock)
-    : backing_(backing),
-      workers_(workers),
-      options_(options),
-      clock_(std::move(clock)),
-      model_(options.profile),
-      trace_(options.trace_limit) {}
+Disk::Disk(Backing& backing, Workers& workers, const DiskOptions& options)
+    : backing_(backing), workers_(workers), options_(options), model_(options.profile), trace_(options.trace_limit) {}
 
 void Disk::submit(std::shared_ptr<Job> job) {
   const bool idle = !current_ && queue_.empty();
@@ -43,10 +38,10 @@ void Disk::submit(std::shared_ptr<Job> job) {
 }
 
 void Disk::finish_due() {
-  if (!current_ || clock_() < finish_) return;
+  if (!current_ || now() < finish_) return;
   const JobPtr job = std::move(current_);
   job->performed.wait(false);
-  late_ += clock_() - finish_;
+  late_ += now() - finish_;
   job->answer(*job, job->error);
 }
 
@@ -59,7 +54,7 @@ std::optional<Nanos> Disk::next() {
     if (queue_.empty()) return std::nullopt;
     current_ = queue_.pop(model_.position(), finish_);
     finish_ = begin(*current_);
-    if (!current_->given_away) clock_() < finish_ ? give_away(current_) : perform(*current_);
+    if (!current_->given_away) now() < finish_ ? give_away(current_) : perform(*current_);
   }
   return finish_;
 }

@@ -9,7 +9,7 @@
 // requests are answered as soon as their data is moved, several at the same time.
 //
 // What it is not: it neither waits nor knows FUSE. Its owner calls submit() when requests come and finish_due() and
-// next() when it is time, with a clock that tests can move by hand.
+// next() when it is time, by the clock of its options.
 //
 // Threads: all functions from one thread, the owner's, which moves data itself, in next(), when there is no service to do
 // that during; with the profile none, who moved the data answers.
@@ -20,6 +20,7 @@
 #include <memory>
 
 #include "fuse/workers.h"
+#include "lsmfs/clock.h"
 #include "simdisk/backing.h"
 #include "simdisk/buffers.h"
 #include "simdisk/counters.h"
@@ -50,13 +51,13 @@ struct DiskOptions {
   Nanos path{};
   bool sync = false;  // whether flushes reach the backing file
   std::size_t trace_limit = 8 << 20;
+  Clock* clock = &system_clock();
 };
 
 class Disk {
  public:
-  using Clock = std::function<Nanos()>;
-
-  Disk(Backing& backing, Workers& workers, const DiskOptions& options, Clock clock);
+  Disk(Backing& backing, Workers& workers, const DiskOptions& options);
+  Nanos now() const { return options_.clock->now().time_since_epoch(); }
   void submit(std::shared_ptr<Job> job);
   // Answers the request under way if its time has come; waits for its data if that is late.
   void finish_due();
@@ -70,7 +71,7 @@ class Disk {
   Profile profile() const { return model_.profile(); }
   // For all requests that the disk has not begun with.
   void set_profile(Profile profile) { model_.set_profile(profile); }
-  void set_trace(bool on) { on ? trace_.start(clock_()) : trace_.stop(); }
+  void set_trace(bool on) { on ? trace_.start(now()) : trace_.stop(); }
   std::unique_ptr<TraceText> trace() const { return trace_.text(); }
   // Profile and counters as JSON, one line.
   std::string stats() const;
@@ -86,7 +87,6 @@ class Disk {
   Backing& backing_;
   Workers& workers_;
   const DiskOptions options_;
-  const Clock clock_;
   ServiceModel model_;
   ServiceQueue<JobPtr> queue_;
   Counters counters_;

@@ -134,7 +134,7 @@ void read_disk(fuse_req_t req, std::size_t size, std::uint64_t offset) {
   }
   auto job = std::make_shared<Job>();
   job->request = {Kind::read, ByteOffset{offset}, ByteCount{length}};
-  job->arrival = m.clock();
+  job->arrival = m.disk.now();
   job->buffer = m.buffers.take();
   job->data = job->buffer->bytes().first(length);
   job->answer = [req](Job& done, int error) {
@@ -155,7 +155,7 @@ void write_disk(fuse_req_t req, const char* data, std::size_t size, std::uint64_
   }
   auto job = std::make_shared<Job>();
   job->request = {Kind::write, ByteOffset{offset}, ByteCount{size}};
-  job->arrival = m.clock();
+  job->arrival = m.disk.now();
   // The data lies within the message, which therefore has to stay.
   const auto* bytes = reinterpret_cast<const std::byte*>(data);
   job->data = m.message->bytes().subspan(static_cast<std::size_t>(bytes - m.message->data()), size);
@@ -170,7 +170,7 @@ void submit_without_data(fuse_req_t req, const Request& request) {
   Mounted& m = mounted(req);
   auto job = std::make_shared<Job>();
   job->request = request;
-  job->arrival = m.clock();
+  job->arrival = m.disk.now();
   job->answer = [req](Job&, int error) { fuse_reply_err(req, error); };
   m.disk.submit(std::move(job));
 }

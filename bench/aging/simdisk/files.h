@@ -16,7 +16,6 @@ struct Mounted {
   Disk& disk;
   Workers& workers;
   Buffers& buffers;  // of a size that holds any request of the kernel and its headers
-  Disk::Clock clock;
   timespec since;                // the time of all files
   Buffers::Buffer message = {};  // the request that is being handled; a handler may take it
   bool initialised = false;      // the kernel and libfuse have agreed

@@ -9,7 +9,7 @@
 
 namespace lsmfs::simdisk {
 
-// Durations, and moments of CLOCK_MONOTONIC.
+// Durations, and moments of a lsmfs::Clock since its beginning.
 using Nanos = std::chrono::nanoseconds;
 
 enum class Kind : std::uint8_t { read, write, flush, discard };

@@ -76,11 +76,10 @@ int serve_command(const ServeArguments& arguments) {
   prctl(PR_SET_IO_FLUSHER, 1UL, 0UL, 0UL, 0UL);
   hold_back_signals();
   go_before_others();
-  Workers workers(kWorkers, "simdisk-worker");
+  Workers workers(kWorkers, "simdisk-worker", system_clock());
   Backing backing(std::move(*device));
   Disk disk(backing, workers,
-            {.profile = *profile, .path = std::chrono::microseconds(arguments.path_us), .sync = arguments.sync},
-            monotonic_now);
+            {.profile = *profile, .path = std::chrono::microseconds(arguments.path_us), .sync = arguments.sync});
   const ServerOptions options{.source = std::filesystem::absolute(arguments.backing).lexically_normal(),
                               .mount_point = mount_point,
                               .on_ready =

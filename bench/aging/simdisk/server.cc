@@ -12,10 +12,10 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <ctime>
 #include <thread>
 
 #include "lsmfs/base.h"
+#include "lsmfs/clock.h"
 #include "simdisk/files.h"
 
 namespace lsmfs::simdisk {
@@ -30,6 +30,11 @@ constexpr std::size_t kWriteHeaders = sizeof(fuse_in_header) + sizeof(fuse_write
 constexpr std::size_t kPage = 4096;
 static_assert(kWriteHeaders < kPage);
 constexpr std::size_t kBufferSize = kPage + kTransferMax;
+
+timespec to_timespec(std::chrono::system_clock::time_point time) {
+  const auto since = std::chrono::duration_cast<Nanos>(time.time_since_epoch()).count();
+  return {since / 1'000'000'000, since % 1'000'000'000};
+}
 
 bool set_priority(int priority, int policy) {
   sched_param parameters{};
@@ -74,9 +79,7 @@ Result<int> mount_fuse(const ServerOptions& options) {
 class Server {
  public:
   Server(Disk& disk, Workers& workers, const ServerOptions& options)
-      : disk_(disk), workers_(workers), options_(options), mounted_{disk, workers, buffers_, monotonic_now, {}} {
-    clock_gettime(CLOCK_REALTIME, &mounted_.since);
-  }
+      : disk_(disk), workers_(workers), options_(options), mounted_{disk, workers, buffers_, to_timespec(system_clock().wall())} {}
   ~Server() {
     workers_.drain();  // they answer requests of the session
     disk_.give_up();
@@ -148,13 +151,13 @@ class Server {
     std::array<pollfd, 2> events{{{fuse_, POLLIN, 0}, {signals_.get(), POLLIN, 0}}};
     timespec time{};
     if (until) {
-      const auto sleep = std::max(*until - kWatch - monotonic_now(), Nanos(0)).count();
+      const auto sleep = std::max(*until - kWatch - disk_.now(), Nanos(0)).count();
       time = {sleep / 1'000'000'000, sleep % 1'000'000'000};
     }
     const int some = ppoll(events.data(), events.size(), until ? &time : nullptr, nullptr);
     if (some > 0 && events[1].revents != 0) stop();
     if (some == 0) {
-      while (monotonic_now() < *until) {
+      while (disk_.now() < *until) {
       }
     }
   }
@@ -196,12 +199,6 @@ class Server {
 };
 
 }  // namespace
-
-Nanos monotonic_now() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return std::chrono::seconds(now.tv_sec) + Nanos(now.tv_nsec);
-}
 
 void go_before_others() { set_priority(1, SCHED_FIFO); }
 

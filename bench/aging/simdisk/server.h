@@ -18,9 +18,6 @@ struct ServerOptions {
   std::function<void(std::string)> notice;  // one line for people; from any thread
 };
 
-// The clock of the server and its disk: CLOCK_MONOTONIC.
-Nanos monotonic_now();
-
 // Lets the calling thread, and those that it starts from now on, go before all other programs, if it may: a disk does not
 // slow down when the processors are busy. serve() goes before those.
 void go_before_others();

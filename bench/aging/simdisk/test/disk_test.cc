@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "clock.h"
 #include "image.h"
 
 namespace lsmfs::simdisk {
@@ -13,7 +14,7 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-// A disk with a clock that is moved by hand. On the SSD, 4 KiB elsewhere take 102.4 us.
+// A disk with a clock that stands still until it is moved. On the SSD, 4 KiB elsewhere take 102.4 us.
 class SimdiskDisk : public testing::Test {
  protected:
   static constexpr Nanos kPlace = Nanos(102'400);
@@ -24,7 +25,7 @@ class SimdiskDisk : public testing::Test {
       workers_.drain();
       delete disk;
     };
-    return {new Disk(backing, workers_, {.profile = profile, .path = path}, [this] { return now_; }), end};
+    return {new Disk(backing, workers_, {.profile = profile, .path = path, .clock = &clock_}), end};
   }
 
   // Its answer appends `name` to answered_.
@@ -32,7 +33,7 @@ class SimdiskDisk : public testing::Test {
               std::byte fill = {}) {
     auto job = std::make_shared<Job>();
     job->request = {kind, ByteOffset{offset}, ByteCount{length}};
-    job->arrival = now_;
+    job->arrival = disk.now();
     if (job->request.transfers()) {
       job->buffer = buffers_.take();
       job->data = job->buffer->bytes().first(length);
@@ -51,10 +52,13 @@ class SimdiskDisk : public testing::Test {
   bool step(Disk& disk) {
     const auto when = disk.next();
     if (!when) return false;
-    now_ = std::max(now_, *when);
+    go_to(std::max(now(), *when));
     disk.finish_due();
     return true;
   }
+
+  Nanos now() { return clock_.now().time_since_epoch(); }
+  void go_to(Nanos moment) { clock_.advance(moment - now()); }
 
   nlohmann::json stats(Disk& disk) { return nlohmann::json::parse(disk.stats()); }
 
@@ -63,13 +67,13 @@ class SimdiskDisk : public testing::Test {
     return answered_;
   }
 
-  Nanos now_ = std::chrono::seconds(1000);
+  test::SteppedClock clock_;
   Backing backing_{image(64 * MiB)};
   Buffers buffers_{MiB, 8};
   std::mutex mutex_;
   std::string answered_;
   std::byte last_read_{};
-  Workers workers_{3, "test"};  // before what they use goes, they end
+  Workers workers_{3, "test", clock_};  // before what they use goes, they end
 };
 
 TEST_F(SimdiskDisk, AnswersWhenTheTimeHasCome) {
@@ -77,11 +81,11 @@ TEST_F(SimdiskDisk, AnswersWhenTheTimeHasCome) {
   submit(*d, Kind::read, MiB, 4096, "a");
   const auto when = d->next();
   ASSERT_TRUE(when);
-  EXPECT_EQ(*when, now_ + kPlace);
-  now_ = *when - Nanos(1);
+  EXPECT_EQ(*when, now() + kPlace);
+  go_to(*when - Nanos(1));
   d->finish_due();
   EXPECT_EQ(answered(), "");
-  now_ = *when;
+  go_to(*when);
   d->finish_due();
   EXPECT_EQ(answered(), "a");
   EXPECT_EQ(d->next(), std::nullopt);
@@ -89,39 +93,39 @@ TEST_F(SimdiskDisk, AnswersWhenTheTimeHasCome) {
 
 TEST_F(SimdiskDisk, ServesOneAfterTheOther) {
   const auto d = disk(Profile::ssd_sata);
-  const Nanos begin = now_;
+  const Nanos begin = now();
   for (int i = 0; i < 5; ++i) submit(*d, Kind::read, static_cast<std::uint64_t>(10 - 2 * i) * MiB, 4096, std::to_string(i));
   while (step(*d)) {
   }
   EXPECT_EQ(answered(), "01234");
-  EXPECT_EQ(now_ - begin, 5 * kPlace);
+  EXPECT_EQ(now() - begin, 5 * kPlace);
   EXPECT_DOUBLE_EQ(stats(*d)["busy_seconds"].get<double>(), seconds_of(5 * kPlace));
 }
 
 TEST_F(SimdiskDisk, LostTimeIsMadeUpForWhileRequestsWait) {
   const auto d = disk(Profile::ssd_sata);
-  const Nanos begin = now_;
+  const Nanos begin = now();
   for (int i = 0; i < 3; ++i) submit(*d, Kind::read, static_cast<std::uint64_t>(10 - 2 * i) * MiB, 4096, "x");
   d->next();
-  now_ += kPlace + microseconds(70);  // the host was late
+  clock_.advance(kPlace + microseconds(70));  // the host was late
   d->finish_due();
   EXPECT_EQ(d->next(), begin + 2 * kPlace);
   while (step(*d)) {
   }
-  EXPECT_EQ(now_ - begin, 3 * kPlace);
+  EXPECT_EQ(now() - begin, 3 * kPlace);
   EXPECT_NEAR(stats(*d)["late_seconds"].get<double>(), 70e-6, 1e-9);
 }
 
 TEST_F(SimdiskDisk, ThePathCountsOnlyWhenTheDiskWasIdle) {
   const auto d = disk(Profile::ssd_sata, microseconds(30));
-  const Nanos begin = now_;
+  const Nanos begin = now();
   submit(*d, Kind::read, 10 * MiB, 4096, "a");
   submit(*d, Kind::read, 5 * MiB, 4096, "b");
   while (step(*d)) {
   }
-  EXPECT_EQ(now_ - begin, 2 * kPlace - microseconds(30));
-  now_ += microseconds(10);
-  const Nanos end = now_ - microseconds(10);
+  EXPECT_EQ(now() - begin, 2 * kPlace - microseconds(30));
+  clock_.advance(microseconds(10));
+  const Nanos end = now() - microseconds(10);
   submit(*d, Kind::read, 20 * MiB, 4096, "c");
   EXPECT_EQ(d->next(), end + kPlace) << "never before the end of the last";
 }
@@ -194,7 +198,7 @@ TEST_F(SimdiskDisk, AnErrorOfTheFileIsToldInTime) {
   const auto when = d->next();
   d->finish_due();
   EXPECT_EQ(answered(), "");
-  now_ = *when;
+  go_to(*when);
   d->finish_due();
   EXPECT_EQ(answered(), "a!");
 }
@@ -205,7 +209,7 @@ TEST_F(SimdiskDisk, AnotherProfileIsForWhatHasNotBegun) {
   submit(*d, Kind::read, 10 * MiB, 4096, "b");
   const auto first = d->next();
   ASSERT_TRUE(first);
-  EXPECT_GT(*first, now_ + milliseconds(5));
+  EXPECT_GT(*first, now() + milliseconds(5));
   d->set_profile(Profile::none);
   EXPECT_TRUE(step(*d));
   EXPECT_EQ(answered(), "a");
@@ -213,9 +217,9 @@ TEST_F(SimdiskDisk, AnotherProfileIsForWhatHasNotBegun) {
   d->finish_due();
   EXPECT_EQ(answered(), "ab");
   d->set_profile(Profile::ssd_sata);
-  now_ = *first + milliseconds(1);
+  go_to(*first + milliseconds(1));
   submit(*d, Kind::read, 40 * MiB, 4096, "c");
-  EXPECT_EQ(d->next(), now_ + kPlace);
+  EXPECT_EQ(d->next(), now() + kPlace);
   EXPECT_EQ(stats(*d)["profile"], "ssd-sata");
 }
 
@@ -225,7 +229,7 @@ TEST_F(SimdiskDisk, CountsAndTracesWhatItDoes) {
   submit(*d, Kind::read, 10 * MiB, 8192, "");
   while (step(*d)) {
   }
-  now_ += microseconds(1000);
+  clock_.advance(microseconds(1000));
   submit(*d, Kind::write, 10 * MiB + 8192, 4096, "");
   submit(*d, Kind::read, 10 * MiB + 8192, 4096, "");
   submit(*d, Kind::read, 10 * MiB, 4096, "");

@@ -14,11 +14,10 @@ import struct
 import subprocess
 import sys
 import threading
-import time
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 ROOT = os.path.realpath(os.path.join(HERE, "..", "..", "..", ".."))
-sys.path[:0] = [os.path.dirname(HERE), os.path.join(ROOT, "test", "integration")]
+sys.path[:0] = [os.path.dirname(HERE), os.path.join(ROOT, "test"), os.path.join(ROOT, "test", "integration")]
 
 import bandwidth  # noqa: E402
 import harness  # noqa: E402
@@ -26,6 +25,7 @@ import loop  # noqa: E402
 from bandwidth import KiB  # noqa: E402
 from harness import MiB, outcome  # noqa: E402
 from simdisk import Simdisk  # noqa: E402
+from until import PATIENCE, until  # noqa: E402
 
 SIMDISK = os.environ.get("LSMFS_SIMDISK", os.path.join(ROOT, "build", "release", "lsmfs-simdisk"))
 
@@ -68,7 +68,7 @@ class Case(harness.MountCase):
 
     def ends(self, disk):
         """The program ends by itself, leaves nothing mounted, and says nothing."""
-        self.assertEqual(disk.process.wait(timeout=30), 0)
+        self.assertEqual(disk.process.wait(timeout=PATIENCE), 0)
         self.assertEqual(disk.process.communicate()[1], "")
         self.assertFalse(os.path.ismount(disk.point))
 
@@ -107,13 +107,15 @@ class FileSystem(Case):
         self.assertGreater(disk.stats()["discards"], 0)
         self.mount(disk)
         stop = threading.Event()
+        told = []
 
         def switch():
             while not stop.is_set():
                 for profile in ("ssd-sata", "none", "cloud-volume", "hdd", "none"):
+                    before = disk.stats()["writes"]
                     disk.set_profile(profile)
-                    self.assertEqual(disk.read("profile"), profile + "\n")
-                    time.sleep(0.02)
+                    told.append((disk.read("profile"), profile + "\n"))
+                    until(lambda before=before: stop.is_set() or disk.stats()["writes"] > before + 2, "writes under a profile")
 
         thread = threading.Thread(target=switch)
         thread.start()
@@ -123,6 +125,9 @@ class FileSystem(Case):
         finally:
             stop.set()
             thread.join()
+        self.assertGreater(len(told), 5)
+        for profile, expected in told:
+            self.assertEqual(profile, expected)
         stats = disk.stats()
         self.assertGreater(stats["written_bytes"], sum(os.path.getsize(os.path.join(self.point, n)) for n in self.written))
         self.assertGreater(stats["flushes"], 0)
@@ -139,10 +144,7 @@ class FileSystem(Case):
         self.must("mkfs.ext4", "-q", disk.device)
         self.mount(disk)
         disk.process.send_signal(signal.SIGTERM)
-        deadline = time.monotonic() + 30
-        while os.path.ismount(disk.point) and time.monotonic() < deadline:
-            time.sleep(0.01)
-        self.assertFalse(os.path.ismount(disk.point))
+        until(lambda: not os.path.ismount(disk.point), "the end of the name of a disk in use")
         self.write("late", 3 * MiB)
         self.must("umount", self.point)
         self.must("mount", "-t", "ext4", disk.device, self.point)
@@ -151,7 +153,7 @@ class FileSystem(Case):
         self.assertIsNone(disk.process.poll())
         loop.detach(disk.device)
         disk.device = None
-        self.assertEqual(disk.process.wait(timeout=30), 0)
+        self.assertEqual(disk.process.wait(timeout=PATIENCE), 0)
         said = disk.process.communicate()[1]
         self.assertEqual(said.count("\n"), 1, said)
         self.assertIn("in use", said)
