@@ -11,7 +11,6 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <thread>
 
 #include "lsmfs/fuse.h"
 #include "lsmfs/volume.h"
@@ -19,7 +18,6 @@
 namespace lsmfs::cli {
 namespace {
 
-using std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
 constexpr auto kBetweenLooks = 10ms;
@@ -91,31 +89,31 @@ std::string value_of(blkid_probe probe, const char* name) {
 
 }  // namespace
 
-std::optional<std::string> in_use(const std::string& path) {
+std::optional<std::string> in_use(const std::string& path, Clock& clock) {
   struct stat facts {};
   if (stat(path.c_str(), &facts) != 0) return std::nullopt;
-  for (const auto begin = steady_clock::now();; std::this_thread::sleep_for(kBetweenLooks)) {
+  for (const auto begin = clock.now();; clock.sleep(kBetweenLooks)) {
     if (auto use = named_use(path, facts)) return use;
     if (!S_ISBLK(facts.st_mode) || !is_claimed(path)) return std::nullopt;
-    if (steady_clock::now() - begin > kClaimGoes) return "claimed by another program, or by something on top of it";
+    if (clock.now() - begin > kClaimGoes) return "claimed by another program, or by something on top of it";
   }
 }
 
-std::optional<std::string> in_use_for_good(const std::string& path, const std::function<void(std::string_view)>& notice) {
+std::optional<std::string> in_use_for_good(const std::string& path, const std::function<void(std::string_view)>& notice, Clock& clock) {
   struct stat facts {};
   if (stat(path.c_str(), &facts) != 0) return std::nullopt;
   // A daemon whose mount is gone first writes what it has, under its lock.
-  const auto begin = steady_clock::now();
-  for (bool said = false; is_locked(path); std::this_thread::sleep_for(kBetweenLooks)) {
+  const auto begin = clock.now();
+  for (bool said = false; is_locked(path); clock.sleep(kBetweenLooks)) {
     if (auto use = named_use(path, facts)) return use;
-    const auto waited = steady_clock::now() - begin;
+    const auto waited = clock.now() - begin;
     if (waited > kClosing) return "another lsmfs is still closing it";
     if (!said && waited > kWorthAWord) {
       notice(path + ": another lsmfs is still closing it; waiting");
       said = true;
     }
   }
-  return in_use(path);
+  return in_use(path, clock);
 }
 
 std::optional<std::string> mounted_where(const std::string& path) {

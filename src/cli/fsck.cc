@@ -15,11 +15,10 @@
 #include "cli/messages.h"
 #include "cli/opened.h"
 #include "cli/sources.h"
+#include "lsmfs/clock.h"
 
 namespace lsmfs::cli {
 namespace {
-
-using std::chrono::steady_clock;
 
 constexpr ByteCount kCache{64 * MiB};  // nothing is read twice
 constexpr auto kQuietAtFirst = std::chrono::seconds(2);
@@ -42,7 +41,7 @@ class Progress {
     show(0);
   }
   void at(std::uint64_t bytes) {
-    const auto now = steady_clock::now();
+    const auto now = system_clock().now();
     if (now - last_ < kBetweenWords) return;
     last_ = now;
     // What is read is not exactly what was to be expected.
@@ -64,8 +63,8 @@ class Progress {
   const std::string path_;
   std::optional<int> fd_;
   const bool terminal_;
-  steady_clock::time_point last_ = steady_clock::now();
-  const steady_clock::time_point quiet_until_;
+  Clock::Time last_ = system_clock().now();
+  const Clock::Time quiet_until_;
   std::uint64_t total_ = 1;
   bool shown_ = false;
 };

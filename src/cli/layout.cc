@@ -22,6 +22,7 @@
 #include "cli/sizes.h"
 #include "cli/stop.h"
 #include "lsmfs/base.h"
+#include "lsmfs/clock.h"
 
 namespace lsmfs::cli {
 namespace {
@@ -93,14 +94,13 @@ Result<void> run_command(const std::vector<std::string>& command, StopRequest& s
 }
 
 Result<void> measure(StopRequest& stop, LayoutReport& report) {
-  using Clock = std::chrono::steady_clock;
-  const auto begin = Clock::now();
+  const auto begin = system_clock().now();
   if (report.command.empty()) {
     LSMFS_ASSIGN(report.walk, read_tree(report.path, [&] { return stop.pending(); }));
   } else {
     LSMFS_TRY(run_command(report.command, stop, report));
   }
-  report.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  report.seconds = std::chrono::duration<double>(system_clock().now() - begin).count();
   return {};
 }
 

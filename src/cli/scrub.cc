@@ -10,21 +10,21 @@
 #include <chrono>
 #include <cstdio>
 #include <optional>
-#include <thread>
 
 #include "cli/commands.h"
 #include "cli/exit_codes.h"
 #include "cli/facts.h"
 #include "cli/messages.h"
 #include "cli/paths.h"
+#include "cli/rate.h"
 #include "cli/sizes.h"
 #include "cli/stop.h"
+#include "lsmfs/clock.h"
 #include "lsmfs/fuse.h"
 
 namespace lsmfs::cli {
 namespace {
 
-using std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
 // Less than half of what a hard disk reads in order, so that others find it idle half of the time; 1 TiB takes five hours.
@@ -75,22 +75,20 @@ class Scrub {
       ++problems_;
     }
     std::fflush(stdout);
-    for (bool waits = true; waits;) {
+    while (true) {
       show();
       if (stop_.pending()) return false;
-      const bool free_to_go = rate_.v == 0 || left_ == 0;
-      const double early = free_to_go ? 0 : static_cast<double>(verified_) / static_cast<double>(rate_.v) - elapsed();
-      waits = early > 0;
-      if (waits) std::this_thread::sleep_for(std::min<Seconds>(Seconds(early), kBetweenWords));
+      const auto early = left_ == 0 ? Clock::Duration::zero() : early_by(ByteCount{verified_}, clock_.now() - begin_, rate_);
+      if (early <= Clock::Duration::zero()) return true;
+      clock_.sleep(std::min<Clock::Duration>(early, kBetweenWords));
     }
-    return true;
   }
 
-  double elapsed() const { return Seconds(steady_clock::now() - begin_).count(); }
+  double elapsed() const { return Seconds(clock_.now() - begin_).count(); }
   std::uint64_t speed() const { return static_cast<std::uint64_t>(static_cast<double>(verified_) / std::max(elapsed(), 0.001)); }
 
   void show() {
-    const auto now = steady_clock::now();
+    const auto now = clock_.now();
     if (!terminal_ || (shown_ && now - *shown_ < kBetweenWords)) return;
     shown_ = now;
     const std::uint64_t lasting = rate_.v == 0 ? speed() : std::min(speed(), rate_.v);
@@ -109,8 +107,9 @@ class Scrub {
   const ByteCount rate_;
   StopRequest& stop_;
   const bool terminal_ = isatty(STDERR_FILENO) != 0;
-  const steady_clock::time_point begin_ = steady_clock::now();
-  std::optional<steady_clock::time_point> shown_;
+  Clock& clock_ = system_clock();
+  const Clock::Time begin_ = clock_.now();
+  std::optional<Clock::Time> shown_;
   std::uint64_t verified_ = 0, left_ = 0, problems_ = 0;
 };
 

@@ -4,13 +4,13 @@
 #include <sys/file.h>
 
 #include <chrono>
-#include <thread>
 
 #include "cli/commands.h"
 #include "cli/device_use.h"
 #include "cli/exit_codes.h"
 #include "cli/messages.h"
 #include "cli/paths.h"
+#include "lsmfs/clock.h"
 #include "lsmfs/device.h"
 #include "lsmfs/fuse.h"
 
@@ -23,7 +23,7 @@ void wait_for_daemon(const Result<Fd>& image, const std::string& source) {
   if (!image) return;
   // Not one waiting call: a next mount may take the lock first, and would be waited for to its end.
   while (flock(image->get(), LOCK_SH | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR) && !mounted_where(source)) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    system_clock().sleep(std::chrono::milliseconds(5));
   }
 }
 

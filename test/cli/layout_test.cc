@@ -19,6 +19,7 @@
 #include "cli/layout/walk.h"
 #include "cli/program.h"
 #include "cli/trace_pages.h"
+#include "clock.h"
 
 namespace lsmfs::cli {
 namespace {
@@ -288,9 +289,10 @@ class Pipes {
       writers_.emplace_back(ends[1]);
     }
   }
-  void put(int pipe, const test::Page& page) {
+  // False: it is full.
+  bool put(int pipe, const test::Page& page) {
     const std::string bytes = page.bytes();
-    while (::write(writers_[static_cast<std::size_t>(pipe)].get(), bytes.data(), bytes.size()) < 0 && errno == EAGAIN) ::usleep(100);
+    return ::write(writers_[static_cast<std::size_t>(pipe)].get(), bytes.data(), bytes.size()) > 0;
   }
   std::vector<Fd> readers;
 
@@ -301,13 +303,20 @@ class Pipes {
 TEST(TraceReader, GivesAllThatWasTracedWhileItRead) {
   constexpr std::uint64_t kPages = 300;
   Pipes pipes(3);
-  TraceReader reader(std::move(pipes.readers), test::pages(), test::events());
+  lsmfs::test::SteppedClock clock;
+  TraceReader reader(clock, std::move(pipes.readers), test::pages(), test::events());
+  ASSERT_TRUE(clock.await_waiting(1));
+  unsigned emptied = 0;
   for (std::uint64_t i = 0; i < kPages; ++i) {
     test::Page page(i * 100);
     page.issue(1, i * 8, 4096, "R");
     page.foreign(1);
-    pipes.put(static_cast<int>(i % 3), page);
+    while (!pipes.put(static_cast<int>(i % 3), page)) {
+      ASSERT_TRUE(clock.step(std::chrono::seconds(1)));
+      ASSERT_LT(++emptied, kPages) << "the pipe stays full";
+    }
   }
+  EXPECT_GT(emptied, 0u);
   const auto events = reader.finish();
   ASSERT_TRUE(events) << events.error().message();
   const auto requests = in_order(*events);
@@ -325,8 +334,8 @@ TEST(TraceReader, FailsWhenEventsWereLostOrMakeNoSense) {
     } else {
       page.discarded(8192);
     }
-    pipes.put(1, page);
-    TraceReader reader(std::move(pipes.readers), test::pages(), test::events());
+    ASSERT_TRUE(pipes.put(1, page));
+    TraceReader reader(system_clock(), std::move(pipes.readers), test::pages(), test::events());
     EXPECT_EQ(reader.finish().error().code, lost ? EOVERFLOW : EBADMSG);
   }
 }
@@ -334,13 +343,13 @@ TEST(TraceReader, FailsWhenEventsWereLostOrMakeNoSense) {
 TEST(TraceReader, SaysWhyItCannotRead) {
   std::vector<Fd> streams;
   streams.emplace_back(open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  TraceReader reader(std::move(streams), test::pages(), test::events());
+  TraceReader reader(system_clock(), std::move(streams), test::pages(), test::events());
   EXPECT_EQ(reader.finish().error().context, "the kernel's trace cannot be read: Is a directory");
 }
 
 TEST(TraceReader, EndsWithoutBeingAskedForAnything) {
   Pipes pipes(1);
-  const TraceReader reader(std::move(pipes.readers), test::pages(), test::events());
+  const TraceReader reader(system_clock(), std::move(pipes.readers), test::pages(), test::events());
 }
 
 // ---- the trace, on a tracefs made of files

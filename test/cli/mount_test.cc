@@ -8,14 +8,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <thread>
 
 #include "cli/program.h"
 #include "lsmfs/volume.h"
+#include "until.h"
 
 namespace lsmfs::test {
 namespace {
@@ -168,8 +169,7 @@ TEST_F(MountCommand, WaitsForAPredecessorThatIsStillClosing) {
   const int fd = ::open(path("image").c_str(), O_RDONLY | O_CLOEXEC);
   ASSERT_EQ(::flock(fd, LOCK_EX), 0);
   const auto close_once_it_waits = [&](const std::function<std::string()>& said) {
-    const auto last = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (said().find("closing") == std::string::npos && std::chrono::steady_clock::now() < last) ::usleep(10'000);
+    EXPECT_TRUE(until([&] { return said().find("closing") != std::string::npos; })) << said();
     ::close(fd);
   };
   const Outcome outcome = run({"mount", path("image"), path("mnt"), "--log", path("log")}, {.meanwhile = close_once_it_waits});
@@ -253,8 +253,7 @@ TEST_F(MountCommand, ForegroundServesUntilItIsUnmounted) {
   make_directory("mnt");
   Outcome outcome;
   std::thread daemon([&] { outcome = run({"mount", "-f", path("image"), path("mnt")}); });
-  for (int i = 0; i < 1000 && !is_mounted("mnt"); ++i) ::usleep(10'000);
-  EXPECT_TRUE(is_mounted("mnt"));
+  EXPECT_TRUE(until([&] { return is_mounted("mnt"); }));
   write("mnt/file", "contents");
   accepted({"umount", path("mnt")});
   daemon.join();
@@ -300,7 +299,7 @@ TEST_F(MountCommand, ADeadMountIsExplained) {
   make_directory("mnt");
   Outcome outcome;
   std::thread daemon([&] { outcome = run({"mount", "-f", path("image"), path("mnt")}); });
-  for (int i = 0; i < 1000 && !is_mounted("mnt"); ++i) ::usleep(10'000);
+  EXPECT_TRUE(until([&] { return is_mounted("mnt"); }));
   // The daemon names its own process in the kernel's request credentials nowhere; it is our only child.
   std::ifstream children("/proc/self/task/" + std::to_string(::getpid()) + "/children");
   bool killed = false;
@@ -408,7 +407,7 @@ TEST_F(MountCommand, AScrubSaysWhatItHasVerified) {
   for (const std::string& where : {path("mnt"), path("mnt/file")}) {
     const std::string said = accepted({"scrub", where, "--rate", "0"});
     EXPECT_TRUE(said.starts_with(where + ": ")) << said;
-    EXPECT_NE(said.find(" verified in 0:00:0"), std::string::npos) << said;
+    EXPECT_TRUE(std::regex_search(said, std::regex(" verified in \\d+:\\d\\d:\\d\\d \\("))) << said;
     EXPECT_TRUE(said.ends_with(", no damage found\n")) << said;
   }
   accepted({"umount", path("mnt")});

@@ -2,9 +2,12 @@
 
 #include <fcntl.h>
 #include <grp.h>
+#include <poll.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,6 +21,8 @@
 
 namespace lsmfs::test {
 namespace {
+
+constexpr int kPatience = 600'000;  // ms; for a command to end
 
 std::string contents(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -72,6 +77,12 @@ Outcome run(const std::vector<std::string>& arguments, const Circumstances& circ
   const pid_t pid = ::fork();
   if (pid == 0) become(arguments, circumstances, files[0], files[1]);
   if (circumstances.meanwhile) circumstances.meanwhile([&] { return contents(files[1]); });
+  const Fd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  pollfd end{process.get(), POLLIN, 0};
+  if (::poll(&end, 1, kPatience) != 1) {
+    ADD_FAILURE() << "lsmfs " << (arguments.empty() ? "" : arguments[0]) << " does not end; it has said: " << contents(files[1]);
+    ::kill(pid, SIGKILL);
+  }
   int status = 0;
   ::waitpid(pid, &status, 0);
   Outcome outcome;

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "cli/sizes.h"
+#include "lsmfs/clock.h"
 
 namespace lsmfs::cli {
 namespace {
@@ -78,12 +79,6 @@ void remove_stale(int tracefs) {
   }
 }
 
-std::uint64_t monotonic_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
-}
-
 Error overflow(std::uint64_t events) {
   const std::string number = events > 0 ? fmt::format("{} ", events) : "";
   return make_error(EOVERFLOW, fmt::format("the kernel lost {}requests of the trace, so there is no result; give it more memory "
@@ -146,7 +141,7 @@ Result<void> BlockTrace::remove_instance() {
     } else if (errno != EBUSY || attempt == 100) {
       return failed(errno, instance_, "removing");
     } else {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));  // somebody is having a look
+      system_clock().sleep(std::chrono::milliseconds(10));  // somebody is having a look
     }
   }
   return {};
@@ -185,8 +180,8 @@ Result<void> BlockTrace::begin(const std::vector<DiskNumber>& disks, ByteCount b
   for (const DiskNumber disk : disks) filter += fmt::format("{}dev == {}", filter.empty() ? "" : " || ", disk);
   LSMFS_ASSIGN(auto streams, open_streams());
   for (const char* event : {kIssue, kRequeue}) LSMFS_TRY(write_file(root, at(event) + "/filter", filter));
-  reader_ = std::make_unique<TraceReader>(std::move(streams), pages, events);
-  begin_ns_ = monotonic_ns();
+  reader_ = std::make_unique<TraceReader>(system_clock(), std::move(streams), pages, events);
+  begin_ns_ = static_cast<std::uint64_t>(system_clock().now_ns());  // "mono", too
   for (const char* event : {kRequeue, kIssue}) LSMFS_TRY(write_file(root, at(event) + "/enable", "1"));
   return {};
 }

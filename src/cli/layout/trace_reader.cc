@@ -11,8 +11,8 @@ constexpr auto kPause = std::chrono::milliseconds(20);
 
 }  // namespace
 
-TraceReader::TraceReader(std::vector<Fd> streams, const TracePages& pages, const BlockEvents& events)
-    : streams_(std::move(streams)), pages_(pages), events_(events), page_(pages.size()), thread_([this] { run(); }) {}
+TraceReader::TraceReader(Clock& clock, std::vector<Fd> streams, const TracePages& pages, const BlockEvents& events)
+    : clock_(clock), streams_(std::move(streams)), pages_(pages), events_(events), page_(pages.size()), thread_([this] { run(); }) {}
 
 TraceReader::~TraceReader() {
   if (thread_.joinable()) stop();
@@ -37,7 +37,7 @@ void TraceReader::stop() {
 void TraceReader::run() {
   std::unique_lock lock(mutex_);
   while (!stop_ && outcome_) {
-    wake_.wait_for(lock, kPause, [this] { return stop_; });
+    clock_.wait(lock, wake_, clock_.now() + kPause, [this] { return stop_; });
     lock.unlock();
     try {
       outcome_ = drain();

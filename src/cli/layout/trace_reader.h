@@ -10,6 +10,7 @@
 
 #include "cli/layout/trace_events.h"
 #include "lsmfs/base.h"
+#include "lsmfs/clock.h"
 
 namespace lsmfs::cli {
 
@@ -17,7 +18,7 @@ class TraceReader {
  public:
   // `streams`: one for each processor, trace_pipe_raw of tracefs or what behaves like it: a page for each read(2), and
   // EAGAIN or an end when there is nothing now.
-  TraceReader(std::vector<Fd> streams, const TracePages& pages, const BlockEvents& events);
+  TraceReader(Clock& clock, std::vector<Fd> streams, const TracePages& pages, const BlockEvents& events);
   ~TraceReader();
 
   // Reads what is left and ends. Must hold: nothing is traced any more, and it was not called before.
@@ -30,6 +31,7 @@ class TraceReader {
   Result<void> drain(int stream);
   void stop();
 
+  Clock& clock_;
   const std::vector<Fd> streams_;
   const TracePages pages_;
   const BlockEvents events_;

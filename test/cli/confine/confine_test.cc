@@ -28,6 +28,8 @@
 #include <thread>
 #include <vector>
 
+#include "lsmfs/clock.h"
+
 namespace lsmfs::cli {
 namespace {
 
@@ -193,7 +195,7 @@ TEST_F(Filtered, ADaemonsDailyWorkGoesOn) {
     for (int i = 0; i < 8; ++i) {
       threads.emplace_back([i] {
         for (int size = 1; size < (64 << 20); size *= 3) std::string(static_cast<std::size_t>(size), 'x').append("y");
-        std::this_thread::sleep_for(std::chrono::milliseconds(i));
+        system_clock().sleep(std::chrono::microseconds(i));
       });
     }
     for (auto& thread : threads) thread.join();
