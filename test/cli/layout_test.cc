@@ -303,7 +303,7 @@ class Pipes {
 TEST(TraceReader, GivesAllThatWasTracedWhileItRead) {
   constexpr std::uint64_t kPages = 300;
   Pipes pipes(3);
-  test::SteppedClock clock;
+  lsmfs::test::SteppedClock clock;
   TraceReader reader(clock, std::move(pipes.readers), test::pages(), test::events());
   ASSERT_TRUE(clock.await_waiting(1));
   unsigned emptied = 0;

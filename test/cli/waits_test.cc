@@ -11,7 +11,7 @@
 #include "cli/rate.h"
 #include "clock.h"
 
-namespace lsmfs::cli::waits_test {
+namespace lsmfs::cli {
 namespace {
 
 using namespace std::chrono_literals;
@@ -38,7 +38,7 @@ TEST(Rate, MayBeSoLowThatItTakesForever) {
 
 // ---- another daemon that still has the image
 
-class StillClosing : public test::Folder {
+class StillClosing : public lsmfs::test::Folder {
  protected:
   StillClosing() {
     other_.reset(::open(make_file("image", 4096).c_str(), O_RDONLY | O_CLOEXEC));
@@ -61,7 +61,7 @@ class StillClosing : public test::Folder {
   }
 
   Fd other_;
-  test::SteppedClock clock_;
+  lsmfs::test::SteppedClock clock_;
   std::mutex mutex_;
   std::vector<std::string> notices_;  // guarded by mutex_
   std::future<std::optional<std::string>> use_;
@@ -84,4 +84,4 @@ TEST_F(StillClosing, IsNotWaitedForForEver) {
 }
 
 }  // namespace
-}  // namespace lsmfs::cli::waits_test
+}  // namespace lsmfs::cli

@@ -5,6 +5,7 @@
 #include <sys/file.h>
 #include <sys/mount.h>
 
+#include <cstdio>
 #include <future>
 
 #include "fuse/mounter.h"
@@ -93,6 +94,9 @@ int result_of(int returned) { return returned < 0 ? errno : 0; }
 
 KernelCaches::KernelCaches() : fd_(::open("/proc/sys/vm/drop_caches", O_WRONLY | O_CLOEXEC)) {
   if (fd_ < 0) return;  // not root, and nothing will be mounted
+  if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) return;
+  std::puts("another program has the kernel's caches: waiting");
+  std::fflush(stdout);
   EXPECT_EQ(::flock(fd_, LOCK_EX), 0);
 }
 
