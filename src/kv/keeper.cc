@@ -45,12 +45,10 @@ void Keeper::stop() {
     std::lock_guard lock(mutex_);
     stop_ = true;
   }
+  const Waiting waiting("background work, which ends");
   if (db_ != nullptr) db_->DisableManualCompaction();  // ends one that is running
   wake_.notify_all();
-  if (thread_.joinable()) {
-    const Waiting waiting("background work, which ends");
-    thread_.join();
-  }
+  if (thread_.joinable()) thread_.join();
   db_ = nullptr;  // it may go away from now on
 }
 
