@@ -140,7 +140,15 @@ struct StoreScrubStep {
   std::vector<Damage> damage;
 };
 
-class Store {
+// What a reader of rows in their order needs of a store.
+class RowReader {
+ public:
+  virtual ~RowReader() = default;
+  virtual std::unique_ptr<Cursor> cursor(Family family, const CursorOptions& options) = 0;
+};
+
+// Its destructor is like a crash: what was not synced may be lost.
+class Store : public RowReader {
  public:
   // Makes a store that can be opened and read as a whole from one that cannot: tables of which a part is damaged give
   // way to others with all that can be read; when the list of tables is damaged, it is made again from them. Writes
@@ -151,10 +159,7 @@ class Store {
   // Errors: EUCLEAN (damaged), EIO, ENOMEM, ENOSPC.
   static Result<std::unique_ptr<Store>> open(Volume& volume, const StoreOptions& options);
 
-  virtual ~Store() = default;  // like a crash: what was not synced may be lost
-
   virtual Result<std::optional<std::string>> get(Family family, std::string_view key, Wait wait) = 0;
-  virtual std::unique_ptr<Cursor> cursor(Family family, const CursorOptions& options) = 0;
   // May have to wait for the device: also one that finds its memtable full begins a new log, when all of the last one is durable.
   // The batch may be cleared and used again.
   virtual Result<void> commit(Batch& batch) = 0;

@@ -13,8 +13,8 @@ constexpr unsigned kPassedOverMax = 31;
 
 }  // namespace
 
-Prefetcher::Prefetcher(Store& store, const PrefetcherOptions& options)
-    : store_(store), options_(options), tolerated_gap_(options.tolerated_gap) {
+Prefetcher::Prefetcher(RowReader& rows, const PrefetcherOptions& options)
+    : rows_(rows), options_(options), tolerated_gap_(options.tolerated_gap) {
   walks_.reserve(options.walks);
   thread_ = named_thread("lsmfs-prefetch", [this] { run(); });
 }
@@ -124,10 +124,15 @@ void Prefetcher::wait_for(std::string_view begin, std::string_view end) {
   if (WalkAhead* const walk = claiming(begin)) walk->wait_for(lock, end);
 }
 
+std::size_t Prefetcher::threads() const {
+  std::lock_guard lock(mutex_);
+  return 1 + walks_.size();
+}
+
 void Prefetcher::run() {
   std::unique_lock lock(mutex_);
   while (true) {
-    work_.wait(lock, [this] { return stop_ || candidate_; });
+    options_.clock->wait(lock, work_, Clock::kNever, [this] { return stop_ || candidate_; });
     if (stop_) return;
     const Candidate candidate = *candidate_;
     WalkAhead* walk = idle_walk();
@@ -135,12 +140,10 @@ void Prefetcher::run() {
       const unsigned tolerated_gap = tolerated_gap_;
       lock.unlock();
       const bool near = is_near(candidate, tolerated_gap);
-      std::unique_ptr<WalkAhead> made;
-      if (near && !walk) made = std::make_unique<WalkAhead>(store_, options_, mutex_, [this](const WalkAhead& some) { return met(some); });
       lock.lock();
-      if (made) {
-        walk = made.get();
-        walks_.push_back(std::move(made));
+      if (near && !walk) {
+        const auto has_met = [this](const WalkAhead& some) { return met(some); };
+        walk = walks_.emplace_back(std::make_unique<WalkAhead>(rows_, options_, mutex_, has_met)).get();
       }
       to_pass_over_ = near ? 0 : std::min(2 * to_pass_over_ + 1, kPassedOverMax);
       // The reader has gone on meanwhile.
@@ -152,7 +155,7 @@ void Prefetcher::run() {
 
 bool Prefetcher::is_near(const Candidate& candidate, unsigned tolerated_gap) {
   if (candidate.from == candidate.to) return true;
-  const auto cursor = store_.cursor(options_.family, {.lower = candidate.from, .upper = {}, .wait = Wait::yes});
+  const auto cursor = rows_.cursor(options_.family, {.lower = candidate.from, .upper = {}, .wait = Wait::yes});
   cursor->seek(candidate.from);
   unsigned gap = 0;
   while (cursor->valid() && cursor->key() < candidate.to && gap < tolerated_gap) {

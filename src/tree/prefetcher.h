@@ -24,7 +24,7 @@ namespace lsmfs {
 
 class Prefetcher {
  public:
-  Prefetcher(Store& store, const PrefetcherOptions& options);
+  Prefetcher(RowReader& rows, const PrefetcherOptions& options);
   ~Prefetcher();  // stops and joins all threads
 
   // Rows in [begin, end) are being read, of about so many bytes. Who cannot tell how many is never taken for one who skips.
@@ -35,6 +35,8 @@ class Prefetcher {
   // When the rows of an access that was noted are about to be walked over, waits until they have been. For a reader who found
   // them missing in the cache and would otherwise read them a second time.
   void wait_for(std::string_view begin, std::string_view end);
+  // Its own, and those of walks: how many wait when there is nothing to do.
+  std::size_t threads() const;
 
  private:
   // Two accesses of one reader, perhaps.
@@ -57,9 +59,9 @@ class Prefetcher {
   void run();
   bool is_near(const Candidate& candidate, unsigned tolerated_gap);
 
-  Store& store_;
+  RowReader& rows_;
   const PrefetcherOptions options_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable work_;
   bool stop_ = false;
   std::vector<std::unique_ptr<WalkAhead>> walks_;  // made when they are first needed; its capacity is as many as there may be

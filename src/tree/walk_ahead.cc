@@ -24,12 +24,12 @@ constexpr auto kCursorAge = std::chrono::seconds(1);  // a cursor keeps the tabl
 
 }  // namespace
 
-WalkAhead::WalkAhead(Store& store, const PrefetcherOptions& options, std::mutex& mutex, std::function<bool(const WalkAhead&)> met)
-    : store_(store),
+WalkAhead::WalkAhead(RowReader& rows, const PrefetcherOptions& options, std::mutex& mutex, std::function<bool(const WalkAhead&)> met)
+    : rows_(rows),
       options_(options),
+      clock_(*options.clock),
       mutex_(mutex),
-      met_(std::move(met)),
-      thread_(named_thread("lsmfs-ahead", [this] { run(); })) {}
+      met_(std::move(met)) {}
 
 WalkAhead::~WalkAhead() {
   {
@@ -38,7 +38,7 @@ WalkAhead::~WalkAhead() {
   }
   work_.notify_all();
   progress_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void WalkAhead::begin(std::string_view read, std::string_view from, std::string_view front) {
@@ -54,6 +54,7 @@ void WalkAhead::begin(std::string_view read, std::string_view from, std::string_
   misled_ = 0;
   window_ = options_.first_window;
   resting_ = false;
+  if (!thread_.joinable()) thread_ = named_thread("lsmfs-ahead", [this] { run(); });
   work_.notify_one();
 }
 
@@ -106,7 +107,7 @@ void WalkAhead::wait_for(std::unique_lock<std::mutex>& lock, std::string_view en
     return !stop_ && walking_ && generation_ == generation && reached_ < end && front_ >= end && !resting_;
   };
   for (std::uint64_t walked = walked_; coming(); walked = walked_) {
-    progress_.wait_for(lock, kWaitMax, [&] { return !coming(); });
+    clock_.wait(lock, progress_, clock_.now() + kWaitMax, [&] { return !coming(); });
     if (walked_ == walked) return;
   }
 }
@@ -114,7 +115,7 @@ void WalkAhead::wait_for(std::unique_lock<std::mutex>& lock, std::string_view en
 void WalkAhead::run() {
   std::unique_lock lock(mutex_);
   while (true) {
-    work_.wait(lock, [this] { return stop_ || walking_; });
+    clock_.wait(lock, work_, Clock::kNever, [this] { return stop_ || walking_; });
     if (stop_) return;
     walk(lock);
   }
@@ -140,12 +141,12 @@ void WalkAhead::walk(std::unique_lock<std::mutex>& lock) {
   const std::string from = reached_;
   const auto current = [&] { return !stop_ && walking_ && generation_ == generation; };
   std::unique_ptr<Cursor> cursor;
-  std::chrono::steady_clock::time_point made;
+  Clock::Time made;
   const auto begin_at = [&](const std::string& key) {
     cursor.reset();
-    cursor = store_.cursor(options_.family, {.lower = key, .upper = {}, .wait = Wait::yes, .readahead = options_.device_read, .fill_cache = true});
+    cursor = rows_.cursor(options_.family, {.lower = key, .upper = {}, .wait = Wait::yes, .readahead = options_.device_read, .fill_cache = true});
     cursor->seek(key);
-    made = std::chrono::steady_clock::now();
+    made = clock_.now();
   };
   lock.unlock();
   begin_at(from);
@@ -155,7 +156,7 @@ void WalkAhead::walk(std::unique_lock<std::mutex>& lock) {
       const std::uint64_t consumed = consumed_;
       resting_ = true;
       progress_.notify_all();
-      const bool woken = work_.wait_for(lock, kIdle, [&] { return !current() || !resting_; });
+      const bool woken = clock_.wait(lock, work_, clock_.now() + kIdle, [&] { return !current() || !resting_; });
       resting_ = false;
       if (!woken && consumed_ == consumed) break;  // the reader has stopped
       continue;
@@ -166,7 +167,7 @@ void WalkAhead::walk(std::unique_lock<std::mutex>& lock) {
       bytes += cursor->key().size() + cursor->value().size();
       cursor->next();
     }
-    if (cursor->valid() && std::chrono::steady_clock::now() - made > kCursorAge) begin_at(std::string(cursor->key()));
+    if (cursor->valid() && clock_.now() - made > kCursorAge) begin_at(std::string(cursor->key()));
     lock.lock();
     if (!current()) break;
     walked_ += bytes;

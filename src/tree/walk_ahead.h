@@ -3,7 +3,7 @@
 // after. The cache holds immutable table blocks, so running ahead can never show old data.
 // What it is not: it does not know when to begin; that is for a Prefetcher, which has several.
 //
-// Has a thread of its own. Everything but the constructor and the destructor is called under the mutex that it is made with.
+// Has a thread of its own from its first walk on. Everything but the constructor and the destructor is called under the mutex that it is made with.
 #pragma once
 
 #include <condition_variable>
@@ -15,6 +15,7 @@
 #include <string>
 #include <thread>
 
+#include "lsmfs/clock.h"
 #include "lsmfs/kv.h"
 
 namespace lsmfs {
@@ -26,12 +27,13 @@ struct PrefetcherOptions {
   ByteCount device_read{2 * MiB};
   unsigned tolerated_gap = 64;          // rows that a reader may pass over between the two accesses with which a walk begins
   std::size_t walks = 8;                // at once
+  Clock* clock = &system_clock();
 };
 
 class WalkAhead {
  public:
   // `met`: whether another walk is where this one has come to. Called by the thread, under the mutex.
-  WalkAhead(Store& store, const PrefetcherOptions& options, std::mutex& mutex, std::function<bool(const WalkAhead&)> met);
+  WalkAhead(RowReader& rows, const PrefetcherOptions& options, std::mutex& mutex, std::function<bool(const WalkAhead&)> met);
   ~WalkAhead();  // stops and joins the thread; not under the mutex
 
   bool walking() const { return walking_; }
@@ -53,7 +55,8 @@ class WalkAhead {
   // An access that is this reader's. The result: whether he has read a fair part of what he passed lately, if that is known
   // by now; `bytes` is how many he wants, or nothing when he is not to be judged.
   std::optional<bool> passed(std::string_view begin, std::string_view end, std::optional<std::uint64_t> bytes, std::size_t last_window);
-  // When rows that the reader wants, up to `end`, are about to be walked over, waits until they have been.
+  // When rows that the reader wants, up to `end`, are about to be walked over, waits until they have been, or nothing has been
+  // walked over for a while.
   void wait_for(std::unique_lock<std::mutex>& lock, std::string_view end);
 
  private:
@@ -70,8 +73,9 @@ class WalkAhead {
   bool misled() const;
   bool half_used() const { return walked_ - consumed_ < window_ / 2; }
 
-  Store& store_;
+  RowReader& rows_;
   const PrefetcherOptions options_;
+  Clock& clock_;
   std::mutex& mutex_;
   const std::function<bool(const WalkAhead&)> met_;
   std::condition_variable work_, progress_;
