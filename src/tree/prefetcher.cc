@@ -140,12 +140,10 @@ void Prefetcher::run() {
       const unsigned tolerated_gap = tolerated_gap_;
       lock.unlock();
       const bool near = is_near(candidate, tolerated_gap);
-      std::unique_ptr<WalkAhead> made;
-      if (near && !walk) made = std::make_unique<WalkAhead>(rows_, options_, mutex_, [this](const WalkAhead& some) { return met(some); });
       lock.lock();
-      if (made) {
-        walk = made.get();
-        walks_.push_back(std::move(made));
+      if (near && !walk) {
+        const auto has_met = [this](const WalkAhead& some) { return met(some); };
+        walk = walks_.emplace_back(std::make_unique<WalkAhead>(rows_, options_, mutex_, has_met)).get();
       }
       to_pass_over_ = near ? 0 : std::min(2 * to_pass_over_ + 1, kPassedOverMax);
       // The reader has gone on meanwhile.

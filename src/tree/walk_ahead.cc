@@ -29,8 +29,7 @@ WalkAhead::WalkAhead(RowReader& rows, const PrefetcherOptions& options, std::mut
       options_(options),
       clock_(*options.clock),
       mutex_(mutex),
-      met_(std::move(met)),
-      thread_(named_thread("lsmfs-ahead", [this] { run(); })) {}
+      met_(std::move(met)) {}
 
 WalkAhead::~WalkAhead() {
   {
@@ -39,7 +38,7 @@ WalkAhead::~WalkAhead() {
   }
   work_.notify_all();
   progress_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void WalkAhead::begin(std::string_view read, std::string_view from, std::string_view front) {
@@ -55,6 +54,7 @@ void WalkAhead::begin(std::string_view read, std::string_view from, std::string_
   misled_ = 0;
   window_ = options_.first_window;
   resting_ = false;
+  if (!thread_.joinable()) thread_ = named_thread("lsmfs-ahead", [this] { run(); });
   work_.notify_one();
 }
 

@@ -3,7 +3,7 @@
 // after. The cache holds immutable table blocks, so running ahead can never show old data.
 // What it is not: it does not know when to begin; that is for a Prefetcher, which has several.
 //
-// Has a thread of its own. Everything but the constructor and the destructor is called under the mutex that it is made with.
+// Has a thread of its own from its first walk on. Everything but the constructor and the destructor is called under the mutex that it is made with.
 #pragma once
 
 #include <condition_variable>

@@ -11,7 +11,7 @@
 #include "cli/rate.h"
 #include "clock.h"
 
-namespace lsmfs::cli {
+namespace lsmfs::cli::waits_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -84,4 +84,4 @@ TEST_F(StillClosing, IsNotWaitedForForEver) {
 }
 
 }  // namespace
-}  // namespace lsmfs::cli
+}  // namespace lsmfs::cli::waits_test

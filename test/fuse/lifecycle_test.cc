@@ -349,7 +349,6 @@ TEST_F(Lifecycle, NoRequestReachesATreeThatIsBeingClosed) {
     late += closing;
     return {};
   });
-  constexpr int kClients = 4;
   std::vector<std::thread> clients;
   std::atomic<int> refused{0};
   for (int i = 0; i < kClients; ++i) {

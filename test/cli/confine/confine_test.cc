@@ -30,7 +30,7 @@
 
 #include "lsmfs/clock.h"
 
-namespace lsmfs::cli {
+namespace lsmfs::cli::confine_test {
 namespace {
 
 // What `work` gives, from 0 to 199, in a process that has been confined; 200: which failed, 1000 and more: a signal ended it.
