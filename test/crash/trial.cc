@@ -315,7 +315,7 @@ void Trial::hold_flush() {
   constexpr int kLooks = 20;
   int looks = 0;
   std::size_t seen = steps_;
-  const std::size_t last = seen + 1 + device_->events() % 3;
+  const std::size_t last = seen + 1 + device_->events() % 5;
   beside_flushes_ = true;
   (void)until([&] {
     looks = seen == steps_ ? looks + 1 : 0;
