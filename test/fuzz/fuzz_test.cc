@@ -13,6 +13,7 @@
 
 #include "fuzz/mutator.h"
 #include "fuzz/target.h"
+#include "seed.h"
 
 // A report of a sanitizer ends the process, by a signal that is caught below; sizes that nobody has are refused.
 extern "C" const char* __asan_default_options();
