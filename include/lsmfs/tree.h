@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "lsmfs/base.h"
+#include "lsmfs/clock.h"
 #include "lsmfs/kv.h"
 
 namespace lsmfs {
@@ -46,7 +47,7 @@ inline constexpr std::uint32_t kInodeFlags = 0x10 | 0x20 | 0x40 | 0x80;
 struct Time {
   std::int64_t seconds = 0;   // since 1970, may be negative
   std::uint32_t nanoseconds = 0;  // below 10^9
-  static Time now();
+  static Time now(Clock& clock = system_clock());  // the time of day
   friend auto operator<=>(const Time&, const Time&) = default;
 };
 
@@ -114,6 +115,7 @@ struct TreeOptions {
   bool directory_atime = true;  // false: reading a directory never updates its access time
   // Calls sync() this often while there is something to sync; 0: never by itself, nor relocate().
   std::uint32_t sync_interval_ms = 5000;
+  Clock* clock = &system_clock();  // for what runs by time, and for the times of files
   std::function<void(std::string_view)> notice = [](std::string_view) {};
 };
 

@@ -40,7 +40,7 @@ Result<Attr> LsmTree::make(Ino dir_ino, std::string_view name, const NewInode& w
   LSMFS_TRY(need_room(kRecordRoom));
   LSMFS_ASSIGN(const Inherited inherited, inherit(lock, *dir, what, wait));
 
-  Inode& inode = add(*dir, name, what, inherited, Time::now());
+  Inode& inode = add(*dir, name, what, inherited, Time::now(clock_));
   inode.lookups = 1;
   return inode.record.attr();
 }
@@ -107,7 +107,7 @@ Result<Attr> LsmTree::make_unnamed(Ino dir_ino, const NewInode& what, Wait wait)
   LSMFS_TRY(may_add_to(dir->record));
   LSMFS_TRY(need_room(kRecordRoom));
   LSMFS_ASSIGN(const Inherited inherited, inherit(lock, *dir, what, wait));
-  Inode made = new_inode(*dir, what, inherited, Time::now());
+  Inode made = new_inode(*dir, what, inherited, Time::now(clock_));
   made.record.nlink = 0;
   // Unique by its number, whatever the name in it.
   made.record.home = keys::child_home(*dir->shared_home(), kUnnamed, made.ino());
@@ -142,7 +142,7 @@ Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wai
     }
   }
 
-  const Time now = Time::now();
+  const Time now = Time::now(clock_);
   const std::string link_row = encode(Link{ino, inode->record.mode & S_IFMT});
   if (inode->place == Inode::Place::named) {
     // The record leaves the entry for a row of its own. Its blocks stay where they are.
@@ -234,7 +234,7 @@ Result<void> LsmTree::remove(Ino dir_ino, std::string_view name, bool directory,
   Taken blocks;
   if (new_home && takes_blocks_along(*inode, *new_home)) blocks = blocks_in_group(*inode);
 
-  const Time now = Time::now();
+  const Time now = Time::now(clock_);
   remove_name(*dir, name, *inode, now);
   if (blocks.moves) {
     move_blocks(*inode, blocks, *new_home);

@@ -143,7 +143,7 @@ Result<void> LsmTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait) {
   }
   record.blocks = file ? file->rows.size() : record.blocks + last - first + 1 - existing;
   record.size = std::max(record.size, end);
-  record.mtime = record.ctime = Time::now();
+  record.mtime = record.ctime = Time::now(clock_);
   open_->written = ino;
   blocks_changed(*inode);
   changed(*inode);
@@ -155,7 +155,7 @@ void LsmTree::note_access_time(Inode& inode) {
   Record& record = inode.record;
   if (record.flags & FS_NOATIME_FL) return;
   if (record.is_directory() && !options_.directory_atime) return;
-  const Time now = Time::now();
+  const Time now = Time::now(clock_);
   if (options_.atime == AtimePolicy::relatime && record.atime > record.mtime && record.atime > record.ctime &&
       record.atime.seconds > now.seconds - kRelatimeSeconds) {
     return;

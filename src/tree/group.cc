@@ -78,7 +78,7 @@ void Group::begin(std::uint64_t new_number) {
   written = {};
 }
 
-Committer::Committer(Store& store) : store_(store), thread_(named_thread("lsmfs-commit", [this] { run(); })) {}
+Committer::Committer(Store& store, Clock& clock) : store_(store), clock_(clock), thread_(named_thread("lsmfs-commit", [this] { run(); })) {}
 
 Committer::~Committer() {
   {
@@ -114,7 +114,7 @@ Result<void> Committer::finish() {
 void Committer::run() {
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [this] { return stop_ || group_; });
+    clock_.wait(lock, changed_, Clock::kNever, [this] { return stop_ || group_; });
     if (!group_) return;
     lock.unlock();
     group_->put_new_files();

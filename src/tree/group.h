@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "lsmfs/clock.h"
 #include "lsmfs/kv.h"
 #include "tree/keys.h"
 
@@ -71,7 +72,7 @@ struct Group {
 // Calls come from one thread at a time (the tree's mutex is held), but for those of its own thread.
 class Committer {
  public:
-  explicit Committer(Store& store);
+  Committer(Store& store, Clock& clock);
   ~Committer();  // finishes what was begun
 
   // Puts the rows of its new files and commits it. Must hold: idle, and nobody changes `group` or looks into its batch until finish().
@@ -83,6 +84,7 @@ class Committer {
   void run();
 
   Store& store_;
+  Clock& clock_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   Group* group_ = nullptr;                // being committed

@@ -41,7 +41,7 @@ Result<void> LsmTree::fallocate(Ino ino, int mode, ByteOffset offset, ByteCount 
     open_->put_tail();
     record.size = end;
   }
-  record.mtime = record.ctime = Time::now();
+  record.mtime = record.ctime = Time::now(clock_);
   changed(*inode);
   return {};
 }

@@ -192,7 +192,7 @@ Result<Attr> LsmTree::setattr(Ino ino, const AttrChange& change, Wait wait) {
   Record& record = inode->record;
   LSMFS_TRY(may_set(record, change));
   if (change.flags && (*change.flags & ~kInodeFlags)) return make_error(EOPNOTSUPP, "");
-  const Time now = Time::now();
+  const Time now = Time::now(clock_);
   std::optional<std::string> access;
   if (change.mode && record.find_xattr(acl::kAccess)) {
     LSMFS_ASSIGN(auto list, load_acl(lock, *inode, acl::kAccess, wait));

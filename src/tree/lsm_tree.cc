@@ -8,9 +8,6 @@
 namespace lsmfs {
 namespace {
 
-using std::chrono::milliseconds;
-using std::chrono::steady_clock;
-
 std::uint64_t random_number() {
   std::random_device device;
   return std::uint64_t{device()} << 32 | device();
@@ -18,10 +15,10 @@ std::uint64_t random_number() {
 
 }  // namespace
 
-Time Time::now() {
-  timespec ts;
-  clock_gettime(CLOCK_REALTIME, &ts);
-  return {ts.tv_sec, static_cast<std::uint32_t>(ts.tv_nsec)};
+Time Time::now(Clock& clock) {
+  const auto since_epoch = clock.wall().time_since_epoch();
+  const auto whole = std::chrono::floor<std::chrono::seconds>(since_epoch);
+  return {whole.count(), static_cast<std::uint32_t>((since_epoch - whole) / std::chrono::nanoseconds(1))};
 }
 
 Result<void> Tree::format(Store& store) {
@@ -51,15 +48,16 @@ Result<std::unique_ptr<Tree>> Tree::open(Store& store, const TreeOptions& option
 
 LsmTree::LsmTree(Store& store, const TreeOptions& options, State state)
     : store_(store),
+      clock_(*options.clock),
       opened_read_only_(options.read_only),
       options_(options),
       inodes_(store.cache_share(), [&store](ByteCount memory) { store.share_cache(memory); }),
       cookie_seed_(random_number()),
       state_(state),
       names_ahead_(store, {.family = Family::names, .first_window = 64 * KiB, .last_window = 2 * MiB,
-                           .device_read = ByteCount{256 * KiB}}),
-      blocks_ahead_(store, {.family = Family::blocks}),
-      committer_(store) {
+                           .device_read = ByteCount{256 * KiB}, .clock = &clock_}),
+      blocks_ahead_(store, {.family = Family::blocks, .clock = &clock_}),
+      committer_(store, clock_) {
   open_->begin(1);
 }
 
@@ -152,9 +150,9 @@ Result<LsmTree::Lock> LsmTree::acquire_for_access(Wait wait) {
 }
 
 void LsmTree::begin_group() {
-  if (dirty_since_) return;
-  dirty_since_ = steady_clock::now();
-  wake_.notify_one();
+  if (upkeep_.is_dirty()) return;
+  upkeep_.changed(clock_.now());
+  look_again_in_time();
 }
 
 bool LsmTree::larger_than(std::size_t times) const {
@@ -230,8 +228,8 @@ Result<void> LsmTree::finish(Group& group, const Result<void>& outcome) {
     fail("a commit", outcome.error());
     return make_error(EIO, outcome.error().context);
   }
-  unsynced_ += group.batch.bytes();
-  if (unsynced_ >= kUnsynced) wake_.notify_one();
+  upkeep_.committed(group.batch.bytes());
+  look_again_in_time();
   // Cursors keep the tables they read, also when those have been rewritten since.
   const Store::Space space = store_.space();
   if (space.free.v < space.total.v / 8) {
@@ -286,17 +284,16 @@ Result<void> LsmTree::sync() {
   {
     const Lock lock = locked();
     if (failure_) return make_error(EIO, failure_->context);
-    dirty_since_.reset();
     LSMFS_TRY(commit_all(lock, Wait::yes));
-    unsynced_ = 0;
+    upkeep_.sync_began();
   }
   auto done = store_.sync();
   const Lock lock(mutex_);
   if (!done) {
     fail("a sync", done.error());
-  } else if (!unnoted_since_) {
-    unnoted_since_ = steady_clock::now();
-    wake_.notify_all();
+  } else {
+    upkeep_.synced(clock_.now());
+    look_again_in_time();
   }
   return done;
 }
@@ -338,8 +335,8 @@ Result<void> LsmTree::stop_changing() {
     if (options_.read_only) return {};
     options_.read_only = true;
     if (failure_) return {};  // nothing is written any more as it is
-    dirty_since_.reset();
     LSMFS_TRY(commit_all(lock, Wait::yes));
+    upkeep_.sync_began();
   }
   auto done = store_.set_read_only(true);
   if (!done) {
@@ -385,44 +382,33 @@ TreeCounts LsmTree::counts() const {
   return state_.counts;
 }
 
-// ---- the background thread: syncs by time and by amount, and lets go of what is not used
+// ---- the background thread: does what is due (see upkeep.h), and lets go of what is not used
+
+std::chrono::milliseconds LsmTree::interval() const { return std::chrono::milliseconds(can_change() ? options_.sync_interval_ms : 0); }
+
+void LsmTree::look_again_in_time() {
+  if (upkeep_.next(interval()) < looks_again_) wake_.notify_one();
+}
 
 void LsmTree::background() {
   Lock lock(mutex_);
   while (!stop_) {
-    milliseconds interval(options_.sync_interval_ms);
-    // The sync itself takes a while: begin early, so that nothing is older than the interval.
-    const auto age = [&] { return interval * 4 / 5; };
-    // What has become due when it is not cannot be done: a wait for it would end at once each time.
-    const auto in_use = [&] { return interval.count() > 0 && can_change(); };
-    auto deadline = steady_clock::now() + ParkedCursors::kIdle;
-    if (dirty_since_ && in_use()) deadline = std::min(deadline, *dirty_since_ + age());
-    if (unnoted_since_ && in_use()) deadline = std::min(deadline, *unnoted_since_ + interval);
-    if (!displaced_.empty() && in_use()) deadline = std::min(deadline, relocate_at_);
-    if (unsynced_ >= kUnsynced && in_use()) deadline = {};
-    wake_.wait_until(lock, deadline);  // or until the first change after a sync, the first sync after a note, or much is committed
-    if (stop_) break;
-    interval = milliseconds(options_.sync_interval_ms);  // its change is one of the reasons to wake up
-    const bool due = in_use() && dirty_since_ && steady_clock::now() >= *dirty_since_ + age();
-    const bool much = in_use() && unsynced_ >= kUnsynced;
-    const bool noted = unnoted_since_ && steady_clock::now() >= *unnoted_since_ + interval;
-    // After a sync there is nothing to note for an interval: what comes next says it of what was before.
-    const bool note = noted && in_use() && !due;
-    const bool relocates = in_use() && !displaced_.empty() && steady_clock::now() >= relocate_at_;
-    if (noted) unnoted_since_.reset();
-    if (much) unsynced_ = 0;
-    if (sealed_ && committer_.ended()) (void)finish_sealed(lock);  // as here
+    const Upkeep::Due due = upkeep_.take(clock_.now(), interval());
+    if (sealed_ && committer_.ended()) (void)finish_sealed(lock);  // a failure is reported and kept there
     lock.unlock();
-    if (due) (void)sync();  // a failure is reported and kept there
-    if (much && !due) (void)store_.sync();  // there it is kept as well, and met by the next commit
-    if (note) (void)store_.note_synced();
-    const auto began = steady_clock::now();
-    if (relocates) (void)relocate();  // what cannot be read stays
-    const auto ended = steady_clock::now();
+    if (due.sync) (void)sync();               // as here
+    if (due.store_sync) (void)store_.sync();  // there it is kept as well, and met by the next commit
+    if (due.note) (void)store_.note_synced();
+    const Clock::Time began = clock_.now();
+    if (due.relocation) (void)relocate();  // what cannot be read stays
+    const Clock::Time ended = clock_.now();
     parked_names_.clear_idle();
     parked_blocks_.clear_idle();
     lock.lock();
-    if (relocates) relocate_at_ = ended + kRelocationPause * (ended - began);
+    if (due.relocation) upkeep_.relocated(began, ended, !displaced_.empty());
+    if (stop_) return;
+    looks_again_ = std::min(upkeep_.next(interval()), ended + ParkedCursors::kIdle);
+    clock_.wait(lock, wake_, looks_again_);
   }
 }
 

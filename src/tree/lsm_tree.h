@@ -25,7 +25,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -43,6 +42,7 @@
 #include "tree/parked_cursors.h"
 #include "tree/prefetcher.h"
 #include "tree/record.h"
+#include "tree/upkeep.h"
 
 namespace lsmfs {
 
@@ -97,13 +97,8 @@ class LsmTree final : public Tree {
   static constexpr std::size_t kGroupRecords = 512;
   static constexpr std::size_t kGroupGrowth = 4;
   static constexpr std::size_t kGroupMost = 6;
-  // After so much has been committed it is made durable, whatever its age: a commit that fills a memtable waits for all that is not.
-  static constexpr std::size_t kUnsynced = 16 * MiB;
   // What the log and the tables may need for one more record or row, generously; for the check of free space.
   static constexpr std::size_t kRecordRoom = 16 * KiB;
-  // So long after a rename, and after a relocation this many times what it took, comes the next.
-  static constexpr std::chrono::milliseconds kRelocationDelay{1000};
-  static constexpr int kRelocationPause = 4;
 
   // ---- locking and committing (lsm_tree.cc)
   Lock locked() const;
@@ -135,6 +130,8 @@ class LsmTree final : public Tree {
   Result<void> stop_changing();
   Result<void> change_again();
   Result<void> sweep_orphans();
+  std::chrono::milliseconds interval() const;  // 0: nothing is to be done by itself
+  void look_again_in_time();                   // the background thread, after what has happened
   void background();
 
   // ---- inodes (inodes.cc)
@@ -265,12 +262,13 @@ class LsmTree final : public Tree {
   void note_access_time(Inode& inode);
 
   Store& store_;
+  Clock& clock_;
   std::mutex reconfiguring_;           // outermost: held while a change of settings waits for the device
 
   const bool opened_read_only_;
 
   mutable std::mutex mutex_;
-  TreeOptions options_;                // all but `notice` may change
+  TreeOptions options_;                // all but `clock` and `notice` may change
   DirCookies::Memory cookie_memory_;   // of the directories in the table
   InodeTable inodes_;
   // The name that was last found to be absent, until the next commit: a create follows the lookup
@@ -291,15 +289,13 @@ class LsmTree final : public Tree {
   std::atomic<std::uint64_t> moves_{0};  // how many times a file's blocks got another home
   std::deque<Ino> displaced_;            // some of those that lie elsewhere than their path says
   std::unordered_set<Ino> large_;        // some that have too much below them to be moved, lest it be looked at again
-  std::chrono::steady_clock::time_point relocate_at_;  // when the background thread moves the first of them
-  std::optional<std::chrono::steady_clock::time_point> dirty_since_;  // the oldest change not synced
-  std::size_t unsynced_ = 0;                                            // bytes committed since a sync last began
-  std::optional<std::chrono::steady_clock::time_point> unnoted_since_;  // the oldest sync that is not noted in the store
+  Upkeep upkeep_;
+  Clock::Time looks_again_{};            // when the background thread does so by itself
   bool stop_ = false;
   bool closed_ = false;
   std::condition_variable wake_;
 
-  ParkedCursors parked_names_, parked_blocks_;  // of the epochs committed_ and blocks_epoch_
+  ParkedCursors parked_names_{clock_}, parked_blocks_{clock_};  // of the epochs committed_ and blocks_epoch_
   void clear_parked() {
     parked_names_.clear();
     parked_blocks_.clear();

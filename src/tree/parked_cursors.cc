@@ -7,18 +7,24 @@ namespace lsmfs {
 
 // One without a cursor, or that which was used the longest time ago.
 ParkedCursors::Place& ParkedCursors::replaceable() {
-  return *std::ranges::min_element(places_, {}, [](const Place& place) { return place.cursor ? place.used : Clock::time_point::min(); });
+  return *std::ranges::min_element(places_, {}, [](const Place& place) { return place.cursor ? place.used : Clock::Time(); });
 }
 
 ParkedCursors::Place ParkedCursors::take(std::uint64_t epoch, std::string_view target) {
-  std::lock_guard lock(mutex_);
-  if (epoch_ != epoch) return {};
-  const auto now = Clock::now();
-  for (Place& place : places_) {
-    if (place.cursor && now - place.made >= kAge) place = {};
+  const Clock::Time now = clock_.now();
+  Place taken;
+  {
+    std::lock_guard lock(mutex_);
+    if (epoch_ == epoch) {
+      for (Place& place : places_) {
+        if (place.cursor && now - place.made >= kAge) place = {};
+      }
+      const auto here = std::ranges::find_if(places_, [&](const Place& place) { return place.is_at(target); });
+      taken = std::exchange(here != places_.end() ? *here : replaceable(), Place{});
+    }
   }
-  const auto here = std::ranges::find_if(places_, [&](const Place& place) { return place.is_at(target); });
-  return std::exchange(here != places_.end() ? *here : replaceable(), Place{});
+  if (!taken.cursor) taken.made = now;
+  return taken;
 }
 
 void ParkedCursors::park(Place place, std::uint64_t epoch) {
@@ -27,7 +33,7 @@ void ParkedCursors::park(Place place, std::uint64_t epoch) {
   if (closed_ > 0 || epoch < epoch_) return;
   if (epoch > epoch_) places_ = {};
   epoch_ = epoch;
-  place.used = Clock::now();
+  place.used = clock_.now();
   replaced = std::exchange(replaceable(), std::move(place));
 }
 
@@ -37,9 +43,10 @@ void ParkedCursors::clear() {
 }
 
 void ParkedCursors::clear_idle() {
+  const Clock::Time now = clock_.now();
   std::lock_guard lock(mutex_);
   for (Place& place : places_) {
-    if (place.cursor && Clock::now() - place.used > kIdle) place = {};
+    if (place.cursor && now - place.used > kIdle) place = {};
   }
 }
 

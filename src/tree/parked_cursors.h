@@ -15,13 +15,13 @@
 #include <mutex>
 #include <string>
 
+#include "lsmfs/clock.h"
 #include "lsmfs/kv.h"
 
 namespace lsmfs {
 
 class ParkedCursors {
  public:
-  using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::milliseconds kIdle{1000};  // after this without a reader one goes
   static constexpr std::chrono::milliseconds kAge{1000};   // as old as this one serves nobody
   static constexpr std::size_t kMost = 8;
@@ -29,15 +29,16 @@ class ParkedCursors {
   struct Place {
     std::unique_ptr<Cursor> cursor;  // on a row, or after the last; null: there is none
     std::string passed;              // no row lies between this key and the cursor's
-    Clock::time_point made = Clock::now();
-    Clock::time_point used{};
+    Clock::Time made{}, used{};
 
     // Whether the cursor is on the first row from `target` on.
     bool is_at(std::string_view target) const { return cursor && cursor->valid() && passed < target && target <= cursor->key(); }
   };
 
-  // One that is at `target`; or, when as many are parked as may be, the one that was used the longest time ago; or none. It is
-  // the caller's from then on, who parks it again or not.
+  explicit ParkedCursors(Clock& clock) : clock_(clock) {}
+
+  // One that is at `target`; or, when as many are parked as may be, the one that was used the longest time ago; or none, for
+  // the caller to make. It is his from then on, who parks it again or not.
   Place take(std::uint64_t epoch, std::string_view target);
   void park(Place place, std::uint64_t epoch);
   void clear();
@@ -60,6 +61,7 @@ class ParkedCursors {
 
   Place& replaceable();
 
+  Clock& clock_;
   std::mutex mutex_;
   Places places_;
   std::uint64_t epoch_ = 0;  // of all that are parked

@@ -53,7 +53,10 @@ bool LsmTree::is_displaced(const Inode& inode) {
 
 void LsmTree::note_displaced(const Inode& inode) {
   if (!is_displaced(inode) || options_.read_only || displaced_.size() >= kCandidatesMax || large_.contains(inode.ino())) return;
-  if (displaced_.empty()) relocate_at_ = std::chrono::steady_clock::now() + kRelocationDelay;
+  if (displaced_.empty()) {
+    upkeep_.displaced(clock_.now());
+    look_again_in_time();
+  }
   displaced_.push_back(inode.ino());
 }
 

@@ -59,7 +59,7 @@ Result<void> LsmTree::rename(Ino from_dir, std::string_view from, Ino to_dir, st
     }
   }
 
-  const Time now = Time::now();
+  const Time now = Time::now(clock_);
   const bool source_is_dir = source->record.is_directory();
   touch(source_dir->record, now);
   touch(target_dir->record, now);

@@ -75,7 +75,7 @@ Result<void> LsmTree::setxattr(Ino ino, std::string_view name, std::string_view 
   } else if (record.mode == mode) {
     return {};
   }
-  record.ctime = Time::now();
+  record.ctime = Time::now(clock_);
   changed(*inode);
   return {};
 }
@@ -115,7 +115,7 @@ Result<void> LsmTree::removexattr(Ino ino, std::string_view name, Wait wait) {
     return make_error(ENODATA, "");
   }
   drop_xattr(*inode, name);
-  inode->record.ctime = Time::now();
+  inode->record.ctime = Time::now(clock_);
   changed(*inode);
   return {};
 }

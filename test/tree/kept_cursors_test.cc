@@ -4,52 +4,20 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <chrono>
-#include <condition_variable>
-#include <functional>
-#include <mutex>
 #include <thread>
 
 #include "kv/store_decorator.h"
 #include "tree/cursor_watch.h"
+#include "tree/gate.h"
 #include "tree/harness.h"
 #include "tree/parked_cursors.h"
+#include "tree/pass.h"
+#include "until.h"
 
 namespace lsmfs::test {
 namespace {
 
-using std::chrono::milliseconds;
-using std::chrono::steady_clock;
-
-// Holds whoever passes while it is shut.
-class Gate {
- public:
-  void shut() {
-    std::lock_guard lock(mutex_);
-    shut_ = true;
-    arrived_ = false;
-  }
-  void open() {
-    std::lock_guard lock(mutex_);
-    shut_ = false;
-    changed_.notify_all();
-  }
-  void pass() {
-    std::unique_lock lock(mutex_);
-    arrived_ = true;
-    changed_.notify_all();
-    changed_.wait(lock, [this] { return !shut_; });
-  }
-  void await_arrival() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return arrived_; });
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool shut_ = false, arrived_ = false;
-};
+using namespace std::chrono_literals;
 
 // A store that knows the cursors of readers who do not wait, which are those that the tree keeps.
 class WatchedStore final : public StoreDecorator {
@@ -102,6 +70,7 @@ class KeptCursors : public testing::Test {
   // Its rows are in memory: no read of them has to wait for the device.
   KeptCursors() : file_(h_.create(kRootIno, "file", std::string(kBlocks * kBlockSize, 'x'))) {
     EXPECT_TRUE(h_.tree().sync().has_value());
+    pass(clock_, 0s);  // from here on the tree's own thread leaves the mutex alone until time passes
   }
   void TearDown() override {  // also after a failure nobody stays behind a gate
     store_->seeks.open();
@@ -112,24 +81,23 @@ class KeptCursors : public testing::Test {
   void read_block(std::uint64_t number) {
     std::string data(kBlockSize, '?');
     const MutableBytes to{reinterpret_cast<std::byte*>(data.data()), data.size()};
-    const auto patience = steady_clock::now() + std::chrono::seconds(30);
     int error = EAGAIN;
-    while (error == EAGAIN && steady_clock::now() < patience) {
+    (void)until([&] {
       error = code(h_.tree().read(file_, ByteOffset{number % kBlocks * kBlockSize}, to, Wait::no, AccessTime::stays));
-      if (error == EAGAIN) std::this_thread::sleep_for(milliseconds(1));
-    }
+      return error != EAGAIN;
+    });
     EXPECT_EQ(error, 0);
     EXPECT_EQ(data, std::string(kBlockSize, 'x'));
   }
-  // Until a cursor is kept: on a machine that stands still for a second at the wrong time it is taken away as idle.
   void leave_a_cursor() {
-    for (int tries = 0; tries < 100 && cursors().there() == 0; ++tries) read_block(0);
+    read_block(0);
     EXPECT_EQ(cursors().there(), 1u);
   }
   const CursorWatch& cursors() const { return store_->cursors; }
 
+  SteppedClock clock_;
   WatchedStore* store_ = nullptr;
-  Harness h_{ByteCount{kDeviceMin}, {.sync_interval_ms = 0}, {.store = [this](std::unique_ptr<Store> inner) -> std::unique_ptr<Store> {
+  Harness h_{ByteCount{kDeviceMin}, {.sync_interval_ms = 0, .clock = &clock_}, {.store = [this](std::unique_ptr<Store> inner) -> std::unique_ptr<Store> {
                auto watched = std::make_unique<WatchedStore>(std::move(inner));
                store_ = watched.get();
                return watched;
@@ -138,26 +106,16 @@ class KeptCursors : public testing::Test {
 };
 
 TEST_F(KeptCursors, ServeOneReadAfterTheOther) {
-  bool served = false;
-  for (int tries = 0; tries < 100 && !served; ++tries) {  // one may become too old just then
-    const std::size_t before = cursors().made();
-    for (std::uint64_t number = 0; number < 10; ++number) read_block(number);
-    served = cursors().made() - before <= 1;
-  }
-  EXPECT_TRUE(served);
+  for (std::uint64_t number = 0; number < 10; ++number) read_block(number);
+  EXPECT_EQ(cursors().made(), 1u);
 }
 
 TEST_F(KeptCursors, ServeReadersThatTakeTurns) {
   constexpr std::uint64_t kReaders = 4, kEach = kBlocks / kReaders;
-  bool served = false;
-  for (int tries = 0; tries < 100 && !served; ++tries) {
-    const std::size_t before = cursors().made();
-    for (std::uint64_t step = 0; step < kEach; ++step) {
-      for (std::uint64_t reader = 0; reader < kReaders; ++reader) read_block(reader * kEach + step);
-    }
-    served = cursors().made() - before <= kReaders;
+  for (std::uint64_t step = 0; step < kEach; ++step) {
+    for (std::uint64_t reader = 0; reader < kReaders; ++reader) read_block(reader * kEach + step);
   }
-  EXPECT_TRUE(served);
+  EXPECT_EQ(cursors().made(), kReaders);
 }
 
 TEST_F(KeptCursors, AreOfABoundedNumber) {
@@ -175,14 +133,9 @@ TEST_F(KeptCursors, ServeOneListingAfterTheOther) {
   }
   ASSERT_TRUE(h_.tree().sync().has_value());
   names.push_back("file");
-  bool served = false;
-  for (int tries = 0; tries < 100 && !served; ++tries) {
-    const std::size_t before = store_->listings.made();
-    EXPECT_EQ(h_.list(kRootIno), names);
-    for (std::size_t i = 0; i + 1 < names.size(); ++i) EXPECT_EQ(h_.list(h_.walk(names[i])), std::vector<std::string>{"file"});
-    served = store_->listings.made() - before <= 1;
-  }
-  EXPECT_TRUE(served);
+  EXPECT_EQ(h_.list(kRootIno), names);
+  for (std::size_t i = 0; i + 1 < names.size(); ++i) EXPECT_EQ(h_.list(h_.walk(names[i])), std::vector<std::string>{"file"});
+  EXPECT_EQ(store_->listings.made(), 2u) << "one for the root, after whose entries other rows come, and one for all the others";
   // One that is left over shows nothing of what has changed since.
   h_.create(h_.walk(names[1]), "a new file");
   EXPECT_EQ(h_.list(h_.walk(names[0])), std::vector<std::string>{"file"});
@@ -194,16 +147,25 @@ TEST_F(KeptCursors, ServeOneListingAfterTheOther) {
 
 TEST_F(KeptCursors, AreASecondOldAtMostHoweverOftenTheyAreUsed) {
   leave_a_cursor();
-  const std::size_t first = cursors().made() - 1;
-  const auto made = steady_clock::now();  // or earlier
-  std::uint64_t number = 0;
-  // Never idle, for which it would be taken away as well.
-  for (; steady_clock::now() - made < std::chrono::seconds(1); ++number) {
-    read_block(number);
-    std::this_thread::sleep_for(milliseconds(10));
+  for (int i = 1; i < 10; ++i) {
+    pass(clock_, 100ms);
+    read_block(static_cast<std::uint64_t>(i));
   }
-  read_block(number);
-  EXPECT_FALSE(cursors().is_there(first)) << "after " << number << " reads";
+  pass(clock_, 99ms);
+  read_block(10);
+  EXPECT_TRUE(cursors().is_there(0));
+  pass(clock_, 1ms);
+  read_block(11);
+  EXPECT_FALSE(cursors().is_there(0));
+  EXPECT_EQ(cursors().there(), 1u);
+}
+
+TEST_F(KeptCursors, AreGoneAfterASecondWithoutAReader) {
+  leave_a_cursor();
+  pass(clock_, 1s);
+  EXPECT_EQ(cursors().there(), 1u);
+  pass(clock_, 1ms);
+  EXPECT_EQ(cursors().there(), 0u);
 }
 
 TEST_F(KeptCursors, AreGoneBeforeTheTreeWaitsForACommit) {
@@ -218,12 +180,10 @@ TEST_F(KeptCursors, AreGoneWhileTheTreeWaitsForACommitThatIsUnderWay) {
   store_->commits.shut();
   h_.create(kRootIno, "large", std::string(320 * KiB, 'y'));
   h_.create(kRootIno, "next");  // by which the group before it goes to the committer
-  store_->commits.await_arrival();
+  EXPECT_TRUE(store_->commits.await_arrival());
   leave_a_cursor();
   std::thread syncing([&] { EXPECT_TRUE(h_.tree().sync().has_value()); });
-  const auto patience = steady_clock::now() + std::chrono::seconds(10);
-  while (cursors().there() > 0 && steady_clock::now() < patience) std::this_thread::sleep_for(milliseconds(1));
-  EXPECT_EQ(cursors().there(), 0u);
+  EXPECT_TRUE(until([&] { return cursors().there() == 0; }));
   store_->commits.open();
   syncing.join();
 }
@@ -232,10 +192,10 @@ TEST_F(KeptCursors, AreNotLeftByAReadThatEndsWhileTheTreeWaitsForACommit) {
   h_.create(kRootIno, "other");
   store_->seeks.shut();
   std::thread reading([&] { read_block(0); });
-  store_->seeks.await_arrival();
+  EXPECT_TRUE(store_->seeks.await_arrival());
   store_->commits.shut();
   std::thread syncing([&] { EXPECT_TRUE(h_.tree().sync().has_value()); });
-  store_->commits.await_arrival();
+  EXPECT_TRUE(store_->commits.await_arrival());
   store_->seeks.open();
   reading.join();
   EXPECT_EQ(cursors().there(), 0u);

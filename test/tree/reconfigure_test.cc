@@ -1,13 +1,18 @@
 // Settings that change while the tree is in use.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <thread>
 
 #include "tree/harness.h"
+#include "tree/pass.h"
+#include "until.h"
 
 namespace lsmfs::test {
 namespace {
+
+using namespace std::chrono_literals;
 
 Result<void> set_read_only(Harness& h, bool read_only) { return h.tree().reconfigure({.read_only = read_only}); }
 
@@ -34,16 +39,18 @@ TEST(Reconfigure, ReadOnlyRefusesEveryChangeAndHasAllOfThoseBefore) {
 }
 
 TEST(Reconfigure, ReadOnlyKeepsAccessTimes) {
-  Harness h(ByteCount{kDeviceMin}, {.atime = AtimePolicy::strictatime, .sync_interval_ms = 0});
+  SteppedClock clock;
+  Harness h(ByteCount{kDeviceMin}, {.atime = AtimePolicy::strictatime, .sync_interval_ms = 0, .clock = &clock});
   const Ino f = h.create(kRootIno, "f", "x");
   h.read(f);
   ASSERT_TRUE(set_read_only(h, true));
   const Time then = h.attr(f).atime;
+  clock.advance(1s);
   h.read(f);
   EXPECT_EQ(h.attr(f).atime, then);
   ASSERT_TRUE(set_read_only(h, false));
   h.read(f);
-  EXPECT_GT(h.attr(f).atime, then);
+  EXPECT_EQ(h.attr(f).atime, Time::now(clock));
 }
 
 TEST(Reconfigure, WritableAgainTheTreeGoesOn) {
@@ -94,44 +101,47 @@ TEST(Reconfigure, WhatWasOpenedReadOnlyStaysSo) {
 }
 
 TEST(Reconfigure, AccessTimesFollowTheNewPolicyAtOnce) {
-  Harness h;
+  SteppedClock clock;
+  Harness h(ByteCount{kDeviceMin}, {.sync_interval_ms = 0, .clock = &clock});
   const Ino f = h.create(kRootIno, "f", "x");
+  const auto counts_a_read = [&] {
+    clock.advance(1s);
+    h.read(f);
+    return h.attr(f).atime == Time::now(clock);
+  };
   ASSERT_TRUE(h.tree().reconfigure({.atime = AtimePolicy::noatime}));
-  const Time made = h.attr(f).atime;
-  h.read(f);
-  EXPECT_EQ(h.attr(f).atime, made);
+  EXPECT_FALSE(counts_a_read());
   ASSERT_TRUE(h.tree().reconfigure({.atime = AtimePolicy::strictatime}));
-  h.read(f);
-  const Time once = h.attr(f).atime;
-  EXPECT_GT(once, made);
-  h.read(f);
-  EXPECT_GT(h.attr(f).atime, once);
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(counts_a_read());
   ASSERT_TRUE(h.tree().reconfigure({}));
-  const Time twice = h.attr(f).atime;
-  h.read(f);
-  EXPECT_GT(h.attr(f).atime, twice) << "what is not set stays";
+  EXPECT_TRUE(counts_a_read()) << "what is not set stays";
 }
 
 TEST(Reconfigure, ANewSyncIntervalHoldsForWhatChangesFromThenOn) {
-  Harness h;  // never by itself
-  ASSERT_TRUE(h.tree().reconfigure({.sync_interval_ms = 100}));
-  h.create(kRootIno, "f", "x");
-  ::usleep(3'000'000);
-  h.crash();
-  EXPECT_EQ(h.list(kRootIno), (std::vector<std::string>{"f"}));
+  SteppedClock clock;
+  Harness h(ByteCount{kDeviceMin}, {.sync_interval_ms = 0, .clock = &clock});  // never by itself
+  for (const bool in_time : {false, true}) {
+    ASSERT_TRUE(h.tree().reconfigure({.sync_interval_ms = 100}));
+    h.create(kRootIno, "f", "x");
+    pass(clock, in_time ? 80ms : 79ms);
+    h.crash();
+    EXPECT_EQ(h.list(kRootIno).size(), in_time ? 1u : 0u);
+  }
 }
 
 TEST(Reconfigure, OperationsOfOtherThreadsHappenWholeOrNotAtAll) {
   Harness h;
   std::atomic<bool> stop{false};
   std::atomic<int> made{0};
+  std::array<std::atomic<int>, 3> refused{};  // of each thread
   std::vector<std::thread> threads;
-  for (int number = 0; number < 3; ++number) {
+  for (std::size_t number = 0; number < refused.size(); ++number) {
     threads.emplace_back([&, number] {
       for (int i = 0; !stop; ++i) {
         const auto done = h.tree().make(kRootIno, std::to_string(number) + "-" + std::to_string(i), {.mode = S_IFREG}, Wait::yes);
         if (!done) {
           ASSERT_EQ(done.error().code, EROFS);
+          ++refused[number];
           std::this_thread::yield();
           continue;
         }
@@ -140,13 +150,24 @@ TEST(Reconfigure, OperationsOfOtherThreadsHappenWholeOrNotAtAll) {
       }
     });
   }
+  const auto are_refused = [&](int more) {
+    const std::array before{refused[0].load(), refused[1].load(), refused[2].load()};
+    return until([&] {
+      for (std::size_t i = 0; i < before.size(); ++i) {
+        if (refused[i] < before[i] + more) return false;
+      }
+      return true;
+    });
+  };
   for (int i = 0; i < 20; ++i) {
-    ::usleep(2'000);
-    ASSERT_TRUE(set_read_only(h, true));
+    const int so_far = made;
+    EXPECT_TRUE(until([&] { return made >= so_far + 10; }));
+    EXPECT_TRUE(set_read_only(h, true));
+    EXPECT_TRUE(are_refused(1));  // so each has counted what it made before
     const int before = made;
-    ::usleep(2'000);
-    EXPECT_LE(made - before, 3) << "those whose number had not been counted yet";
-    ASSERT_TRUE(set_read_only(h, false));
+    EXPECT_TRUE(are_refused(3));
+    EXPECT_EQ(made, before);
+    EXPECT_TRUE(set_read_only(h, false));
   }
   stop = true;
   for (auto& thread : threads) thread.join();

@@ -7,12 +7,12 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <thread>
 
 #include "kv/store_decorator.h"
 #include "tree/harness.h"
 #include "tree/keys.h"
+#include "tree/pass.h"
 
 namespace lsmfs::test {
 namespace {
@@ -48,7 +48,8 @@ class Relocation : public testing::Test {
   static std::string home(Ino ino, std::string_view name, const std::string& dir = {}) { return keys::child_home(dir, name, ino); }
   void set(Ino ino, const char* name, const std::string& value) { ASSERT_EQ(code(h.tree().setxattr(ino, name, value, 0, Wait::yes)), 0); }
 
-  Harness h;
+  SteppedClock clock;
+  Harness h{ByteCount{kDeviceMin}, {.sync_interval_ms = 0, .clock = &clock}};
   const Ino elsewhere = h.mkdir(kRootIno, "elsewhere");
   const std::string elsewhere_home = home(elsewhere, "elsewhere");
 };
@@ -230,19 +231,15 @@ TEST_F(Relocation, AListingGoesOnAcrossIt) {
 }
 
 TEST_F(Relocation, IsDoneByItself) {
-  h.unmount();
-  h.options.sync_interval_ms = 1000;
-  h.mount();
+  h.options.sync_interval_ms = 5000;
+  h.remount();
   const Ino d = h.mkdir(kRootIno, "d");
   h.create(d, "f", "contents");
   rename(kRootIno, "d", h.walk("elsewhere"), "d");
+  pass(clock, std::chrono::milliseconds(999));
   EXPECT_EQ(rows_below(home(d, "d")), 2u);
-  std::uint64_t left = 2;
-  for (int i = 0; i < 3000 && left > 0; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    left = rows_below(home(d, "d"));
-  }
-  EXPECT_EQ(left, 0u);
+  pass(clock, std::chrono::milliseconds(1));
+  EXPECT_EQ(rows_below(home(d, "d")), 0u);
   EXPECT_EQ(h.read_path("elsewhere/d/f"), "contents");
 }
 
