@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "tree/harness.h"
+#include "until.h"
 
 namespace lsmfs::test {
 namespace {
@@ -57,7 +58,7 @@ TEST(Data, IsReadFromTheDeviceAgainWhenTheCachesWereDropped) {
     EXPECT_EQ(read(Wait::no), EAGAIN);
     EXPECT_EQ(read(Wait::yes), 0);
     EXPECT_EQ(bytes, std::string(100'000, 'x'));
-    EXPECT_EQ(read(Wait::no), 0);
+    EXPECT_TRUE(until([&] { return read(Wait::no) == 0; }));  // the tree's own thread may have the mutex for a moment
   }
 }
 
