@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <map>
 #include <random>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "clock.h"
+#include "kv/store_decorator.h"
 #include "tree/allocated_bytes.h"
 #include "tree/harness.h"
 #include "until.h"
@@ -61,9 +63,25 @@ TEST(DirectoryWalk, NeitherLosesNorRepeatsWhatStaysWhileOthersComeAndGo) {
   EXPECT_EQ(std::unique(stayed.begin(), stayed.end()), stayed.end());
 }
 
+// A store that counts the walks ahead over names.
+class WatchedStore final : public StoreDecorator {
+ public:
+  WatchedStore(std::unique_ptr<Store> inner, std::atomic<int>& walks) : StoreDecorator(std::move(inner)), walks_(walks) {}
+  std::unique_ptr<Cursor> cursor(Family family, const CursorOptions& options) override {
+    if (family == Family::names && options.readahead.v > 0 && options.upper.empty()) ++walks_;
+    return inner().cursor(family, options);
+  }
+
+ private:
+  std::atomic<int>& walks_;
+};
+
 TEST(DirectoryWalk, ALargeDirectoryIsReadAheadOfItsListing) {
   SteppedClock clock;  // the walk ahead does not end because the machine is slow
-  Harness h(ByteCount{kDeviceMin}, {.sync_interval_ms = 0, .clock = &clock});
+  std::atomic<int> walks = 0;
+  Harness h(ByteCount{kDeviceMin}, {.sync_interval_ms = 0, .clock = &clock}, {.store = [&](std::unique_ptr<Store> inner) {
+              return std::make_unique<WatchedStore>(std::move(inner), walks);
+            }});
   const Ino dir = h.mkdir(kRootIno, "d");
   for (int i = 0; i < 20'000; ++i) h.create(dir, fmt::format("{:05}", i));
   h.remount();
@@ -80,13 +98,17 @@ TEST(DirectoryWalk, ALargeDirectoryIsReadAheadOfItsListing) {
     }, wait));
   };
   int entries = 0;
-  for (int i = 0; i < 2; ++i, entries += given) ASSERT_EQ(list(Wait::yes), 0);
+  for (; entries < 100; entries += given) ASSERT_EQ(list(Wait::yes), 0);
+  ASSERT_TRUE(until([&] { return walks == 1; }));
+  // At first the walk is ahead by so little that it rests where the listing has to stop.
+  for (; entries < 2000; entries += given) ASSERT_EQ(list(Wait::yes), 0);
   // From here on no listing reads anything from the device.
   for (bool more = true; more; entries += given) {
     ASSERT_TRUE(until([&] { return list(Wait::no) != EAGAIN; })) << "after " << entries << " entries";
     more = given > 0;
   }
   EXPECT_EQ(entries, 20'002);
+  EXPECT_EQ(walks, 1);
 }
 
 struct Given {

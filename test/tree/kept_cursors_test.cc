@@ -70,6 +70,7 @@ class KeptCursors : public testing::Test {
   // Its rows are in memory: no read of them has to wait for the device.
   KeptCursors() : file_(h_.create(kRootIno, "file", std::string(kBlocks * kBlockSize, 'x'))) {
     EXPECT_TRUE(h_.tree().sync().has_value());
+    pass(clock_, 0s);  // from here on the tree's own thread leaves the mutex alone until time passes
   }
   void TearDown() override {  // also after a failure nobody stays behind a gate
     store_->seeks.open();
@@ -134,7 +135,7 @@ TEST_F(KeptCursors, ServeOneListingAfterTheOther) {
   names.push_back("file");
   EXPECT_EQ(h_.list(kRootIno), names);
   for (std::size_t i = 0; i + 1 < names.size(); ++i) EXPECT_EQ(h_.list(h_.walk(names[i])), std::vector<std::string>{"file"});
-  EXPECT_EQ(store_->listings.made(), 1u);
+  EXPECT_EQ(store_->listings.made(), 2u) << "one for the root, after whose entries other rows come, and one for all the others";
   // One that is left over shows nothing of what has changed since.
   h_.create(h_.walk(names[1]), "a new file");
   EXPECT_EQ(h_.list(h_.walk(names[0])), std::vector<std::string>{"file"});
