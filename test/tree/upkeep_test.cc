@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace lsmfs {
+namespace lsmfs::upkeep_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -104,4 +104,4 @@ TEST(Upkeep, WithoutAnIntervalNothingIsDueAndNothingIsForgotten) {
 }
 
 }  // namespace
-}  // namespace lsmfs
+}  // namespace lsmfs::upkeep_test
