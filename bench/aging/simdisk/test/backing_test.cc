@@ -7,7 +7,7 @@
 
 #include "image.h"
 
-namespace lsmfs::simdisk {
+namespace lsmfs::simdisk::backing_test {
 namespace {
 
 constexpr std::size_t kSize = 64 * KiB;
@@ -64,4 +64,4 @@ TEST(SimdiskBacking, WritersOfOneBlockDoNotUndoEachOther) {
 }
 
 }  // namespace
-}  // namespace lsmfs::simdisk
+}  // namespace lsmfs::simdisk::backing_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace lsmfs::simdisk {
+namespace lsmfs::simdisk::control_test {
 namespace {
 
 TEST(SimdiskControl, AProfileIsNamedWithOrWithoutANewline) {
@@ -25,4 +25,4 @@ TEST(SimdiskControl, TheTraceIsSwitchedByOnAndOff) {
 }
 
 }  // namespace
-}  // namespace lsmfs::simdisk
+}  // namespace lsmfs::simdisk::control_test

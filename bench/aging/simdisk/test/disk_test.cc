@@ -8,7 +8,7 @@
 #include "clock.h"
 #include "image.h"
 
-namespace lsmfs::simdisk {
+namespace lsmfs::simdisk::disk_test {
 namespace {
 
 using std::chrono::microseconds;
@@ -272,4 +272,4 @@ TEST_F(SimdiskDisk, WhatIsGivenUpIsAnsweredWithAnError) {
 }
 
 }  // namespace
-}  // namespace lsmfs::simdisk
+}  // namespace lsmfs::simdisk::disk_test

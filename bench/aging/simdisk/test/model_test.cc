@@ -4,7 +4,7 @@
 
 #include <random>
 
-namespace lsmfs::simdisk {
+namespace lsmfs::simdisk::model_test {
 namespace {
 
 constexpr std::uint64_t kDisk = 500'000'000'000;
@@ -143,4 +143,4 @@ TEST(SimdiskModel, ProfilesHaveNamesThatCanBeRead) {
 }
 
 }  // namespace
-}  // namespace lsmfs::simdisk
+}  // namespace lsmfs::simdisk::model_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace lsmfs::simdisk {
+namespace lsmfs::simdisk::service_queue_test {
 namespace {
 
 Request read(std::uint64_t offset, std::uint64_t length) {
@@ -65,4 +65,4 @@ TEST(SimdiskQueue, AFlushIsNeverEarly) {
 }
 
 }  // namespace
-}  // namespace lsmfs::simdisk
+}  // namespace lsmfs::simdisk::service_queue_test

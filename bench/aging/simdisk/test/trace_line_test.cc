@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace lsmfs::simdisk {
+namespace lsmfs::simdisk::trace_line_test {
 namespace {
 
 TraceEntry entry(std::int64_t time, Kind kind, std::uint64_t offset, std::uint64_t length, std::int64_t service = 0) {
@@ -54,4 +54,4 @@ TEST(SimdiskTraceLine, WhatIsNoLineIsRefused) {
 }
 
 }  // namespace
-}  // namespace lsmfs::simdisk
+}  // namespace lsmfs::simdisk::trace_line_test

@@ -4,7 +4,7 @@
 
 #include <thread>
 
-namespace lsmfs::simdisk {
+namespace lsmfs::simdisk::trace_log_test {
 namespace {
 
 Request read(std::uint64_t offset, std::uint64_t length) {
@@ -118,4 +118,4 @@ TEST(SimdiskTraceLog, LargeDiscardsBecomeSeveralLinesAndLongTimesAreCut) {
 }
 
 }  // namespace
-}  // namespace lsmfs::simdisk
+}  // namespace lsmfs::simdisk::trace_log_test
