@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <list>
+#include <thread>
 
 #include "lsmfs/clock.h"
 
@@ -15,6 +16,15 @@ namespace lsmfs::test {
 class SteppedClock final : public Clock {
  public:
   using Clock::wait;
+  SteppedClock() : teller_([this] { tell(); }) {}
+  ~SteppedClock() override {
+    {
+      const std::lock_guard own(mutex_);
+      stop_ = true;
+    }
+    moved_.notify_all();
+    teller_.join();
+  }
   Time now() override {
     const std::lock_guard own(mutex_);
     return now_;
@@ -23,9 +33,8 @@ class SteppedClock final : public Clock {
     return std::chrono::system_clock::time_point(std::chrono::hours(24 * 365 * 56)) + now().time_since_epoch();
   }
   void wait(std::unique_lock<std::mutex>& lock, std::condition_variable& changed, Time due) override {
-    const Waiting waiting(*this, due);
-    // Nobody but its owner may touch `changed`, so the time is looked at instead of being told of.
-    while (waiting.goes_on() && changed.wait_for(lock, kLook) == std::cv_status::timeout) {}
+    const Waiting waiting(*this, due, lock.mutex(), &changed);
+    if (waiting.goes_on()) changed.wait(lock);
   }
   void sleep_until(Time due) override {
     while (now() < due) {
@@ -63,13 +72,16 @@ class SteppedClock final : public Clock {
   struct Waiter {
     Time due;
     std::uint64_t step;  // that it has seen
+    std::mutex* mutex;
+    std::condition_variable* changed;  // who sleeps has neither
+    bool told = false;                 // that there was another step
   };
   // While it is there, its thread waits.
   class Waiting {
    public:
-    Waiting(SteppedClock& clock, Time due) : clock_(clock) {
+    Waiting(SteppedClock& clock, Time due, std::mutex* mutex = nullptr, std::condition_variable* changed = nullptr) : clock_(clock) {
       const std::lock_guard own(clock_.mutex_);
-      self_ = clock_.waiters_.insert(clock_.waiters_.end(), {due, clock_.steps_});
+      self_ = clock_.waiters_.insert(clock_.waiters_.end(), {due, clock_.steps_, mutex, changed});
       clock_.waits_.notify_all();
     }
     ~Waiting() {
@@ -91,6 +103,26 @@ class SteppedClock final : public Clock {
 
   static constexpr auto kLook = std::chrono::milliseconds(1);
 
+  // In a thread of its own: tells those who wait for conditions of each step. Whose mutex is taken is told later.
+  void tell() {
+    std::unique_lock own(mutex_);
+    while (!stop_) {
+      bool all = true;
+      for (Waiter& waiter : waiters_) {
+        if (!waiter.changed || waiter.told || waiter.step == steps_) continue;
+        // With its mutex, or it might be just about to wait. It stays in the list as long as both mutexes are held here.
+        const std::unique_lock theirs(*waiter.mutex, std::try_to_lock);
+        if (theirs) waiter.changed->notify_all();
+        waiter.told = theirs.owns_lock();
+        all = all && waiter.told;
+      }
+      if (all) {
+        moved_.wait(own);
+      } else {
+        moved_.wait_for(own, kLook);
+      }
+    }
+  }
   std::size_t waiting_now() const {
     return static_cast<std::size_t>(
         std::ranges::count_if(waiters_, [this](const Waiter& waiter) { return waiter.step == steps_ && waiter.due > now_; }));
@@ -101,6 +133,8 @@ class SteppedClock final : public Clock {
   Time now_{std::chrono::hours(1)};
   std::uint64_t steps_ = 0;
   std::list<Waiter> waiters_;
+  bool stop_ = false;
+  std::thread teller_;
 };
 
 }  // namespace lsmfs::test
