@@ -15,9 +15,9 @@
 #include <fstream>
 #include <thread>
 
-#include "fuse/gate.h"
 #include "fuse/kernel_mount.h"
 #include "fuse/mounted.h"
+#include "gate.h"
 #include "until.h"
 
 namespace lsmfs::test::lifecycle_test {

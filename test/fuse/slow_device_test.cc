@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "clock.h"
-#include "fuse/gate.h"
 #include "fuse/mounted.h"
+#include "gate.h"
 #include "lsmfs/device.h"
 #include "lsmfs/volume.h"
 #include "until.h"

@@ -9,8 +9,8 @@
 #include <cstring>
 #include <thread>
 
-#include "fuse/gate.h"
 #include "fuse/mounted.h"
+#include "gate.h"
 
 namespace lsmfs::test::waiting_test {
 namespace {

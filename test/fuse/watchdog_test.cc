@@ -12,8 +12,8 @@
 #include <thread>
 
 #include "clock.h"
-#include "fuse/gate.h"
 #include "fuse/mounted.h"
+#include "gate.h"
 #include "until.h"
 
 namespace lsmfs::test::watchdog_test {

@@ -5,8 +5,8 @@
 #include <random>
 #include <thread>
 
-#include "base/gate.h"
 #include "clock.h"
+#include "gate.h"
 #include "kv/erased.h"
 #include "kv/give_way.h"
 #include "kv/passing_time.h"

@@ -8,8 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "gate.h"
 #include "kv/store_decorator.h"
-#include "tree/gate.h"
 #include "tree/harness.h"
 #include "tree/pass.h"
 #include "until.h"
@@ -29,7 +29,7 @@ class HeldStore final : public StoreDecorator {
     error_ = error;
     gate_.open();
   }
-  bool await_waiting() { return gate_.await_arrival(); }  // a commit
+  bool await_waiting() { return gate_.await(1); }  // a commit
   void fail_syncs(int error) { sync_error_ = error; }
 
   int commits() const { return commits_; }  // begun
@@ -95,7 +95,7 @@ class Groups : public testing::Test {
   static std::string name(int i) { return fmt::format("file-{:05}", i); }
 
   SteppedClock clock_;
-  Gate commits_;
+  Gate commits_{true};
   std::string notices_;
   HeldStore* held_ = nullptr;  // of this mount
   Harness h_{ByteCount{256 * MiB},

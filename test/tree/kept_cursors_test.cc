@@ -6,9 +6,9 @@
 #include <atomic>
 #include <thread>
 
+#include "gate.h"
 #include "kv/store_decorator.h"
 #include "tree/cursor_watch.h"
-#include "tree/gate.h"
 #include "tree/harness.h"
 #include "tree/parked_cursors.h"
 #include "tree/pass.h"
@@ -25,7 +25,7 @@ class WatchedStore final : public StoreDecorator {
   using StoreDecorator::StoreDecorator;
 
   CursorWatch cursors, listings;  // over blocks; over names
-  Gate seeks, commits;            // of those over blocks; of all
+  Gate seeks{true}, commits{true};  // of those over blocks; of all
 
   std::unique_ptr<Cursor> cursor(Family family, const CursorOptions& options) override {
     auto made = inner().cursor(family, options);
@@ -180,7 +180,7 @@ TEST_F(KeptCursors, AreGoneWhileTheTreeWaitsForACommitThatIsUnderWay) {
   store_->commits.shut();
   h_.create(kRootIno, "large", std::string(320 * KiB, 'y'));
   h_.create(kRootIno, "next");  // by which the group before it goes to the committer
-  EXPECT_TRUE(store_->commits.await_arrival());
+  EXPECT_TRUE(store_->commits.await(1));
   leave_a_cursor();
   std::thread syncing([&] { EXPECT_TRUE(h_.tree().sync().has_value()); });
   EXPECT_TRUE(until([&] { return cursors().there() == 0; }));
@@ -192,10 +192,10 @@ TEST_F(KeptCursors, AreNotLeftByAReadThatEndsWhileTheTreeWaitsForACommit) {
   h_.create(kRootIno, "other");
   store_->seeks.shut();
   std::thread reading([&] { read_block(0); });
-  EXPECT_TRUE(store_->seeks.await_arrival());
+  EXPECT_TRUE(store_->seeks.await(1));
   store_->commits.shut();
   std::thread syncing([&] { EXPECT_TRUE(h_.tree().sync().has_value()); });
-  EXPECT_TRUE(store_->commits.await_arrival());
+  EXPECT_TRUE(store_->commits.await(1));
   store_->seeks.open();
   reading.join();
   EXPECT_EQ(cursors().there(), 0u);

@@ -5,8 +5,8 @@
 #include <random>
 #include <thread>
 
-#include "base/gate.h"
 #include "base/watched.h"
+#include "gate.h"
 #include "volume/sparse_device.h"
 #include "volume/support.h"
 
