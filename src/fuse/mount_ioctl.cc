@@ -16,7 +16,7 @@ Result<Fd> open_on_mount(const std::string& path) {
 }
 
 Result<void> mount_ioctl(const Fd& fd, const std::string& path, unsigned long request, void* data) {
-  if (ioctl(fd.get(), request, data) != 0) return make_error(errno, path);
+  if (::ioctl(fd.get(), request, data) != 0) return make_error(errno, path);
   return {};
 }
 
