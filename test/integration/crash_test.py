@@ -10,7 +10,8 @@ import harness
 from until import until
 
 SEED = 99
-FILES = 3000
+LONG = os.environ.get("LSMFS_LONG") == "1"
+FILES, LARGEST = (6000, 200_000) if LONG else (3000, 100_000)
 
 
 class Crash(harness.MountCase):
@@ -36,7 +37,7 @@ class Crash(harness.MountCase):
                 members.append((name, "link", target))
             else:
                 name = os.path.join(folder, f"file{number}")
-                size = 3 << 20 if number % 1000 == 999 else rng.choice([0, 10, 4096, 5000, 30000, 100000])
+                size = 3 << 20 if number % 1000 == 999 else rng.choice([0, 10, 4096, 5000, 30000, LARGEST])
                 contents = rng.randbytes(size // 2) + bytes(size - size // 2)
                 with open(os.path.join(source, name), "wb") as file:
                     file.write(contents)

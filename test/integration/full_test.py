@@ -12,9 +12,10 @@ from harness import MiB
 from until import PATIENCE, until
 
 SIZE = 300 * MiB
-SMALL = 200 * MiB  # enough where nothing depends on how much fits
+LONG = bool(os.environ.get("LSMFS_LONG"))
+SMALL = SIZE if LONG else 200 * MiB  # enough where nothing depends on how much fits
 SEED = 4
-CYCLES = 100 if os.environ.get("LSMFS_LONG") else 4
+CYCLES = 100 if LONG else 4
 HONEST = 0.02  # how much less may fit than df says
 MODEST = 0.02  # how much more
 UNMERGED = 1 / 128  # of the volume: what was erased last may hold so much until more is erased
