@@ -25,7 +25,8 @@ CALLS_MAX = 1500  # of both, before a kill
 # A record of the manifest says what, of which program, and the number of the call: a sync is called, one has returned, another call has.
 ASKED, SYNCED, DONE = b"a", b"s", b"d"
 RECORD = struct.Struct("<cBI")
-GONE = {errno.ENOTCONN, errno.ECONNABORTED}  # what calls meet when the daemon is dead: nothing else may end a program
+# What calls meet when the daemon is dead: nothing else may end a program. The last is what the kernel says of those in a ring.
+GONE = {errno.ENOTCONN, errno.ECONNABORTED, errno.ECANCELED}
 SIZE_MAX = 300_000
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
