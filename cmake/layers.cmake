@@ -41,9 +41,9 @@ endfunction()
 # lsmfs_test(name SOURCES a_test.cc SEQUENTIAL b_test.cc USES layers WITHOUT_THREADS Suite.* HEAVY Suite.Case): one googletest
 # program, each case a ctest of its own. Left out with the thread sanitizer: SEQUENTIAL, sources of tests in which little
 # or nothing runs at the same time, and WITHOUT_THREADS, long ones of that kind in SOURCES. HEAVY ones, which fill volumes or count to
-# a million, run with a sanitizer only in `scripts/test --long sanitizers`.
+# a million, run with a sanitizer only in `scripts/test --long sanitizers`. OPTIMISED: it takes much of the time itself, as a model does.
 function(lsmfs_test name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;SEQUENTIAL;USES;WITHOUT_THREADS;HEAVY" ${ARGN})
+  cmake_parse_arguments(ARG "OPTIMISED" "" "SOURCES;SEQUENTIAL;USES;WITHOUT_THREADS;HEAVY" ${ARGN})
   if(LSMFS_SANITIZE STREQUAL thread)
     set(ARG_SEQUENTIAL)
   endif()
@@ -53,9 +53,11 @@ function(lsmfs_test name)
   lsmfs_own_target(${name})
   # Templates that many of them have take most of the time of compiling one. Each has a namespace of its own.
   set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
-  target_compile_options(${name} PRIVATE -O0)  # what they test is optimised: that is where the time goes
+  if(NOT ARG_OPTIMISED OR LSMFS_SANITIZE)
+    target_compile_options(${name} PRIVATE -O0)  # what they test is optimised: that is where the time goes
+  endif()
   # They take most of the time of compiling a test: 7.1 s without, 2.0 s with. The lowest layer's test makes them for all.
-  if(name STREQUAL base_test)
+  if(name STREQUAL base_test OR ARG_OPTIMISED)
     target_precompile_headers(${name} PRIVATE <gtest/gtest.h> <functional> <map> <memory> <optional> <random> <string> <vector>)
   else()
     target_precompile_headers(${name} REUSE_FROM base_test)

@@ -44,10 +44,10 @@ Sizing Sizing::plan(const VolumeUsage& usage, ByteCount cache) {
   s.names_table = under(std::clamp(table / 4, 2 * MiB, 32 * MiB));  // a filter is read as one: 1.2 MB at most
   s.level_base = kLevelBaseMemtables * memtable;
   // A table overlaps about `fanout` tables of the level below, so this is what one compaction there
-  // is to take; on a small volume fewer, or the reserve would be most of it.
+  // is to take; on a small volume fewer, and never more than that, or the reserve would be most of it.
   const bool small = s.total < GiB;
   s.fanout = small ? 5 : 10;
-  s.compaction = static_cast<std::uint64_t>(s.fanout + 5) * table * kInputsOverLimit;
+  s.compaction = static_cast<std::uint64_t>(s.fanout + 5) * table * (small ? 1 : kInputsOverLimit);
   s.level0_tight = kTightLevel0 * memtable;
 
   // One flush beside one or two compactions: two cores, and a flush must never wait for a compaction.
