@@ -40,8 +40,9 @@ endfunction()
 
 # lsmfs_test(name SOURCES a_test.cc SEQUENTIAL b_test.cc USES layers WITHOUT_THREADS Suite.* HEAVY Suite.Case): one googletest
 # program, each case a ctest of its own. Left out with the thread sanitizer: SEQUENTIAL, sources of tests in which little
-# or nothing runs at the same time, and WITHOUT_THREADS, long ones of that kind in SOURCES. HEAVY ones, which fill volumes or count to
-# a million, run with a sanitizer only in `scripts/test --long sanitizers`. OPTIMISED: it takes much of the time itself, as a model does.
+# or nothing runs at the same time. Only in `scripts/test --long sanitizers` run, with any sanitizer, HEAVY ones, which fill volumes or
+# count to a million, and with that of threads WITHOUT_THREADS, long ones in SOURCES in which little runs at the same time.
+# OPTIMISED: a test that takes much of the time itself, as a model does.
 function(lsmfs_test name)
   cmake_parse_arguments(ARG "OPTIMISED" "" "SOURCES;SEQUENTIAL;USES;WITHOUT_THREADS;HEAVY" ${ARGN})
   if(LSMFS_SANITIZE STREQUAL thread)
@@ -62,20 +63,15 @@ function(lsmfs_test name)
   else()
     target_precompile_headers(${name} REUSE_FROM base_test)
   endif()
-  set(left_out)
   if(LSMFS_SANITIZE STREQUAL thread)
-    list(APPEND left_out ${ARG_WITHOUT_THREADS})
-  endif()
-  if(ARG_HEAVY AND LSMFS_SANITIZE)
-    list(APPEND left_out ${ARG_HEAVY})
-    list(JOIN ARG_HEAVY ":" heavy)
-    add_test(NAME ${name}.heavy.long COMMAND ${name} --gtest_filter=${heavy} CONFIGURATIONS Long)
-    set_tests_properties(${name}.heavy.long PROPERTIES LABELS "long;long-sanitizers" TIMEOUT 7200)
+    list(APPEND ARG_HEAVY ${ARG_WITHOUT_THREADS})
   endif()
   set(filter)
-  if(left_out)
-    list(JOIN left_out ":" left_out)
-    set(filter TEST_FILTER "-${left_out}")
+  if(ARG_HEAVY AND LSMFS_SANITIZE)
+    list(JOIN ARG_HEAVY ":" heavy)
+    set(filter TEST_FILTER "-${heavy}")
+    add_test(NAME ${name}.heavy.long COMMAND ${name} --gtest_filter=${heavy} CONFIGURATIONS Long)
+    set_tests_properties(${name}.heavy.long PROPERTIES LABELS "long;long-sanitizers" TIMEOUT 7200)
   endif()
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST ${filter} PROPERTIES TIMEOUT ${LSMFS_HANGS})
 endfunction()
