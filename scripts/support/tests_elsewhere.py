@@ -20,8 +20,6 @@ def quoted(text):
 def value(given):
     if isinstance(given, list):
         return ";".join(value(item) for item in given)
-    if isinstance(given, dict):  # of SKIP_REGULAR_EXPRESSION and the like
-        return str(given.get("value", given))
     return str(given)
 
 

@@ -30,19 +30,15 @@ class Turnstile {
 
     // Before a request and, if that says true, after it. Cheap enough for every request: the word that is written is this
     // thread's own, and the one that is read changes only at the end.
-    //
-    // Each writes the one and reads the other, close() the other way round; in an order on which all agree, so that one of the
-    // two sees what the other did.
     bool enter() {
+      // This writes the one and reads the other, close() the other way round; in an order on which all agree, so that one of
+      // the two sees what the other did.
       inside_.store(true);
       if (turnstile_.state_.load() == State::open) return true;
       leave();
       return false;
     }
-    void leave() {
-      inside_.store(false);
-      if (turnstile_.state_.load() == State::closed) inside_.notify_all();
-    }
+    void leave() { inside_.store(false, std::memory_order_release); }
 
    private:
     friend class Turnstile;

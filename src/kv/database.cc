@@ -1,6 +1,5 @@
 #include "kv/database.h"
 
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -45,10 +44,11 @@ Error open_error(const Status& status, Volume& volume) {
   Error error = to_error(status, "open the store");
   // Whatever else RocksDB finds wrong while it opens its own files is damage to them.
   if (error.code != EIO && error.code != ENOMEM && error.code != ENOSPC && error.code != EROFS) error.code = EUCLEAN;
-  const auto last = library_of(volume), ours = std::optional(Library::ours());
-  if (error.code != EUCLEAN || last <= ours) return error;
+  if (error.code != EUCLEAN) return error;
+  const auto last = library_of(volume);
+  if (!last || *last <= Library::ours()) return error;
   return make_error(EPROTONOSUPPORT, fmt::format("open the store: it was last used by {}, and this program has {}; use one that has the former, or a newer one ({})",
-                                                 last->text(), ours->text(), error.context));
+                                                 last->text(), Library::ours().text(), error.context));
 }
 
 }  // namespace

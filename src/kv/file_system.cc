@@ -274,6 +274,15 @@ class VolumeFileSystem final : public rocksdb::FileSystem {
 
 }  // namespace
 
+std::string newest_file(const Volume& volume, std::string_view prefix) {
+  std::string newest;
+  for (const std::string& name : volume.list()) {
+    // The numbers have six digits, or more: the longer one is the greater.
+    if (name.starts_with(prefix) && std::pair(name.size(), name) > std::pair(newest.size(), newest)) newest = name;
+  }
+  return newest;
+}
+
 FileKind file_kind(std::string_view name) {
   if (name.ends_with(".sst")) return FileKind::table;
   if (name.ends_with(".log") || name.starts_with("MANIFEST-")) return FileKind::log;

@@ -37,6 +37,9 @@ inline constexpr const char* kDirectory = "/lsmfs";
 // What a file is for, by its name.
 FileKind file_kind(std::string_view name);
 
+// The name with the greatest number among those that begin with `prefix` ("OPTIONS-"); "": there is none.
+std::string newest_file(const Volume& volume, std::string_view prefix);
+
 // All references must outlive it and every file it gave. `clock`: by which a table waits for space. `flush_size`: how large
 // the table of one flushed memtable gets at most; RocksDB announces the size of all other tables.
 std::shared_ptr<rocksdb::FileSystem> make_file_system(Volume& volume, FailStop& fail_stop, GiveWay& give_way, Clock& clock, ByteCount flush_size);

@@ -6,7 +6,8 @@
 #include <algorithm>
 #include <charconv>
 #include <string_view>
-#include <utility>
+
+#include "kv/file_system.h"
 
 namespace lsmfs::kv {
 namespace {
@@ -31,11 +32,7 @@ std::string Library::text() const { return fmt::format("RocksDB {}.{}", major, m
 Library Library::ours() { return {ROCKSDB_MAJOR, ROCKSDB_MINOR}; }
 
 std::optional<Library> library_of(Volume& volume) {
-  std::string newest;
-  for (const std::string& name : volume.list()) {
-    // The numbers have six digits, or more: the longer one is the greater.
-    if (name.starts_with(kOptions) && std::pair(name.size(), name) > std::pair(newest.size(), newest)) newest = name;
-  }
+  const std::string newest = newest_file(volume, kOptions);
   if (newest.empty()) return {};
   const auto reader = volume.open_reader(newest);
   if (!reader) return {};

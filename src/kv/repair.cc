@@ -230,12 +230,7 @@ Result<void> Repair::close() {
 
 // CURRENT holds the name of the manifest in use. There is one manifest, or two after a crash while it was replaced.
 Result<void> Repair::find_manifest() {
-  const std::vector<std::string> names = volume_.list();
-  std::string newest;
-  for (const std::string& name : names) {
-    // The numbers have six digits, or more: the longer one is the greater.
-    if (name.starts_with(kManifest) && std::pair(name.size(), name) > std::pair(newest.size(), newest)) newest = name;
-  }
+  const std::string newest = kv::newest_file(volume_, kManifest);
   if (newest.empty()) return {};
   if (volume_.exists(kCurrent)) {
     LSMFS_ASSIGN(const auto reader, volume_.open_reader(kCurrent));
