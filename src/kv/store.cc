@@ -302,8 +302,10 @@ Result<void> RocksStore::set_read_only(bool read_only) {
     return {};
   }
   LSMFS_TRY(settle());
-  // Waits for the compactions that run.
-  if (const Status status = db().PauseBackgroundWork(); !status.ok()) return to_error(status, "pause");
+  {
+    const Waiting waiting("compactions that run");
+    if (const Status status = db().PauseBackgroundWork(); !status.ok()) return to_error(status, "pause");
+  }
   read_only_ = true;  // which ends a trim
   const std::unique_lock lock(writing_mutex_);
   if (auto done = volume_.commit(); !done) fail_stop_.set(done.error());
@@ -315,7 +317,10 @@ Result<void> RocksStore::close() {
   Result<void> result;
   if (!read_only_) result = settle();
   keeper_.stop();
-  rocksdb::CancelAllBackgroundWork(&db(), /*wait=*/true);
+  {
+    const Waiting waiting("background work, which ends");
+    rocksdb::CancelAllBackgroundWork(&db(), /*wait=*/true);
+  }
   const Status status = database_->close();
   if (read_only_) return {};
   if (result) result = fail_stop_.check();
