@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "crash/lies.h"
+#include "threads.h"
 #include "until.h"
 #include "volume/support.h"
 
@@ -304,7 +305,7 @@ void Trial::await_flush_beside() {
 }
 
 // There is time for some operations meanwhile. But whoever waits for this flush, or for what does, goes on when it ends: what can be
-// seen to wait for it ends it at once, and all else when no operation has begun for some looks.
+// seen to wait for it ends it at once, and all else when no thread has had anything to do for some looks.
 void Trial::hold_flush() {
   if (!flushes_last_ || std::this_thread::get_id() == operating_) return;
   const auto waited_for = [&] {
@@ -312,13 +313,13 @@ void Trial::hold_flush() {
     const std::string all = longest_waits();
     return wait(waits_.text(), "sync") || wait(all, "the flush of another thread") || wait(all, "space, which");
   };
-  constexpr int kLooks = 20;
+  constexpr int kLooks = 5;
   int looks = 0;
   std::size_t seen = steps_;
   const std::size_t last = seen + 1 + device_->events() % 5;
   beside_flushes_ = true;
   (void)until([&] {
-    looks = seen == steps_ ? looks + 1 : 0;
+    looks = seen == steps_ && all_other_threads_sleep() ? looks + 1 : 0;
     seen = steps_;
     return seen >= last || looks >= kLooks || !flushes_last_ || waited_for();
   });
