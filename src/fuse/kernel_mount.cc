@@ -59,7 +59,8 @@ Result<Fd> mount_as_root(const MountOptions& options) {
     if (errno == EACCES || errno == EPERM) return make_error(EPERM, "/dev/fuse");
     return make_error(ENODEV, "/dev/fuse");
   }
-  unsigned long flags = options.read_only ? MS_RDONLY : 0;
+  unsigned long flags = 0;
+  if (options.read_only) flags |= MS_RDONLY;
   // Others are let in only where the kernel itself checks who may do what: nothing here does.
   std::string data = fmt::format("fd={},rootmode={:o},user_id={},group_id={},default_permissions,allow_other", fd.get(),
                                  facts.st_mode & S_IFMT, getuid(), getgid());

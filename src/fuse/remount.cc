@@ -42,7 +42,8 @@ Result<void> reconfigure_mount(const std::string& mount_point, const MountSettin
 }
 
 Result<void> remount(const std::string& mount_point, bool read_only, const std::vector<std::string>& kernel_options) {
-  unsigned long flags = read_only ? MS_RDONLY : 0;
+  unsigned long flags = 0;
+  if (read_only) flags |= MS_RDONLY;
   for (const auto& option : kernel_options) apply_flag(option, flags);
   if (mount(nullptr, mount_point.c_str(), nullptr, MS_REMOUNT | flags, nullptr) == 0) return {};
   return make_error(errno, mount_point);

@@ -287,7 +287,7 @@ TEST_F(Scrub, GoesOnBesideChangesOfAllKinds) {
   for (int n = 0; n < 2; ++n) {
     threads.emplace_back([&, n] {
       const std::string name = "log" + std::to_string(n);
-      for (int i = 0; !stop; ++i) {
+      while (!stop) {
         auto writer = volume_->create(name, FileKind::log);
         ASSERT_TRUE(ok(writer));
         for (int k = 0; k < 20; ++k) {
