@@ -6,6 +6,8 @@ import signal
 import subprocess
 import time
 
+import workspace
+
 
 class Problem(Exception):
     """What a person is told, in one line, when a run cannot go on."""
@@ -25,15 +27,18 @@ def described(command):
 def _started(command, cwd=None, environment=None, stdout=subprocess.PIPE):
     """A command in a session of its own, so that a ^C meant for this program does not reach it. It is killed if it has not ended
     when this is left."""
+    process = None
     try:
-        process = subprocess.Popen(command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE,
-                                   env={**ENVIRONMENT, **(environment or {})}, start_new_session=True)
-    except FileNotFoundError:
-        raise Problem(f"{command[0]}: not installed; scripts/install-deps --bench installs what the examples need") from None
-    try:
+        with workspace.uninterrupted():
+            process = subprocess.Popen(command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE,
+                                       env={**ENVIRONMENT, **(environment or {})}, start_new_session=True)
         yield process
+    except FileNotFoundError:
+        if process is not None:
+            raise  # of who uses it
+        raise Problem(f"{command[0]}: not installed; scripts/install-deps --bench installs what the examples need") from None
     finally:
-        if process.returncode is None:
+        if process is not None and process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
@@ -72,7 +77,8 @@ def run_at_once(commands, ok=(0,), seconds=7200):
     """The same for several at the same time, which say little. Returns the seconds until all had ended."""
     start = time.perf_counter()
     with contextlib.ExitStack() as stack:
-        processes = [stack.enter_context(_started(command)) for command in commands]
+        with workspace.uninterrupted():
+            processes = [stack.enter_context(_started(command)) for command in commands]
         ends = [_ended(process, command, seconds) for process, command in zip(processes, commands)]
     taken = time.perf_counter() - start
     for command, end in zip(commands, ends):

@@ -8,6 +8,7 @@ does the same when its owner dies without doing so (killed by a timeout, say).
         ...  # work.path
 """
 
+import contextlib
 import fcntl
 import os
 import shutil
@@ -15,6 +16,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 
@@ -188,12 +190,36 @@ class Interrupted(KeyboardInterrupt):
     """A signal asked this program to stop."""
 
 
+_held = 0  # so many uninterrupted() are under way
+_missed = None  # the signal that came meanwhile
+
+
+@contextlib.contextmanager
+def uninterrupted():
+    """A signal that asks this program to stop is heard at the end of this: for what must not be made without its maker knowing of it."""
+    global _held
+    if threading.current_thread() is not threading.main_thread():  # which is the only one that hears signals
+        yield
+        return
+    _held += 1
+    try:
+        yield
+    finally:
+        _held -= 1
+        if _missed is not None and _held == 0:
+            raise Interrupted(_missed)
+
+
 def stop_on_signals():
     """Turns SIGINT, SIGTERM and SIGHUP into an exception, so that `with` and `finally` run."""
 
     def stop(number, _frame):
+        global _missed
         for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(sig, signal.SIG_IGN)  # cleaning up is not to be interrupted in its turn
+        if _held > 0:
+            _missed = signal.Signals(number).name
+            return
         raise Interrupted(signal.Signals(number).name)
 
     for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

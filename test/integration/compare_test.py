@@ -293,25 +293,36 @@ class Stopped(Case):
 
     def test_ends_all_commands_that_run_at_the_same_time(self):
         length = f"3600.{os.getpid()}"  # of a sleep that nobody else has
-        program = f"""
-import os, signal, sys, threading
+        when_all_run = f"""
+def stop():
+    until(lambda: len(workspace.processes_of("{length}", "{shutil.which("sleep")}")) == 3, "three that sleep")
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=stop).start()
+"""
+        while_one_begins = """
+class Popen(subprocess.Popen):
+    def __init__(self, *arguments, **more):
+        super().__init__(*arguments, **more)
+        os.kill(os.getpid(), signal.SIGINT)
+subprocess.Popen = Popen
+"""
+        for when in (when_all_run, while_one_begins):
+            program = f"""
+import os, signal, subprocess, sys, threading
 sys.path[:0] = {sys.path!r}
 import workspace
 from shared.commands import run_at_once
 from until import until
 workspace.stop_on_signals()
-def stop():
-    until(lambda: len(workspace.processes_of("{length}", "{shutil.which("sleep")}")) == 3, "three that sleep")
-    os.kill(os.getpid(), signal.SIGINT)
-threading.Thread(target=stop).start()
+{when}
 try:
     run_at_once([["sleep", "{length}"]] * 3)
 except workspace.Interrupted:
     print("stopped")
 """
-        done = call(sys.executable, "-B", "-c", program)
-        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "stopped\n", ""))
-        self.assertEqual(workspace.processes_of(length), [])
+            done = call(sys.executable, "-B", "-c", program)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "stopped\n", ""))
+            self.assertEqual(workspace.processes_of(length), [])
 
 
 class Repositories(MountCase):
