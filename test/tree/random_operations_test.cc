@@ -379,12 +379,7 @@ class Driver {
 
 TEST(RandomOperations, AgreeWithAPlainModelThroughRemountsAndCrashes) {
   const char* given = std::getenv("LSMFS_SEED");
-#ifdef __SANITIZE_THREAD__
-  constexpr int kRounds = 3;  // each takes ten times as long
-#else
-  constexpr int kRounds = 6;
-#endif
-  const int rounds = given ? 1 : kRounds;
+  const int rounds = given ? 1 : 6;
   for (int i = 0; i < rounds && !HasFailure(); ++i) {
     const std::uint64_t seed = given ? std::strtoull(given, nullptr, 0) : std::random_device{}();
     std::printf("seed %llu (run again with LSMFS_SEED=%llu)\n", static_cast<unsigned long long>(seed),
