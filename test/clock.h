@@ -53,8 +53,9 @@ class SteppedClock final : public Clock {
   }
   // Moves the time on, perhaps by nothing, and returns when each thread that waited has seen that, and all else that there was
   // before, and waits again, for a later time. False: one has not within a minute.
-  bool step(Duration by = Duration::zero()) {
-    const std::size_t threads = waiting();
+  bool step(Duration by = Duration::zero()) { return step(by, waiting()); }
+  // The same for so many threads: for who has just woken one, which then may not wait at the moment.
+  bool step(Duration by, std::size_t threads) {
     advance(by);
     return await_waiting(threads);
   }

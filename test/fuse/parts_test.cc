@@ -168,7 +168,7 @@ class DeferenceTest : public testing::Test, public Deferring {
   // Requests come, and it is looked after the thread once.
   void look() {
     deference_.request();
-    ASSERT_TRUE(clock_.step(2ms));
+    ASSERT_TRUE(clock_.step(2ms, 1));
   }
   // Others keep the thread from its request for one look. How long it has the usual policy then.
   Clock::Duration penalty() {
@@ -197,7 +197,7 @@ TEST_F(DeferenceTest, DefersWhileRequestsCome) {
   ASSERT_TRUE(clock_.step(1h));
   EXPECT_EQ(set_, 0);
   deference_.request();
-  ASSERT_TRUE(clock_.step());
+  ASSERT_TRUE(clock_.step(0ms, 1));
   EXPECT_TRUE(defers_);
   ASSERT_TRUE(clock_.step(1h));
   EXPECT_FALSE(defers_);
@@ -241,12 +241,12 @@ TEST(Activity, GoesOnWhileRequestsComeAndForSomeTimeAfter) {
     for (int round = 1; round <= 3; ++round) {
       looks = 0;
       activity.request();
-      ASSERT_TRUE(clock.step());
+      ASSERT_TRUE(clock.step(0ms, 1));
       EXPECT_EQ(begun, round);
       EXPECT_EQ(looks, 1) << "at once";
       for (int i = 2; i <= 100; ++i) {
         activity.request();
-        ASSERT_TRUE(clock.step(5ms));
+        ASSERT_TRUE(clock.step(5ms, 1));
         EXPECT_EQ(looks, i);
       }
       EXPECT_EQ(ended, round - 1);
@@ -259,7 +259,7 @@ TEST(Activity, GoesOnWhileRequestsComeAndForSomeTimeAfter) {
       EXPECT_EQ(looks, 103);
     }
     activity.request();
-    ASSERT_TRUE(clock.step());
+    ASSERT_TRUE(clock.step(0ms, 1));
   }
   EXPECT_EQ(ended, 4) << "since it goes";
 }
@@ -405,10 +405,10 @@ TEST_F(LatencyDevice, IsHeldWhileRequestsComeAndLetGoAfter) {
   EXPECT_FALSE(held());
   for (int round = 0; round < 3; ++round) {
     hold.request();
-    ASSERT_TRUE(clock.step());
+    ASSERT_TRUE(clock.step(0ms, 1));
     EXPECT_TRUE(held());
     hold.request();
-    ASSERT_TRUE(clock.step(20ms));
+    ASSERT_TRUE(clock.step(20ms, 1));
     EXPECT_TRUE(held());
     ASSERT_TRUE(clock.step(19ms));
     EXPECT_TRUE(held());
