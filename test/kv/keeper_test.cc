@@ -51,7 +51,7 @@ class KeeperTest : public testing::Test {
   void erase() {
     must(db_->DeleteRange({}, db_->DefaultColumnFamily(), number_key(0), number_key(kRows)));
     keeper_.note({ErasedRange{Family::names, number_key(0), number_key(kRows)}}, {});
-    EXPECT_TRUE(clock_.step());
+    EXPECT_TRUE(clock_.step(Clock::Duration::zero(), 1));
   }
   bool tables_left() const {
     std::vector<rocksdb::LiveFileMetaData> tables;
