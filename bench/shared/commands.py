@@ -23,20 +23,23 @@ def described(command):
     return text if len(text) <= 200 else text[:190] + " ..."
 
 
+def _start(command, cwd=None, environment=None, stdout=subprocess.PIPE):
+    """A command in a session of its own, so that a ^C meant for this program does not reach it."""
+    try:
+        return subprocess.Popen(command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE,
+                                env={**ENVIRONMENT, **(environment or {})}, start_new_session=True)
+    except FileNotFoundError:
+        raise Problem(f"{command[0]}: not installed; scripts/install-deps --bench installs what the examples need") from None
+
+
 @contextlib.contextmanager
-def _started(command, cwd=None, environment=None, stdout=subprocess.PIPE):
-    """A command in a session of its own, so that a ^C meant for this program does not reach it. It is killed if it has not ended
-    when this is left."""
+def _started(command, **more):
+    """The same, and it is killed if it has not ended when this is left."""
     process = None
     try:
         with workspace.uninterrupted():
-            process = subprocess.Popen(command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE,
-                                       env={**ENVIRONMENT, **(environment or {})}, start_new_session=True)
+            process = _start(command, **more)
         yield process
-    except FileNotFoundError:
-        if process is not None:
-            raise  # of who uses it
-        raise Problem(f"{command[0]}: not installed; scripts/install-deps --bench installs what the examples need") from None
     finally:
         if process is not None and process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
