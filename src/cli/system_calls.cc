@@ -36,7 +36,7 @@ constexpr const char* kAllowed[] = {
     // The device, by its descriptor.
     "fallocate", "fdatasync", "pread64", "pwrite64",
     // /dev/fuse, the log, eventfds, stdout; opened before, or here. fcntl is below.
-    "close", "eventfd2", "fstat", "lseek", "newfstatat", "poll", "ppoll", "read", "readv", "statx", "write", "writev",
+    "close", "dup3", "eventfd2", "fstat", "lseek", "newfstatat", "poll", "ppoll", "read", "readv", "statx", "write", "writev",
     // Rings that were made before, which allow nothing but requests of FUSE; to set them up is below.
     "io_uring_enter",
     // To read, which is what open() below leaves: the table of mounts, the groups of a caller and its processor, all in /proc.

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "fuse/handshake.h"
 #include "fuse/kernel_cache.h"
 #include "fuse/libfuse.h"
 #include "fuse/privileges.h"
@@ -27,7 +26,6 @@ namespace lsmfs {
 inline constinit thread_local bool drops_privileges = false;
 
 struct Context {
-  Handshake handshake;
   Rings* rings = nullptr;  // once requests come through them
   Tree& tree;
   Workers& workers;

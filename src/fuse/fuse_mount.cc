@@ -31,7 +31,6 @@ struct RequestBuffer : fuse_buf {
 
 // What libfuse and lsmfs send to the kernel, all of it, as writev(2).
 ssize_t deliver(int fd, const iovec* parts, int count, Context& context) {
-  if (context.handshake.open()) return context.handshake.answer(fd, parts, count);
   if (context.rings != nullptr && context.rings->answer(parts, count)) {
     ssize_t size = 0;
     for (int i = 0; i < count; ++i) size += static_cast<ssize_t>(parts[i].iov_len);
@@ -40,7 +39,8 @@ ssize_t deliver(int fd, const iovec* parts, int count, Context& context) {
   return writev(fd, parts, count);
 }
 
-// Must hold: the session's user data is a Context.
+// From now on libfuse sends by the function above. ENOTSUP: it was built without that. Must hold: the session's user data is
+// a Context.
 Result<void> deliver_for(fuse_session* session) {
   fuse_custom_io io{};
   io.read = [](int from, void* buffer, std::size_t size, void*) { return read(from, buffer, size); };
@@ -116,8 +116,7 @@ FuseMount::FuseMount(Tree& tree, const MountOptions& options, Administration adm
     : options_(options),
       kernel_cache_(*options.clock),
       workers_(options.workers, "lsmfs-worker", *options.clock),
-      context_{.handshake = {},
-               .tree = tree,
+      context_{.tree = tree,
                .workers = workers_,
                .kernel_cache = kernel_cache_,
                .administration = std::move(administration),
@@ -158,18 +157,21 @@ Result<void> FuseMount::begin() {
     return make_error(EIO, "libfuse does not take /dev/fuse");
   }
   fd.release();  // the session closes it
-  LSMFS_TRY(deliver_for(session_.get()));
+  if (rings_) {
+    if (const auto done = deliver_for(session_.get()); !done) {
+      if (options_.io_uring == Choice::on) return make_error(done.error().code, "io_uring=on: libfuse was built without fuse_session_custom_io");
+      rings_.reset();
+    }
+  }
   // The first request is INIT. Its buffer is not used again: what is negotiated decides how large
   // one has to be.
   RequestBuffer buffer;
   const int got = fuse_session_receive_buf(session_.get(), &buffer);
-  if (got > 0) {
-    context_.handshake.begin(header_of(buffer), rings_ != nullptr);
-    process(buffer);
-  }
+  Handshake& handshake = options_.prepared->handshake;
+  if (got > 0) LSMFS_TRY(handshake.run(fuse_session_fd(session_.get()), header_of(buffer), rings_ != nullptr, [&] { process(buffer); }));
   kernel_cache_.start(session_.get());
   if (got <= 0 || fuse_session_exited(session_.get())) return make_error(EPROTO, "the kernel's FUSE and libfuse");
-  if (!context_.handshake.io_uring()) rings_.reset();
+  if (!handshake.io_uring()) rings_.reset();
   if (rings_) {
     context_.rings = rings_.get();
     // The kernel sends nothing more before it has them all.

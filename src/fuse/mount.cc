@@ -17,8 +17,8 @@ Result<std::unique_ptr<Mount>> Mount::start(Tree& tree, const MountOptions& opti
 namespace {
 
 Result<std::shared_ptr<PreparedMount>> prepared_with(std::unique_ptr<Mounter> mounter, const MountOptions& options) {
-  auto prepared = std::make_shared<PreparedMount>();
-  prepared->mounter = std::move(mounter);
+  LSMFS_ASSIGN(auto handshake, Handshake::make());
+  auto prepared = std::make_shared<PreparedMount>(PreparedMount{.mounter = std::move(mounter), .handshake = std::move(handshake)});
   LSMFS_ASSIGN(prepared->latency_device, LatencyHold::open_device(options.latency));
   LSMFS_ASSIGN(prepared->rings, Rings::make(options.io_uring, kTransferMax));
   prepared->may_defer = prepared->mounter->may_set_deferring();

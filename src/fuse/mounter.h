@@ -6,6 +6,7 @@
 
 #include <memory>
 
+#include "fuse/handshake.h"
 #include "fuse/rings.h"
 #include "lsmfs/fuse.h"
 
@@ -33,6 +34,7 @@ std::unique_ptr<Mounter> mounter_here(const MountOptions& options);
 
 struct PreparedMount {
   std::unique_ptr<Mounter> mounter;
+  Handshake handshake;
   Fd latency_device;  // of LatencyHold, if there is to be a hold
   std::unique_ptr<Rings> rings;  // if requests are to come through them
   bool may_defer = false;  // Mounter::may_set_deferring()
