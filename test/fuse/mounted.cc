@@ -7,6 +7,7 @@
 
 #include <cstdio>
 #include <future>
+#include <stdexcept>
 
 #include "fuse/mounter.h"
 #include "until.h"
@@ -39,7 +40,12 @@ Mounted::Mounted(Tree& tree, MountOptions options, Administration administration
       ++destroyed_;
     });
   });
-  if (const auto outcome = begun.get(); !outcome) ADD_FAILURE() << outcome.error().message();
+  if (const auto outcome = begun.get(); !outcome) {
+    server_.join();
+    mount_.reset();
+    ::rmdir(root_.c_str());
+    throw std::runtime_error("no mount: " + outcome.error().message());
+  }
 }
 
 Mounted::~Mounted() {

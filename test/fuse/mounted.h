@@ -23,6 +23,7 @@ Choice transport();
 // as that clock stands still.
 class Mounted {
  public:
+  // Throws where it cannot be mounted, which ends the test: it would wait for requests that never come.
   explicit Mounted(Tree& tree, MountOptions options = {}, Administration administration = {},
                    std::function<void()> on_destroy = [] {});
   ~Mounted();
