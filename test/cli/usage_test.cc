@@ -13,7 +13,7 @@ TEST_F(Usage, EveryCommandHasHelp) {
   EXPECT_NE(accepted({"--help"}).find("mount"), std::string::npos);
   for (const char* command : {"mkfs", "mount", "umount", "fsck", "info", "layout", "trim", "scrub"}) {
     const std::string text = accepted({command, "--help"});
-    EXPECT_NE(text.find("Usage"), std::string::npos) << command;
+    EXPECT_NE(text.find("lsmfs " + std::string(command) + " [OPTIONS]"), std::string::npos) << text;  // newer CLI11 have no "Usage:"
     EXPECT_NE(text.find("--help"), std::string::npos) << command;
   }
   for (const char* option : {"cache=", "sync_interval=", "latency=", "io_uring=", "noatime", "writeback", "allow_other"}) {
