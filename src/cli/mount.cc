@@ -139,7 +139,8 @@ class Service {
     mount.acl = options_.acl.value_or(mount.acl);
     mount.durable_names = options_.durable_names();
     mount.writeback = options_.writeback.value_or(mount.writeback);
-    mount.kernel_options = options_.kernel;
+    OpenOptions open;
+    mount.kernel_options = options_.kernel_options(open.tree.atime, open.tree.directory_atime);
     mount.latency = options_.latency.value_or(mount.latency);
     mount.io_uring = options_.io_uring.value_or(mount.io_uring);
     mount.notice = [this](std::string_view line) { notice(line); };
@@ -147,7 +148,6 @@ class Service {
     // Before anything of the device is decoded, and while there is one thread, from which all others inherit it.
     confine(mount.notice);
 
-    OpenOptions open;
     open.store.cache = options_.cache.value_or(open.store.cache);
     open.tree.atime = options_.atime.value_or(open.tree.atime);
     open.tree.directory_atime = options_.directory_atime.value_or(open.tree.directory_atime);

@@ -41,40 +41,46 @@ bool begins_with(const std::array<std::string_view, N>& starts, std::string_view
   return std::any_of(starts.begin(), starts.end(), [&](std::string_view start) { return word.starts_with(start); });
 }
 
-// The words about access times stand for flags of mount(2), and what several of them mean together the kernel
-// decides. It does not keep access times of FUSE files, but shows in the mount table what was asked for, so what
-// the daemon does must agree with it.
-struct AtimeFlags {
-  struct Word {
-    std::string_view name, opposite;
-    bool AtimeFlags::*flag;
-  };
-  static const std::array<Word, 4> kWords;
-  bool noatime = false, relatime = false, strictatime = false, nodiratime = false;
-
+// The words about access times mean together what they do to mount(8) since util-linux 2.39: of those that name a policy the last one
+// counts, unless its opposite takes it back. (Before, what counted was up to the kernel, to which all of them went.)
+class AtimeWords {
+ public:
   bool take(std::string_view option) {
-    for (const Word& word : kWords) {
-      if (option != word.name && option != word.opposite) continue;
-      this->*word.flag = option == word.name;
+    if (option == "nodiratime" || option == "diratime") {
+      directories_ = option == "diratime";
+      return true;
+    }
+    for (const Policy& policy : kPolicies) {
+      if (option != policy.name && option != policy.opposite) continue;
+      said_ = true;
+      std::erase(policies_, policy.policy);
+      if (option == policy.name) policies_.push_back(policy.policy);
       return true;
     }
     return false;
   }
 
-  // path_mount() in the kernel's fs/namespace.c. Without any of the flags a remount leaves all as it is.
   void put(ParsedOptions& parsed) const {
-    if (!noatime && !relatime && !strictatime && !nodiratime) return;
-    parsed.atime = strictatime ? AtimePolicy::strictatime : noatime ? AtimePolicy::noatime : AtimePolicy::relatime;
-    parsed.directory_atime = !nodiratime;
-    for (const Word& word : kWords) {
-      if (this->*word.flag) parsed.kernel.emplace_back(word.name);
-    }
+    if (said_) parsed.atime = policies_.empty() ? AtimePolicy::relatime : policies_.back();
+    parsed.directory_atime = directories_;
   }
+
+  static std::string_view name(AtimePolicy policy) {
+    return std::ranges::find(kPolicies, policy, &Policy::policy)->name;
+  }
+
+ private:
+  struct Policy {
+    std::string_view name, opposite;
+    AtimePolicy policy;
+  };
+  static constexpr Policy kPolicies[] = {{"noatime", "atime", AtimePolicy::noatime},
+                                         {"relatime", "norelatime", AtimePolicy::relatime},
+                                         {"strictatime", "nostrictatime", AtimePolicy::strictatime}};
+  bool said_ = false;  // anything about a policy
+  std::vector<AtimePolicy> policies_;
+  std::optional<bool> directories_;
 };
-constexpr std::array<AtimeFlags::Word, 4> AtimeFlags::kWords{{{"noatime", "atime", &AtimeFlags::noatime},
-                                                              {"relatime", "norelatime", &AtimeFlags::relatime},
-                                                              {"strictatime", "nostrictatime", &AtimeFlags::strictatime},
-                                                              {"nodiratime", "diratime", &AtimeFlags::nodiratime}}};
 
 Result<void> apply(ParsedOptions& parsed, std::string_view option, bool sloppy) {
   const auto equals = option.find('=');
@@ -143,13 +149,23 @@ Result<void> for_each_word(const std::vector<std::string>& lists, Visit visit) {
 
 }  // namespace
 
+// The kernel does not keep access times of FUSE files, but shows in the mount table what was asked for, so that must agree with what
+// the daemon does. Told of one part of it, it takes the other as not wanted; told nothing, a remount leaves both as they are.
+std::vector<std::string> ParsedOptions::kernel_options(AtimePolicy atime_now, bool directory_atime_now) const {
+  std::vector<std::string> options = kernel;
+  if (!atime && !directory_atime) return options;
+  options.emplace_back(AtimeWords::name(atime.value_or(atime_now)));
+  if (!directory_atime.value_or(directory_atime_now)) options.emplace_back("nodiratime");
+  return options;
+}
+
 Result<ParsedOptions> parse_mount_options(const std::vector<std::string>& lists, bool sloppy) {
   ParsedOptions parsed;
   LSMFS_TRY(for_each_word(lists, [&](std::string_view option) -> Result<void> {
     parsed.remount |= option == "remount";
     return {};
   }));
-  AtimeFlags atime;
+  AtimeWords atime;
   LSMFS_TRY(for_each_word(lists, [&](std::string_view option) {
     return atime.take(option) ? Result<void>() : apply(parsed, option, sloppy);
   }));

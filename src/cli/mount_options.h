@@ -25,11 +25,13 @@ struct ParsedOptions {
   std::optional<ByteCount> cache;
   std::optional<Choice> latency, io_uring;
   std::optional<bool> writeback, acl;
-  std::vector<std::string> kernel;  // for MountOptions::kernel_options
+  std::vector<std::string> kernel;  // those of MountOptions::kernel_options that are not about access times
+
+  // For MountOptions::kernel_options, where access times are as said now.
+  std::vector<std::string> kernel_options(AtimePolicy atime_now, bool directory_atime_now) const;
 };
 
-// `lists`: each with commas. Of options that contradict each other the last counts, but of those about access times
-// the one that counts for other file systems. `sloppy`: what is
+// `lists`: each with commas. Of options that contradict each other the last counts. `sloppy`: what is
 // unknown is passed over. The error's context is a whole message.
 Result<ParsedOptions> parse_mount_options(const std::vector<std::string>& lists, bool sloppy = false);
 

@@ -72,7 +72,11 @@ Result<void> apply(const std::string& directory, const ParsedOptions& options) {
   struct statvfs before {};
   if (statvfs(directory.c_str(), &before) != 0) return make_error(errno, directory);
   if (!options.read_only) LSMFS_TRY(reconfigure_mount(directory, {.tree = {.read_only = false}}));
-  if (auto done = lsmfs::remount(directory, options.read_only, options.kernel); !done) {
+  const AtimePolicy atime = before.f_flag & ST_NOATIME    ? AtimePolicy::noatime
+                            : before.f_flag & ST_RELATIME ? AtimePolicy::relatime
+                                                          : AtimePolicy::strictatime;
+  const auto kernel = options.kernel_options(atime, !(before.f_flag & ST_NODIRATIME));
+  if (auto done = lsmfs::remount(directory, options.read_only, kernel); !done) {
     if (!options.read_only && (before.f_flag & ST_RDONLY)) (void)reconfigure_mount(directory, {.tree = {.read_only = true}});
     return done;
   }
