@@ -144,10 +144,10 @@ class AccessTimes(harness.MountCase):
         volume.mount()
         self.must("mount", "-t", "ext4", self.ext4, self.point)
         try:
-            for options in REMOUNTS + (NEW_REMOUNTS if self.mount_is_new() else ()):
+            for number, options in enumerate(REMOUNTS + (NEW_REMOUNTS if self.mount_is_new() else ())):
                 self.must("mount", "-o", "remount," + options, self.ext4, self.point)
                 self.must(LSMFS, "mount", "-o", "remount," + options, volume.device, volume.point)
-                self.compare(volume, "remount," + options, options)
+                self.compare(volume, "remount," + options, str(number))
         finally:
             self.must("umount", self.point)
 
