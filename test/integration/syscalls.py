@@ -1,6 +1,7 @@
 """System calls that Python has no name for."""
 
 import ctypes
+import fcntl
 import os
 import struct
 
@@ -129,3 +130,23 @@ def make_a_call_that_is_refused_aloud():
     _checked(_libc.syscall(seccomp, 1, 2, described))  # SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_LOG
     os.getppid()
     return os.getpid()
+
+
+def _partition(device, operation, number, start=0, size=0):
+    """BLKPG of linux/blkpg.h. addpart(8) and delpart(8) do it, too, but not every Debian has them."""
+    partition = ctypes.create_string_buffer(struct.pack("=qqi64s64s", start, size, number, b"", b""))
+    argument = struct.pack("iiiP", operation, 0, len(partition.raw), ctypes.addressof(partition))
+    fd = os.open(device, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.ioctl(fd, 0x1269, argument)
+    finally:
+        os.close(fd)
+
+
+def add_partition(device, number, start, size):
+    """Makes bytes [start, start + size) of a block device a partition, with no table on it."""
+    _partition(device, 1, number, start, size)
+
+
+def delete_partition(device, number):
+    _partition(device, 2, number)
