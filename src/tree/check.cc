@@ -38,6 +38,7 @@ Result<CheckReport> Checker::run() {
   if (names_whole && blocks_whole) {
     end_file();
     check_all_files_have_their_blocks();
+    compare_count(facts_.state ? facts_.state->data_rows : report_.block_rows, report_.block_rows, "rows of data");
     read_all_ = true;
   }
   report_.counts = facts_.counts;
@@ -177,13 +178,14 @@ bool Checker::reached(Found& found) {
 void Checker::check_counts() {
   if (!facts_.state) return;
   const TreeCounts &said = facts_.state->counts, &found = facts_.counts;
-  const auto compare = [&](std::uint64_t a, std::uint64_t b, const char* what) {
-    if (a != b) miscount("the tree's state counts {} {}, and there are {}", a, what, b);
-  };
-  compare(said.regular, found.regular, "files");
-  compare(said.directories, found.directories, "directories");
-  compare(said.symlinks, found.symlinks, "symbolic links");
-  compare(said.others, found.others, "devices, pipes and sockets");
+  compare_count(said.regular, found.regular, "files");
+  compare_count(said.directories, found.directories, "directories");
+  compare_count(said.symlinks, found.symlinks, "symbolic links");
+  compare_count(said.others, found.others, "devices, pipes and sockets");
+}
+
+void Checker::compare_count(std::uint64_t said, std::uint64_t found, const char* what) {
+  if (said != found) miscount("the tree's state counts {} {}, and there are {}", said, what, found);
 }
 
 void Checker::check_all_files_have_their_blocks() {

@@ -74,6 +74,7 @@ class Checker {
   void check_xattrs();
   bool reached(Found& found);
   void check_counts();
+  void compare_count(std::uint64_t said, std::uint64_t found, const char* what);
   void check_all_files_have_their_blocks();
 
   Store& store_;

@@ -25,6 +25,12 @@ void LsmTree::erase_blocks(const std::string& home, BlockIndex from, BlockIndex 
   for (std::uint64_t i = from.v; i < to.v; ++i) batch().erase(Family::blocks, keys::block(home, BlockIndex{i}));
 }
 
+void LsmTree::erase_some(const std::string& home, const std::vector<std::uint64_t>& blocks) {
+  open_->blocks = true;
+  open_->put_tail();
+  for (const std::uint64_t block : blocks) batch().erase(Family::blocks, keys::block(home, BlockIndex{block}));
+}
+
 // The rows [from, to) of a file that exist; without `values` their keys only.
 Result<LsmTree::Rows> LsmTree::load_blocks(const Lock& lock, const Inode& inode, BlockIndex from, BlockIndex to,
                                            bool values, Wait wait) {
@@ -52,7 +58,7 @@ Result<void> LsmTree::resize(const Lock& lock, Inode& inode, std::uint64_t size,
   open_->put_tail();
   if (NewFile* const file = open_->find_new(inode.ino())) {
     open_->cut_new(*file, size);
-    record.blocks = file->rows.size();
+    set_blocks(inode, file->rows.size());
     blocks_changed(inode);
   } else if (size < record.size && record.blocks > 0) {
     const std::string home = inode.home();
@@ -63,18 +69,21 @@ Result<void> LsmTree::resize(const Lock& lock, Inode& inode, std::uint64_t size,
     if (wanted.from == wanted.to) {
       erase_blocks(home, new_blocks, old_blocks);
       if (within) cut();
-      record.blocks = new_blocks.v;
+      set_blocks(inode, new_blocks.v);
     } else {
       LSMFS_ASSIGN(seen, see(lock, inode, std::move(wanted), std::move(seen), wait));
       const bool cuts = within && seen.has(last);  // else a cut would make a row
       const std::uint64_t gone = seen.rows - (cuts ? 1 : 0);
       if (cuts) cut();
       erase_seen(seen, new_blocks, old_blocks, gone);
-      record.blocks -= std::min(gone, record.blocks);
+      set_blocks(inode, record.blocks - std::min(gone, record.blocks));
     }
     blocks_changed(inode);
   }
+  if (size > record.size) before_holes(inode);
+  if (inode.rows) inode.rows->remove(new_blocks.v, old_blocks.v);
   record.size = size;
+  after_holes(inode);
   return {};
 }
 
@@ -122,12 +131,15 @@ Result<void> LsmTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait) {
     const std::uint64_t until = std::min(last + 1, old_blocks);
     if (!record.is_sparse()) {
       existing = until - first;
+    } else if (const RowMap* map = known_rows(*inode)) {
+      existing = map->count(first, until);
     } else {
       LSMFS_ASSIGN(const Rows rows, load_blocks(lock, *inode, BlockIndex{first}, BlockIndex{until}, false, wait));
       existing = rows.size();
     }
   }
   if (!file && open_->tail && !(open_->tail->ino == ino && open_->tail->index == first)) open_->put_tail();
+  if (first > old_blocks) before_holes(*inode);
   for (std::uint64_t index = first; index <= last; ++index) {
     const std::uint64_t start = index * kBlockSize;
     const std::uint64_t from = std::max(offset.v, start), to = std::min(end, start + kBlockSize);
@@ -141,8 +153,10 @@ Result<void> LsmTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait) {
     const std::uint64_t old_end = no_row ? start : std::min(record.size, start + kBlockSize);
     put_part(ino, home, index, from - start, bytes, no_row || (from == start && to >= old_end));
   }
-  record.blocks = file ? file->rows.size() : record.blocks + last - first + 1 - existing;
+  set_blocks(*inode, file ? file->rows.size() : record.blocks + last - first + 1 - existing);
   record.size = std::max(record.size, end);
+  if (inode->rows) inode->rows->add(first, last + 1);
+  after_holes(*inode);
   record.mtime = record.ctime = Time::now(clock_);
   open_->written = ino;
   blocks_changed(*inode);

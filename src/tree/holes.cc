@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "tree/inode_flags.h"
 #include "tree/lsm_tree.h"
@@ -39,7 +40,9 @@ Result<void> LsmTree::fallocate(Ino ino, int mode, ByteOffset offset, ByteCount 
   if (punch || zero) LSMFS_TRY(make_hole(lock, *inode, offset.v, std::min(end, record.size), std::move(seen), wait));
   if (!keep_size && end > record.size) {
     open_->put_tail();
+    before_holes(*inode);
     record.size = end;
+    after_holes(*inode);
   }
   record.mtime = record.ctime = Time::now(clock_);
   changed(*inode);
@@ -65,7 +68,7 @@ Result<LsmTree::SeenBlocks> LsmTree::look_ahead(Ino ino, std::uint64_t from, std
     const Inode* inode = inodes_.find(ino);
     if (!inode || !inode->record.is_regular()) return seen;  // the operation says what is wrong
     seen = blocks_to_see(*inode, from, to);
-    if (seen.from == seen.to) return seen;
+    if (seen.from == seen.to || known_rows(*inode)) return SeenBlocks();
     if (wait == Wait::no && inode->record.blocks > kPointEraseMax) return make_error(EAGAIN, "");  // they may be many
     LSMFS_TRY(settle(lock, seen.group, wait));
   }
@@ -76,6 +79,12 @@ Result<LsmTree::SeenBlocks> LsmTree::look_ahead(Ino ino, std::uint64_t from, std
 // What was seen ahead, if that was what is wanted now and nobody has changed the blocks since. Else it looks again, this
 // time with the lock held, so that nobody can.
 Result<LsmTree::SeenBlocks> LsmTree::see(const Lock& lock, const Inode& inode, SeenBlocks wanted, SeenBlocks seen, Wait wait) {
+  if (const RowMap* rows = known_rows(inode)) {
+    wanted.rows = rows->count(wanted.from.v, wanted.to.v);
+    wanted.some = rows->first(wanted.from.v, wanted.to.v, kPointEraseMax + 2);
+    wanted.last = rows->last(wanted.from.v, wanted.to.v).value_or(0);
+    return wanted;
+  }
   if (seen.from == wanted.from && seen.to == wanted.to && seen.group == wanted.group && seen.home == wanted.home) return seen;
   LSMFS_TRY(settle(lock, inode.blocks_group, wait));
   LSMFS_TRY(look(wanted, wait));
@@ -99,9 +108,9 @@ Result<void> LsmTree::look(SeenBlocks& seen, Wait wait) {
 // Erases the rows [from, to), of which so many were seen, and two more at most that are not erased.
 void LsmTree::erase_seen(const SeenBlocks& seen, BlockIndex from, BlockIndex to, std::uint64_t rows) {
   if (rows > kPointEraseMax) return erase_blocks(seen.home, from, to);
-  for (const std::uint64_t index : seen.some) {
-    if (index >= from.v && index < to.v) batch().erase(Family::blocks, keys::block(seen.home, BlockIndex{index}));
-  }
+  std::vector<std::uint64_t> gone;
+  std::ranges::copy_if(seen.some, std::back_inserter(gone), [&](std::uint64_t index) { return index >= from.v && index < to.v; });
+  erase_some(seen.home, gone);
 }
 
 // Makes [from, to) of a file read as zeros. Must hold: to is at most the file's size. `seen`: what look_ahead() saw there.
@@ -130,6 +139,7 @@ Result<void> LsmTree::make_hole(const Lock& lock, Inode& inode, std::uint64_t fr
     gone = seen.rows - (zero_first ? 1 : 0) - (zero_last ? 1 : 0);
   }
   open_->put_tail();
+  before_holes(inode);
   const auto zero_part = [&](BlockIndex index) {
     const std::uint64_t start = index.v * kBlockSize;
     const std::uint64_t at = std::max(from, start), until = std::min(to, start + kBlockSize);
@@ -142,7 +152,9 @@ Result<void> LsmTree::make_hole(const Lock& lock, Inode& inode, std::uint64_t fr
   } else {
     erase_seen(seen, whole_from, whole_to, gone);
   }
-  record.blocks -= std::min(gone, record.blocks);
+  set_blocks(inode, record.blocks - std::min(gone, record.blocks));
+  if (inode.rows) inode.rows->remove(whole_from.v, whole_to.v);
+  after_holes(inode);
   blocks_changed(inode);
   return {};
 }
@@ -161,6 +173,12 @@ Result<ByteOffset> LsmTree::seek(Ino ino, ByteOffset offset, int whence, Wait wa
       if (offset.v >= size) return make_error(ENXIO, "");
       if (!inode->record.is_sparse()) return data ? offset : ByteOffset{size};
       if (inode->record.blocks == 0) return data ? Result<ByteOffset>(make_error(ENXIO, "")) : Result<ByteOffset>(offset);
+      if (const RowMap* rows = known_rows(*inode)) {
+        const std::uint64_t block = offset.v / kBlockSize;
+        if (!data) return ByteOffset{std::min(std::max(offset.v, rows->next_hole(block) * kBlockSize), size)};
+        const auto next = rows->next(block);
+        return next ? Result<ByteOffset>(ByteOffset{std::max(offset.v, *next * kBlockSize)}) : make_error(ENXIO, "");
+      }
       if (wait == Wait::no) return make_error(EAGAIN, "");  // the rows may be many
       LSMFS_TRY(settle(lock, inode->blocks_group, wait));
       home = inode->home();

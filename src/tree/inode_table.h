@@ -22,6 +22,7 @@
 #include "tree/dir_cookies.h"
 #include "tree/keys.h"
 #include "tree/record.h"
+#include "tree/row_map.h"
 #include "tree/use_order.h"
 
 namespace lsmfs {
@@ -57,6 +58,7 @@ struct Inode : UseLink {
   std::vector<Name> names;       // linked: all of them, or none when they are not all known
   SharedHome own_home;           // a directory: home() when it was asked for; reset when that changes
   std::unique_ptr<DirCookies> cookies;
+  std::unique_ptr<RowMap> rows;  // a sparse file's, if they are known
 
   Ino ino() const { return record.ino; }
   bool removed() const { return place == Place::orphan; }

@@ -101,6 +101,19 @@ void LsmTree::blocks_changed(Inode& inode) {
   inode.blocks_group = open_->number;
 }
 
+void LsmTree::set_blocks(Inode& inode, std::uint64_t rows) {
+  state_.data_rows += rows - inode.record.blocks;
+  inode.record.blocks = rows;
+}
+
+void LsmTree::before_holes(Inode& inode) {
+  if (!inode.record.is_sparse()) inode.rows = std::make_unique<RowMap>(inode.record.blocks, row_memory_);
+}
+
+void LsmTree::after_holes(Inode& inode) {
+  if (!inode.record.is_sparse()) inode.rows.reset();
+}
+
 void LsmTree::entry_changed(Inode& dir, std::string_view name, Ino ino) {
   begin_group();
   open_->entries[keys::entry(*dir.shared_home(), name)] = ino;
@@ -130,11 +143,13 @@ void LsmTree::drop_if_unused(Inode* inode) {
 
 void LsmTree::erase_removed(Inode& inode) {
   if (!open_->drop_new(inode.ino()) && inode.record.blocks > 0) {
-    erase_blocks(inode.home(), BlockIndex{0}, BlockIndex{block_count(inode.record.size)});
+    const RowMap* rows = inode.record.blocks <= kPointEraseMax ? known_rows(inode) : nullptr;
+    if (rows) erase_some(inode.home(), rows->first(0, block_count(inode.record.size), kPointEraseMax));
+    else erase_blocks(inode.home(), BlockIndex{0}, BlockIndex{block_count(inode.record.size)});
   }
   erase_xattr_rows(inode);
   if (inode.has_row) batch().erase(Family::names, keys::orphan(inode.ino()));
-  inode.record.blocks = 0;
+  set_blocks(inode, 0);
   inode.has_row = false;
   begin_group();
 }

@@ -142,6 +142,12 @@ class LsmTree final : public Tree {
   Result<Inode*> adopt(Inode& dir, std::string_view name, std::string_view row, Wait wait);
   void changed(Inode& inode);                 // its record goes into the open group
   void blocks_changed(Inode& inode);          // as some of its blocks do
+  void set_blocks(Inode& inode, std::uint64_t rows);  // so many there are, in its record and in the tree's state
+  // A file's size, or which of its blocks have rows, is about to change so that it may be sparse afterwards.
+  void before_holes(Inode& inode);
+  void after_holes(Inode& inode);  // or not
+  // Which blocks of a sparse file have rows; nullptr: the store has to be looked at.
+  static const RowMap* known_rows(const Inode& inode) { return inode.rows && inode.rows->known() ? inode.rows.get() : nullptr; }
   // What the groups make of an entry: an inode, 0 when it goes away, nullopt when they leave it.
   std::optional<Ino> uncommitted_entry(const std::string& key) const;
   void entry_changed(Inode& dir, std::string_view name, Ino ino);  // ino 0: it is gone
@@ -245,6 +251,7 @@ class LsmTree final : public Tree {
   Result<SeenBlocks> look_ahead(Ino ino, std::uint64_t from, std::uint64_t to, Wait wait);
   Result<SeenBlocks> see(const Lock& lock, const Inode& inode, SeenBlocks wanted, SeenBlocks seen, Wait wait);
   Result<void> look(SeenBlocks& seen, Wait wait);
+  void erase_some(const std::string& home, const std::vector<std::uint64_t>& blocks);
   void erase_seen(const SeenBlocks& seen, BlockIndex from, BlockIndex to, std::uint64_t rows);
   Result<void> make_hole(const Lock& lock, Inode& inode, std::uint64_t from, std::uint64_t to, SeenBlocks seen, Wait wait);
 
@@ -270,6 +277,7 @@ class LsmTree final : public Tree {
   mutable std::mutex mutex_;
   TreeOptions options_;                // all but `clock` and `notice` may change
   DirCookies::Memory cookie_memory_;   // of the directories in the table
+  RowMap::Memory row_memory_;          // of the files in it
   InodeTable inodes_;
   // The name that was last found to be absent, until the next commit: a create follows the lookup
   // that finds no such name, and need not look again.

@@ -215,6 +215,7 @@ std::string encode(const State& state) {
   put_varint(out, state.counts.directories);
   put_varint(out, state.counts.symlinks);
   put_varint(out, state.counts.others);
+  put_varint(out, state.data_rows);
   return out;
 }
 
@@ -253,6 +254,7 @@ std::optional<State> decode_state(std::string_view value) {
   s.counts.directories = in.varint();
   s.counts.symlinks = in.varint();
   s.counts.others = in.varint();
+  s.data_rows = in.varint();
   if (!in.ok() || !in.at_end() || s.next_ino.v < 2 || s.next_ino > kInoMax) return std::nullopt;
   return s;
 }

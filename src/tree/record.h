@@ -72,6 +72,7 @@ struct Link {
 struct State {
   Ino next_ino{2};  // at most kInoMax
   TreeCounts counts;
+  std::uint64_t data_rows = 0;  // in family blocks: the blocks of all files' records, also of those without a name
 };
 
 using EntryRow = std::variant<Record, Link>;

@@ -18,7 +18,7 @@ constexpr std::string_view kLostAndFound = "lost+found";
 
 }  // namespace
 
-Mender::Mender(Store& store, TreeFacts& facts, RepairReport& report) : store_(store), facts_(facts), report_(report) {
+Mender::Mender(Store& store, TreeFacts& facts, RepairReport& report) : store_(store), facts_(facts), report_(report), data_rows_(report.left.block_rows) {
   // Numbers are never given again, so that no home is.
   next_ino_ = facts.state ? facts.state->next_ino : Ino{kRootIno.v + 1};
   const auto beyond = [this](Ino ino) { next_ino_ = std::max(next_ino_, Ino{ino.v + 1}); };
@@ -234,7 +234,7 @@ void Mender::mend_block(std::string_view key, std::string_view value) {
   const auto parsed = keys::parse_block(key);
   if (!parsed) {
     did("a row of file data with the malformed key {}: erased", hex(key));
-    return batch_.erase(Family::blocks, key);
+    return erase_block(key);
   }
   const TreeFacts::Inode* file = facts_.file_at(parsed->ino, parsed->home);
   if (!file) {
@@ -243,17 +243,22 @@ void Mender::mend_block(std::string_view key, std::string_view value) {
       dropped_home_ = parsed->home;
       did("{}: data of a file that does not exist: erased", path_in(parsed->home));
     }
-    return batch_.erase(Family::blocks, key);
+    return erase_block(key);
   }
   const std::uint64_t index = parsed->index.v;
   const std::uint64_t room = index < block_count(file->size) ? std::min<std::uint64_t>(kBlockSize, file->size - index * kBlockSize) : 0;
   if (room > 0 && value.size() <= room) return;
   did("{}: data past its end, in block {}: erased", path_in(parsed->home), index);
   if (room == 0) {
-    batch_.erase(Family::blocks, key);
+    erase_block(key);
   } else {
     batch_.put(Family::blocks, key, value.substr(0, room));
   }
+}
+
+void Mender::erase_block(std::string_view key) {
+  --data_rows_;
+  batch_.erase(Family::blocks, key);
 }
 
 // ---- what has no place in the tree gets one
@@ -338,10 +343,11 @@ void Mender::mend_state() {
   State state;
   state.next_ino = next_ino_;
   state.counts = facts_.counts;
+  state.data_rows = data_rows_;
   const std::string row = encode(state);
   if (facts_.state && encode(*facts_.state) == row) return;
   batch_.put(Family::names, keys::kState, row);
-  static constexpr std::string_view kLine = "the tree's counts of files and of numbers given are corrected";
+  static constexpr std::string_view kLine = "the tree's counts of files, of their data and of numbers given are corrected";
   if (std::ranges::find(report_.lines, kLine) == report_.lines.end()) did("{}", kLine);
 }
 

@@ -51,6 +51,7 @@ class Mender {
 
   // ---- a row of data
   void mend_block(std::string_view key, std::string_view value);
+  void erase_block(std::string_view key);
 
   // ---- what has no place in the tree gets one
   Result<void> find_lost_and_found();
@@ -73,6 +74,7 @@ class Mender {
   bool make_lost_and_found_ = false;
   std::unordered_set<Ino> cut_off_;  // directories that move to lost+found to end a cycle
   std::unordered_map<Ino, std::string> stray_homes_;
+  std::uint64_t data_rows_;     // that are there when all this is done
   std::string dropped_home_;  // whose rows of data are being dropped
 };
 

@@ -87,6 +87,7 @@ TEST_F(Check, MalformedKeys) {
   put("/x", "x");
   put("short", "x", Family::blocks);
   put(std::string(8, 'x'), "x", Family::blocks);
+  count_rows();
   expect({{"malformed", "6e6f20656e64"}, {"malformed", "6e616d650009"}, {"malformed", "0000"}, {"malformed", "00612f62"},
           {"unknown", "2f78"}, {"file data", "malformed", "73686f7274"}, {"file data", "malformed", "7878787878787878"}});
 }
@@ -323,9 +324,10 @@ TEST_F(Check, CountsThatAreNotThoseOfTheInodes) {
     ++state.counts.directories;
     ++state.counts.symlinks;
     ++state.counts.others;
+    ++state.data_rows;
   });
   expect({{"counts 7 files, and there are 6"}, {"counts 5 directories, and there are 4"}, {"counts 2 symbolic links, and there are 1"},
-          {"counts 2 devices, pipes and sockets, and there are 1"}});
+          {"counts 2 devices, pipes and sockets, and there are 1"}, {"rows of data, and there are"}});
 }
 
 // ---- extended attributes
@@ -360,31 +362,39 @@ TEST_F(Check, DataOfAFileThatDoesNotExist) {
   put(keys::block(keys::child_home(root_, "gone", Ino{7000}), BlockIndex{0}), "x", Family::blocks);
   put(keys::block(keys::child_home(root_, "gone", Ino{7000}), BlockIndex{1}), "x", Family::blocks);
   put(keys::block(directory_home(), BlockIndex{0}), "x", Family::blocks);
+  count_rows();
   expect({{"/gone: 2 rows of data", "does not exist", "(inode 7000)"}, {"/directory: 1 rows", inode(directory_)}});
 }
 
 TEST_F(Check, DataUnderAnOldHomeOfAFile) {
   put(keys::block(keys::child_home(root_, "old name", file_), BlockIndex{0}), "x", Family::blocks);
+  count_rows();
   expect({{"/old name: 1 rows of data", inode(file_)}});
 }
 
 TEST_F(Check, ANumberOfRowsThatIsNotTheRecords) {
   erase(keys::block(file_home(), BlockIndex{1}), Family::blocks);
+  count_rows();
   expect({{"/file (" + inode(file_) + ")", "has 2 rows", "says it has 3"}});
   erase(keys::block(file_home(), BlockIndex{0}), Family::blocks);
   erase(keys::block(file_home(), BlockIndex{2}), Family::blocks);
+  count_rows();
   expect({{inode(file_), "no rows", "says it has 3"}});
 }
 
 TEST_F(Check, DataPastTheEndOfItsFile) {
   put(keys::block(file_home(), BlockIndex{2}), std::string(10'000 - 2 * kBlockSize + 1, 'x'), Family::blocks);
+  count_rows();
   expect({{"/file (" + inode(file_) + ")", "1 rows", "past its end"}});
   put(keys::block(file_home(), BlockIndex{2}), std::string(10'000 - 2 * kBlockSize, 'x'), Family::blocks);
   put(keys::block(file_home(), BlockIndex{0}), std::string(kBlockSize + 1, 'x'), Family::blocks);
+  count_rows();
   expect({{"/file (" + inode(file_) + ")", "1 rows", "past its end"}});
   put(keys::block(file_home(), BlockIndex{0}), std::string(kBlockSize, 'x'), Family::blocks);
+  count_rows();
   EXPECT_TRUE(check().clean());
   put(keys::block(file_home(), BlockIndex{~std::uint64_t{0}}), "x", Family::blocks);
+  count_rows();
   expect({{inode(file_), "has 4 rows"}, {inode(file_), "1 rows", "past its end"}});
 }
 
@@ -421,10 +431,12 @@ TEST_F(DamagedTable, OfNamesIsFoundAndNoConclusionIsDrawn) {
 
 TEST_F(Check, LinesAreBoundedAndPrintable) {
   put(keys::block(keys::child_home(root_, "a\nb\x1b\\c", Ino{7000}), BlockIndex{0}), "x", Family::blocks);
+  count_rows();
   expect({{"/a\\x0ab\\x1b\\x5cc: 1 rows of data"}});
   for (std::uint64_t i = 0; i < CheckReport::kLinesMax + 10; ++i) {
     put(keys::block(keys::child_home(root_, "gone", Ino{8000 + i}), BlockIndex{0}), "x", Family::blocks);
   }
+  count_rows();
   const CheckReport report = check();
   EXPECT_EQ(report.problems.size(), CheckReport::kLinesMax);
   EXPECT_EQ(report.more_problems, 11u);

@@ -74,6 +74,10 @@ class DamagedTree : public testing::Test {
     how(*state);
     put(std::string(keys::kState), encode(*state));
   }
+  // It counts the rows of data that there are now.
+  void count_rows() {
+    change_state([this](State& state) { state.data_rows = h_.rows(Family::blocks); });
+  }
   Ino next_ino() { return decode_state(value(std::string(keys::kState)))->next_ino; }
   static Record regular(Ino ino) {
     Record record;

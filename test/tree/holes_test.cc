@@ -124,9 +124,9 @@ TEST_F(Holes, AreNotSeenWhereARenameHasJustTakenDataAway) {
   InterruptedStore::Interruption interruption;
   h.between.store = [&](std::unique_ptr<Store> store) { return std::make_unique<InterruptedStore>(std::move(store), interruption); };
   h.remount();
-  const Ino f = h.create(kRootIno, "0");
-  h.write(f, 3 * kBlockSize, std::string(2 * kBlockSize, 'x'));
-  ASSERT_TRUE(h.tree().sync());
+  h.write(h.create(kRootIno, "0"), 3 * kBlockSize, std::string(2 * kBlockSize, 'x'));
+  h.remount();  // now it has to be looked at
+  const Ino f = h.walk("0");
   int name = 0;
   const auto seek_interrupted = [&](std::uint64_t offset, int whence) {
     interruption = [&] {
@@ -226,6 +226,11 @@ class HolesInSparseFiles : public Holes {
     EXPECT_TRUE(h.tree().sync());
     EXPECT_TRUE(h.store().flush());
   }
+  // The tree does not know the file's rows any more.
+  void forget() {
+    h.remount();
+    file = h.walk("f");
+  }
   int truncate(std::uint64_t size) {
     return code(both_ways([&](Wait w) { return h.tree().setattr(file, {.size = size}, w); }));
   }
@@ -255,6 +260,7 @@ class HolesInSparseFiles : public Holes {
 };
 
 TEST_F(HolesInSparseFiles, AreMadeWhileOthersAreServed) {
+  forget();
   int seen = 0;
   bool served = true;
   watcher = [&] {
@@ -271,6 +277,7 @@ TEST_F(HolesInSparseFiles, AreMadeWhileOthersAreServed) {
 }
 
 TEST_F(HolesInSparseFiles, TakeLittleMemory) {
+  forget();
   std::size_t seen = 0, first = 0, most = 0;
   watcher = [&] {
     if (seen++ % 1000 != 0) return;
@@ -285,6 +292,7 @@ TEST_F(HolesInSparseFiles, TakeLittleMemory) {
 }
 
 TEST_F(HolesInSparseFiles, TakeRowsAlongThatWereWrittenMeanwhile) {
+  forget();
   std::uint64_t place = 0;
   watcher = [&] {
     if (place == 0) return;
@@ -302,6 +310,7 @@ TEST_F(HolesInSparseFiles, TakeRowsAlongThatWereWrittenMeanwhile) {
 }
 
 TEST_F(HolesInSparseFiles, NeedNoLookWhenAllGoes) {
+  forget();
   int seen = 0;
   watcher = [&] { ++seen; };
   ASSERT_EQ(allocate(file, kPunch, 0, kRows * kStep), 0);
@@ -313,6 +322,58 @@ TEST_F(HolesInSparseFiles, NeedNoLookWhenAllGoes) {
   ASSERT_EQ(truncate(0), 0);
   EXPECT_EQ(seen, 0);
   expect_rows(0);
+}
+
+TEST_F(HolesInSparseFiles, NeedNoLookWhereItsRowsAreKnown) {
+  int seen = 0;
+  watcher = [&] { ++seen; };
+  take_away([] {});
+  h.write(file, 2 * kStep, std::string(3 * kStep, 'x'));  // in the hole
+  EXPECT_EQ(seek(file, 0, SEEK_HOLE), static_cast<std::int64_t>(kBlockSize));
+  EXPECT_EQ(seek(file, kBlockSize, SEEK_DATA), static_cast<std::int64_t>(2 * kStep));
+  EXPECT_EQ(seek(file, 2 * kStep + 1, SEEK_HOLE), static_cast<std::int64_t>(5 * kStep));
+  EXPECT_EQ(seek(file, 5 * kStep + 1, SEEK_DATA), static_cast<std::int64_t>(5000 * kStep));
+  EXPECT_EQ(seen, 0);
+  expect_rows(5000 + 3 + 6);
+}
+
+// As of a log that is cut while its writer goes on where it was, and of a queue whose head is punched out.
+TEST_F(Holes, TakenOutAgainAndAgainNeedNoLookEither) {
+  int seen = 0;
+  const WatchedStore::Watcher watcher = [&] { ++seen; };
+  h.between.store = [&](std::unique_ptr<Store> store) { return std::make_unique<WatchedStore>(std::move(store), watcher); };
+  h.remount();
+  const Ino log = h.create(kRootIno, "log"), queue = h.create(kRootIno, "queue");
+  const std::string data(25 * kBlockSize, 'x');
+  for (std::uint64_t round = 0; round < 100; ++round) {
+    h.write(log, round * data.size(), data);
+    h.write(queue, round * data.size(), data);
+    EXPECT_EQ(blocks(log), 25u);
+    EXPECT_EQ(blocks(queue), round == 0 ? 25u : 50u);
+    ASSERT_TRUE(h.tree().setattr(log, {.size = 0}, Wait::yes));
+    if (round > 0) {
+      ASSERT_EQ(allocate(queue, kPunch, 0, round * data.size()), 0);
+    }
+    if (round % 10 == 0) {
+      ASSERT_TRUE(h.tree().sync());
+    }
+  }
+  EXPECT_EQ(seen, 0);
+  EXPECT_EQ(h.check(), "");
+  h.unmount();
+}
+
+// An unlinked one takes a row away for each that it has, and not all between the first and the last.
+TEST_F(Holes, AFewRowsFarApartAreErasedOneByOne) {
+  const Ino f = h.create(kRootIno, "f");
+  for (std::uint64_t i = 0; i < 10; ++i) h.write(f, i * GiB, "x");
+  ASSERT_TRUE(h.tree().sync());
+  EXPECT_EQ(h.rows(Family::blocks), 10u);
+  ASSERT_TRUE(h.tree().unlink(kRootIno, "f", Wait::yes));
+  h.tree().forget(f, 1);
+  ASSERT_TRUE(h.tree().sync());
+  EXPECT_EQ(h.rows(Family::blocks), 0u);
+  EXPECT_EQ(h.check(), "");
 }
 
 }  // namespace

@@ -54,10 +54,12 @@ TEST(Record, ReadsBackEveryFieldOfEveryKind) {
   State state;
   state.next_ino = Ino{1'000'000};
   state.counts = {1, 2, 3, 4};
+  state.data_rows = 5;
   const auto state_back = decode_state(encode(state));
   ASSERT_TRUE(state_back);
   EXPECT_EQ(state_back->next_ino, state.next_ino);
   EXPECT_EQ(state_back->counts.others, 4u);
+  EXPECT_EQ(state_back->data_rows, 5u);
 }
 
 TEST(Record, RefusesEveryTruncationAndEverythingAppended) {
