@@ -75,7 +75,7 @@ Result<void> LsmTree::resize(const Lock& lock, Inode& inode, std::uint64_t size,
       const bool cuts = within && seen.has(last);  // else a cut would make a row
       const std::uint64_t gone = seen.rows - (cuts ? 1 : 0);
       if (cuts) cut();
-      erase_seen(seen, new_blocks, old_blocks, gone);
+      erase_seen(std::move(seen), new_blocks, old_blocks, gone);
       set_blocks(inode, record.blocks - std::min(gone, record.blocks));
     }
     blocks_changed(inode);

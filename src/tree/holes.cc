@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <iterator>
+#include <utility>
 
 #include "tree/inode_flags.h"
 #include "tree/lsm_tree.h"
@@ -106,11 +106,10 @@ Result<void> LsmTree::look(SeenBlocks& seen, Wait wait) {
 }
 
 // Erases the rows [from, to), of which so many were seen, and two more at most that are not erased.
-void LsmTree::erase_seen(const SeenBlocks& seen, BlockIndex from, BlockIndex to, std::uint64_t rows) {
+void LsmTree::erase_seen(SeenBlocks seen, BlockIndex from, BlockIndex to, std::uint64_t rows) {
   if (rows > kPointEraseMax) return erase_blocks(seen.home, from, to);
-  std::vector<std::uint64_t> gone;
-  std::ranges::copy_if(seen.some, std::back_inserter(gone), [&](std::uint64_t index) { return index >= from.v && index < to.v; });
-  erase_some(seen.home, gone);
+  std::erase_if(seen.some, [&](std::uint64_t index) { return index < from.v || index >= to.v; });
+  erase_some(seen.home, seen.some);
 }
 
 // Makes [from, to) of a file read as zeros. Must hold: to is at most the file's size. `seen`: what look_ahead() saw there.
@@ -150,7 +149,7 @@ Result<void> LsmTree::make_hole(const Lock& lock, Inode& inode, std::uint64_t fr
   if (all_exist) {
     erase_blocks(home, whole_from, whole_to);
   } else {
-    erase_seen(seen, whole_from, whole_to, gone);
+    erase_seen(std::move(seen), whole_from, whole_to, gone);
   }
   set_blocks(inode, record.blocks - std::min(gone, record.blocks));
   if (inode.rows) inode.rows->remove(whole_from.v, whole_to.v);

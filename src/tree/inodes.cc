@@ -144,8 +144,12 @@ void LsmTree::drop_if_unused(Inode* inode) {
 void LsmTree::erase_removed(Inode& inode) {
   if (!open_->drop_new(inode.ino()) && inode.record.blocks > 0) {
     const RowMap* rows = inode.record.blocks <= kPointEraseMax ? known_rows(inode) : nullptr;
-    if (rows) erase_some(inode.home(), rows->first(0, block_count(inode.record.size), kPointEraseMax));
-    else erase_blocks(inode.home(), BlockIndex{0}, BlockIndex{block_count(inode.record.size)});
+    const BlockIndex end{block_count(inode.record.size)};
+    if (rows) {
+      erase_some(inode.home(), rows->first(0, end.v, kPointEraseMax));
+    } else {
+      erase_blocks(inode.home(), BlockIndex{0}, end);
+    }
   }
   erase_xattr_rows(inode);
   if (inode.has_row) batch().erase(Family::names, keys::orphan(inode.ino()));

@@ -252,7 +252,7 @@ class LsmTree final : public Tree {
   Result<SeenBlocks> see(const Lock& lock, const Inode& inode, SeenBlocks wanted, SeenBlocks seen, Wait wait);
   Result<void> look(SeenBlocks& seen, Wait wait);
   void erase_some(const std::string& home, const std::vector<std::uint64_t>& blocks);
-  void erase_seen(const SeenBlocks& seen, BlockIndex from, BlockIndex to, std::uint64_t rows);
+  void erase_seen(SeenBlocks seen, BlockIndex from, BlockIndex to, std::uint64_t rows);
   Result<void> make_hole(const Lock& lock, Inode& inode, std::uint64_t from, std::uint64_t to, SeenBlocks seen, Wait wait);
 
   // ---- directories (directory_walk.cc)
