@@ -55,8 +55,10 @@ class Batch {
   void cut(Family family, std::string_view key, std::uint32_t length);
   void erase(Family family, std::string_view key);
   // Erases all keys in [from, to). For thousands of keys at once: each range costs every later
-  // reader a little, so few rows are better erased one by one.
-  void erase_range(Family family, std::string_view from, std::string_view to);
+  // reader a little, so few rows are better erased one by one. `rows`: how many there are, as far as is known.
+  void erase_range(Family family, std::string_view from, std::string_view to, std::uint64_t rows = 0);
+  // After it family blocks has so many rows, see Store::note_rows().
+  void note_rows(std::uint64_t rows);
 
   bool empty() const;
   std::size_t bytes() const;  // encoded size
@@ -200,6 +202,9 @@ class Store : public RowReader {
   // Waits for what runs in the background, syncs, and closes; only the destructor may follow.
   virtual Result<void> close() = 0;
 
+  // How many rows family blocks has now, as its caller counts them; each batch that changes that says it, too. A store cannot
+  // tell what is obsolete without it, since changes are blind, and counts all that it holds as wanted.
+  virtual void note_rows(std::uint64_t rows) = 0;
   // Bytes of new data that commit() may still take before the reserve for compaction and erasing
   // is touched; 0 when full. Cheap: called for each write.
   virtual ByteCount room() const = 0;

@@ -225,7 +225,8 @@ class Tree {
   virtual Result<void> reconfigure(const TreeSettings& settings) = 0;
   virtual bool read_only() const = 0;
 
-  virtual SpaceInfo space() const = 0;
+  // As of all that was done before.
+  virtual Result<SpaceInfo> space(Wait wait) = 0;
   virtual TreeCounts counts() const = 0;
 };
 

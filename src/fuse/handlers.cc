@@ -358,7 +358,7 @@ void fsync(fuse_req_t req, fuse_ino_t, int, fuse_file_info*) {
 
 void statfs(fuse_req_t req, fuse_ino_t) {
   auto& tree = context_of(req).tree;
-  serve(req, [&tree](Wait) -> Result<SpaceInfo> { return tree.space(); });
+  serve(req, [&tree](Wait wait) { return tree.space(wait); });
 }
 
 // ---- extended attributes

@@ -62,14 +62,16 @@ void Batch::erase(Family family, std::string_view key) {
   rep_->erased[kv::family_number(family)].add(key, key, 1);
 }
 
-void Batch::erase_range(Family family, std::string_view from, std::string_view to) {
+void Batch::erase_range(Family family, std::string_view from, std::string_view to, std::uint64_t rows) {
   if (from >= to) return;  // nothing lies in it, and RocksDB refuses it when it is the wrong way round
   rep_->note(rep_->out.DeleteRange(tag(family), slice(from), slice(to)));
   // RocksDB cuts tables between keys only. One that held nothing but ranges from all over the tree would stay in one piece, and
   // its compaction would take in every table that lies between the first and the last. So each range begins with a key.
   rep_->note(rep_->out.Delete(tag(family), slice(from)));
-  rep_->ranges.push_back({family, std::string(from), std::string(to)});
+  rep_->ranges.push_back({family, std::string(from), std::string(to), rows});
 }
+
+void Batch::note_rows(std::uint64_t rows) { rep_->rows = rows; }
 
 bool Batch::empty() const { return rep_->out.Count() == 0; }
 std::size_t Batch::bytes() const { return rep_->out.GetDataSize(); }
@@ -79,6 +81,7 @@ void Batch::clear() {
   rep_->status = Status::OK();
   rep_->ranges.clear();
   for (auto& erased : rep_->erased) erased = {};
+  rep_->rows.reset();
 }
 
 }  // namespace lsmfs

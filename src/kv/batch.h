@@ -8,6 +8,7 @@
 #include <rocksdb/db.h>
 #include <rocksdb/write_batch.h>
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,7 @@ namespace kv {
 struct ErasedRange {
   Family family;
   std::string from, to;
+  std::uint64_t rows = 0;  // as far as is known
 };
 
 // The rows of one family erased singly: all lie within [first, last].
@@ -46,6 +48,7 @@ struct Batch::Rep {
   std::vector<kv::ErasedRange> ranges;   // those of erase_range once more, for kv/keeper
 
   kv::ErasedRows erased[2];              // by family number: what erase() took
+  std::optional<std::uint64_t> rows;     // what note_rows() said
 
   void note(const rocksdb::Status& done) {
     if (status.ok()) status = done;

@@ -1,5 +1,8 @@
 #include "kv/cursor.h"
 
+#include <rocksdb/perf_context.h>
+#include <rocksdb/perf_level.h>
+
 #include <utility>
 
 #include "kv/guarded.h"
@@ -16,8 +19,8 @@ using rocksdb::Slice;
 class RocksCursor final : public Cursor {
  public:
   RocksCursor(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* family, const CursorOptions& options,
-              const FailStop& fail_stop)
-      : lower_(options.lower), upper_(options.upper), memory_only_(options.wait == Wait::no), fail_stop_(fail_stop) {
+              const FailStop& fail_stop, Passed passed)
+      : passed_(std::move(passed)), lower_(options.lower), upper_(options.upper), memory_only_(options.wait == Wait::no), fail_stop_(fail_stop) {
     read_failures_ = fail_stop_.read_failures();
     rocksdb::ReadOptions o = cursor_options(options);
     // RocksDB keeps pointers to the bounds: they point into this object.
@@ -41,10 +44,13 @@ class RocksCursor final : public Cursor {
     if (key < std::string_view(lower_)) key = lower_;
     if (missed_ || !thrown_.ok()) return;
     move([&] { iterator_->Seek(Slice(key.data(), key.size())); });
+    tell_passed(key);
   }
 
   void next() override {
+    left_ = key();
     move([&] { iterator_->Next(); });
+    tell_passed(left_);
   }
 
   bool valid() const override { return !missed_ && thrown_.ok() && !past_end_ && iterator_->Valid() && sound(); }
@@ -67,15 +73,33 @@ class RocksCursor final : public Cursor {
   template <class Step>
   void move(const Step& step) {
     const MemoryOnly scope(memory_only_);
+    const std::uint64_t before = skipped_by_this_thread();
     rocksdb::Status status = guarded([&] {
       step();
       return rocksdb::Status::OK();
     });
     if (!status.ok()) thrown_ = std::move(status);
     missed_ = scope.refused();
+    skipped_ = skipped_by_this_thread() - before;
+  }
+  static std::uint64_t skipped_by_this_thread() {
+    static thread_local rocksdb::PerfContext* context = nullptr;
+    if (context == nullptr) {
+      rocksdb::SetPerfLevel(rocksdb::PerfLevel::kEnableCount);
+      context = rocksdb::get_perf_context();
+    }
+    return context->internal_delete_skipped_count + context->internal_key_skipped_count;
+  }
+  void tell_passed(std::string_view from) {
+    if (skipped_ < kPassedAtOnce || !sound()) return;
+    static const std::string end(32, '\xff');
+    passed_(from, valid() ? key() : upper_.empty() ? std::string_view(end) : std::string_view(upper_), skipped_);
   }
   bool sound() const { return read_failures_ == fail_stop_.read_failures(); }
 
+  const Passed passed_;
+  std::uint64_t skipped_ = 0;  // entries of the store that the last step passed over
+  std::string left_;           // the row that it left
   const std::string lower_, upper_;
   Slice lower_slice_, upper_slice_;
   const bool memory_only_;
@@ -90,8 +114,8 @@ class RocksCursor final : public Cursor {
 }  // namespace
 
 std::unique_ptr<Cursor> make_cursor(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* family,
-                                    const CursorOptions& options, const FailStop& fail_stop) {
-  return std::make_unique<RocksCursor>(db, family, options, fail_stop);
+                                    const CursorOptions& options, const FailStop& fail_stop, Passed passed) {
+  return std::make_unique<RocksCursor>(db, family, options, fail_stop, std::move(passed));
 }
 
 }  // namespace lsmfs::kv

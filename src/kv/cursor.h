@@ -3,15 +3,21 @@
 
 #include <rocksdb/db.h>
 
+#include <functional>
 #include <memory>
+#include <string_view>
 
 #include "kv/fail_stop.h"
 #include "lsmfs/kv.h"
 
 namespace lsmfs::kv {
 
+// Hears when one step of a cursor has passed over kPassedAtOnce or more rows that are erased or replaced, all between two keys.
+using Passed = std::function<void(std::string_view from, std::string_view to, std::uint64_t rows)>;
+inline constexpr std::uint64_t kPassedAtOnce = 256;
+
 // `db`, `family` and `fail_stop` must outlive the cursor.
 std::unique_ptr<Cursor> make_cursor(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* family,
-                                    const CursorOptions& options, const FailStop& fail_stop);
+                                    const CursorOptions& options, const FailStop& fail_stop, Passed passed);
 
 }  // namespace lsmfs::kv

@@ -104,4 +104,16 @@ Status Database::close() {
   return status;
 }
 
+bool is_busy(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* const (&handles)[2]) {
+  using Properties = rocksdb::DB::Properties;
+  for (auto* handle : handles) {
+    for (const std::string& work : {Properties::kMemTableFlushPending, Properties::kNumRunningFlushes, Properties::kCompactionPending,
+                                    Properties::kNumRunningCompactions}) {
+      std::uint64_t value = 0;
+      if (!db.GetIntProperty(handle, work, &value) || value > 0) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace lsmfs::kv

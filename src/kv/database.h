@@ -55,6 +55,9 @@ class Database {
   Handles handles_ = {};
 };
 
+// Whether RocksDB does something in the background, or is about to.
+bool is_busy(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* const (&handles)[2]);
+
 // How files begin in which a repair saves rows, until it is done.
 inline constexpr std::string_view kSavedRows = "repaired-";
 

@@ -1,5 +1,7 @@
 #include "kv/erased.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace lsmfs::kv {
@@ -28,13 +30,34 @@ void Erased::note(const std::vector<ErasedRange>& ranges, const ErasedRows (&row
   rest(now);
 }
 
-Clock::Time Erased::due() const { return many_ranges() || many_rows() ? Clock::Time() : rested_; }
+void Erased::passed(Family family, std::string_view from, std::string_view to, std::uint64_t rows) {
+  const auto meets = [&](const ErasedRange& range) { return range.family == family && range.from <= to && from <= range.to; };
+  ErasedRange all{family, std::string(from), std::string(to), rows};
+  for (const ErasedRange& range : passed_) {
+    if (!meets(range)) continue;
+    all.from = std::min(all.from, range.from);
+    all.to = std::max(all.to, range.to);
+    all.rows += range.rows;
+  }
+  std::erase_if(passed_, meets);
+  often_passed_ = often_passed_ || all.rows >= kPassedToCompact;
+  if (passed_.size() >= kPlaces) passed_.erase(std::ranges::min_element(passed_, {}, &ErasedRange::rows));
+  passed_.push_back(std::move(all));
+}
+
+Clock::Time Erased::due() const { return many_ranges() || many_rows() || many_passed() ? Clock::Time() : rested_; }
 
 Erased::Work Erased::take(Clock::Time now) {
   const bool rested = now >= rested_;
   Work taken;
   if (rested || many_ranges()) std::swap(taken.ranges, work_.ranges);
   if (rested ? rows_hold(worth_ / 2) : many_rows()) std::swap(taken.rows, work_.rows);
+  if (many_passed()) {
+    const auto often = [](const ErasedRange& range) { return range.rows >= kPassedToCompact; };
+    std::ranges::copy_if(passed_, std::back_inserter(taken.ranges), often);
+    std::erase_if(passed_, often);
+    often_passed_ = false;
+  }
   rest(now);
   return taken;
 }

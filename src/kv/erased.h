@@ -4,6 +4,8 @@
 // estimate of what it covers. So after kRangesToFlush of them, or kRest after the first, what they lie over is compacted. And erased
 // rows take space until their tombstones have sunk to the last level: when those that were erased may hold `worth` bytes, or half
 // of that for kRest, the range they lie in is compacted, so that what a user deletes comes back as free space soon.
+// And who walks over what is erased takes time for it each time: where readers have passed over kPassedToCompact erased rows, they are
+// compacted, too, which takes about as long as those walks have taken in vain.
 // What could not be compacted rests for kTired, however much it is.
 // What it is not: the one who compacts, which is Keeper. It reads no clock. Not thread-safe.
 #pragma once
@@ -18,6 +20,7 @@
 namespace lsmfs::kv {
 
 inline constexpr std::size_t kRangesToFlush = 500;
+inline constexpr std::uint64_t kPassedToCompact = 500'000;
 
 class Erased {
  public:
@@ -32,6 +35,8 @@ class Erased {
   explicit Erased(std::uint64_t worth) : worth_(worth) {}
 
   void note(const std::vector<ErasedRange>& ranges, const ErasedRows (&rows)[2], Clock::Time now);
+  // A reader has passed over so many rows of a family that are erased, all between these two keys.
+  void passed(Family family, std::string_view from, std::string_view to, std::uint64_t rows);
   // From then on take() gives something; kNever: while nothing more is noted it never will.
   Clock::Time due() const;
   // What is to be compacted now.
@@ -45,11 +50,15 @@ class Erased {
   bool resting() const { return !work_.ranges.empty() || rows_hold(worth_ / 2); }
   bool many_ranges() const { return !tired_ && work_.ranges.size() >= kRangesToFlush; }
   bool many_rows() const { return !tired_ && rows_hold(worth_); }
+  bool many_passed() const { return !tired_ && often_passed_; }
   void add(const std::vector<ErasedRange>& ranges, const ErasedRows (&rows)[2]);
   void rest(Clock::Time now);
 
   const std::uint64_t worth_;
   Work work_;
+  static constexpr std::size_t kPlaces = 32;
+  std::vector<ErasedRange> passed_;  // where readers have passed over so many rows
+  bool often_passed_ = false;        // over kPassedToCompact in one of them
   Clock::Time rested_ = Clock::kNever;  // when what rests has rested; kNever: nothing does
   bool tired_ = false;                  // the last that was taken could not all be compacted
 };

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "kv/compact.h"
+#include "kv/database.h"
 #include "kv/options.h"
 
 namespace lsmfs::kv {
@@ -61,6 +62,15 @@ void Keeper::want_flush() {
   wake_.notify_all();
 }
 
+void Keeper::want_space() {
+  {
+    std::lock_guard lock(mutex_);
+    if (want_space_) return;
+    want_space_ = true;
+  }
+  wake_.notify_all();
+}
+
 void Keeper::note(const std::vector<ErasedRange>& ranges, const ErasedRows (&rows)[2]) {
   if (ranges.empty() && rows[0].rows + rows[1].rows == 0) return;
   std::lock_guard lock(mutex_);
@@ -69,25 +79,38 @@ void Keeper::note(const std::vector<ErasedRange>& ranges, const ErasedRows (&row
   if (erased_.due() < before) wake_.notify_all();
 }
 
+void Keeper::note_passed(Family family, std::string_view from, std::string_view to, std::uint64_t rows) {
+  std::lock_guard lock(mutex_);
+  const Clock::Time before = erased_.due();
+  erased_.passed(family, from, to, rows);
+  if (erased_.due() < before) wake_.notify_all();
+}
+
 void Keeper::run() {
   std::unique_lock lock(mutex_);
   while (!stop_) {
     const Clock::Time now = clock_.now(), due = erased_.due();
-    if (!want_flush_ && now < due) {
+    if (!want_flush_ && !want_space_ && now < due) {
       clock_.wait(lock, wake_, due);
       continue;
     }
     if (fail_stop_.failed()) {
-      want_flush_ = false;
+      want_flush_ = want_space_ = false;
       erased_.take_all();
       continue;
     }
-    Erased::Work work = erased_.take(now);
+    const bool space = want_space_, flushes = want_flush_ || now >= due;
+    Erased::Work work = space ? erased_.take_all() : erased_.take(now);
     busy_ = true;
     lock.unlock();
-    flush();
-    if (!work.empty()) reclaim(std::move(work));
+    if (flushes || !work.empty()) flush();
+    if (!work.empty()) {
+      reclaim(std::move(work));
+    } else if (space) {
+      make_space();
+    }
     lock.lock();
+    if (space) want_space_ = false;  // whoever waits still says so again
     busy_ = false;
     idle_.notify_all();
   }
@@ -140,6 +163,13 @@ void Keeper::reclaim(Erased::Work work) {
     }
   }
   space_changed_();
+}
+
+void Keeper::make_space() {
+  if (is_busy(*db_, handles_)) return;
+  flush();  // what is obsolete may be so only for what is in memory
+  const auto range = worst_();
+  if (range && compact(Family::blocks, range->first, range->second)) space_changed_();
 }
 
 bool Keeper::compact(Family family, const std::string& from, const std::string& to) {

@@ -1,5 +1,5 @@
-// kv/keeper: one thread for the store's own background work: flushes that free the log, and compactions of what was erased
-// (kv/erased says when).
+// kv/keeper: one thread for the store's own background work: flushes that free the log, compactions of what was erased
+// (kv/erased says when), and of what is obsolete otherwise when somebody waits for space.
 //
 // Threads: all functions, from any thread; they do not block but stop() and finish(). Locks: mutex_ is a leaf.
 #pragma once
@@ -9,7 +9,10 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "kv/batch.h"
@@ -21,10 +24,13 @@ namespace lsmfs::kv {
 
 class Keeper {
  public:
+  // First and last key of blocks that are best merged when space is short.
+  using Worst = std::function<std::optional<std::pair<std::string, std::string>>()>;
   // `worth`: see Erased. Compacts in pieces of `piece` bytes. `flushed` is called after each flush.
   Keeper(const FailStop& fail_stop, Clock& clock, std::uint64_t worth, std::uint64_t piece, std::function<void()> flushed,
-         std::function<void()> space_changed)
-      : fail_stop_(fail_stop), clock_(clock), piece_(piece), flushed_(std::move(flushed)), space_changed_(std::move(space_changed)), erased_(worth) {}
+         std::function<void()> space_changed, Worst worst)
+      : fail_stop_(fail_stop), clock_(clock), piece_(piece), flushed_(std::move(flushed)), space_changed_(std::move(space_changed)),
+        worst_(std::move(worst)), erased_(worth) {}
   ~Keeper() { stop(); }
 
   void start(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* const (&handles)[2]);
@@ -35,12 +41,16 @@ class Keeper {
   void finish();
 
   void want_flush();
+  // Somebody waits for space: what was erased is compacted now. When nothing was, and RocksDB finds nothing to do, what is worst.
+  void want_space();
+  void note_passed(Family family, std::string_view from, std::string_view to, std::uint64_t rows);  // Erased::passed()
   void note(const std::vector<ErasedRange>& ranges, const ErasedRows (&rows)[2]);  // by family number
 
  private:
   void run();
   void flush();
   void flush_if_wanted();
+  void make_space();
   bool compact(Family family, const std::string& from, const std::string& to);
   void reclaim(Erased::Work work);
 
@@ -48,6 +58,7 @@ class Keeper {
   Clock& clock_;
   const std::uint64_t piece_;
   const std::function<void()> flushed_, space_changed_;
+  const Worst worst_;
   rocksdb::DB* db_ = nullptr;
   rocksdb::ColumnFamilyHandle* handles_[2] = {};
 
@@ -56,7 +67,7 @@ class Keeper {
   bool stop_ = false;
   bool busy_ = false;  // its thread has taken requests that it has not come to the end of
   std::condition_variable idle_;
-  bool want_flush_ = false;
+  bool want_flush_ = false, want_space_ = false;
   Erased erased_;
   std::thread thread_;
 };

@@ -29,6 +29,17 @@ void Pace::flush_ended(Family family, std::uint64_t bytes, Clock::Time now) {
   side.speed.store(before == 0 ? speed : (speed + before) / 2, std::memory_order_relaxed);
 }
 
+void Pace::space(std::uint64_t spare, std::uint64_t total) {
+  const bool tight = spare < total / kSpare;
+  spare_ns_per_byte_.store(tight ? merge_ns_.load(std::memory_order_relaxed) / static_cast<double>(std::max<std::uint64_t>(spare, 1)) : 0,
+                           std::memory_order_relaxed);
+}
+
+void Pace::merged(Clock::Duration took) {
+  const double ns = Ns(took).count(), before = merge_ns_.load(std::memory_order_relaxed);
+  merge_ns_.store(before == 0 ? ns : (3 * before + ns) / 4, std::memory_order_relaxed);
+}
+
 double Pace::ahead(const Side& side, Clock::Time now) const {
   const auto relaxed = std::memory_order_relaxed;
   const Clock::Time began = side.began.load(relaxed);
@@ -45,7 +56,8 @@ double Pace::ns_per_byte(const Side& side, Clock::Time now) const {
 }
 
 Clock::Time Pace::due(std::uint64_t bytes, Clock::Time now) {
-  const double ns_per_byte = std::max(this->ns_per_byte(sides_[0], now), this->ns_per_byte(sides_[1], now));
+  const double ns_per_byte = std::max({this->ns_per_byte(sides_[0], now), this->ns_per_byte(sides_[1], now),
+                                       spare_ns_per_byte_.load(std::memory_order_relaxed)});
   if (ns_per_byte == 0) return now;
   const auto takes = std::chrono::duration_cast<Clock::Duration>(std::min(Ns(ns_per_byte * static_cast<double>(bytes)), Ns(kLongest)));
   // Who has not written for a while has nothing saved: what comes now is what the flush meets.

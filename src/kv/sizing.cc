@@ -33,7 +33,7 @@ Sizing Sizing::plan(const VolumeUsage& usage, ByteCount cache) {
   // A volume must hold many memtables, and memory about eight (three or four of each family):
   // larger ones save write amplification, smaller ones space for compactions.
   const std::uint64_t memtable =
-      std::clamp(round_down(std::min(s.total / 128, s.cache / 8), MiB), 2 * MiB, 64 * MiB);
+      std::clamp(round_down(std::min(s.total / 256, s.cache / 8), MiB), 2 * MiB, 64 * MiB);
   s.blocks_memtable = under(memtable);
   s.names_memtable = under(std::max(memtable / 4, MiB));
 
@@ -43,10 +43,8 @@ Sizing Sizing::plan(const VolumeUsage& usage, ByteCount cache) {
   s.table = under(table);
   s.names_table = under(std::clamp(table / 4, 2 * MiB, 32 * MiB));  // a filter is read as one: 1.2 MB at most
   s.level_base = kLevelBaseMemtables * memtable;
-  // A table overlaps about `fanout` tables of the level below, so this is what one compaction there
-  // is to take; on a small volume fewer, and never more than that, or the reserve would be most of it.
+  // A table overlaps about `fanout` tables of the level below, so this is what one compaction there is to take.
   const bool small = s.total < GiB;
-  s.fanout = small ? 5 : 10;
   s.compaction = static_cast<std::uint64_t>(s.fanout + 5) * table * (small ? 1 : kInputsOverLimit);
   s.level0_tight = kTightLevel0 * memtable;
 
@@ -66,10 +64,13 @@ Sizing Sizing::plan(const VolumeUsage& usage, ByteCount cache) {
   const std::uint64_t first = level0_compaction(memtable, table);
   const std::uint64_t running = small ? std::max(first, s.compaction) : first + s.compaction;
   const std::uint64_t flushes = on_volume(memtable) + on_volume(s.names_memtable);
-  // Twice that where a quarter of the volume allows it: compactions meet more tables than planned when
-  // many rows are erased at once, and obsolete tables stay until the last cursor lets go of them.
-  const std::uint64_t least = running + flushes;
-  s.reserve = std::min(std::max({least, std::min(2 * least, s.total / 4), s.total / 20}), s.total / 2);
+  s.working = std::min(running + flushes, s.total / 3);
+  // What is obsolete and not merged away yet, when compactions have caught up: all that levels above the last hold may replace
+  // rows of it. These are level 0 and the base level, and of the others each holds a `fanout`th of the one below.
+  // Of a small volume less is kept back: more of it is merged sooner.
+  const std::uint64_t above = (kTightLevel0 + kLevelBaseMemtables) * memtable;
+  const std::uint64_t levels = (s.total - s.working) / static_cast<std::uint64_t>(s.fanout);
+  s.reserve = std::min(s.working + above + levels, std::max(s.working + levels, s.total * 3 / 8));
   // The tables at both ends of a piece reach out of it, each over as much as one compaction may take in.
   s.piece = std::max(s.compaction / 2, s.reserve / 4);
   return s;

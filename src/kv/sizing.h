@@ -33,7 +33,8 @@ struct Sizing {
   int background_jobs = 3;
   std::uint64_t cache = 0;            // block cache, memtables charged to it
   std::uint64_t readahead = 0;        // of a compaction, for each file it reads
-  std::uint64_t reserve = 0;          // kept back from data
+  std::uint64_t working = 0;          // most that flushes and compactions write before they give something back
+  std::uint64_t reserve = 0;          // kept back from data: that, and what is obsolete and not merged away
 
   static Sizing plan(const VolumeUsage& usage, ByteCount cache);
 

@@ -13,7 +13,6 @@ namespace lsmfs::kv {
 namespace {
 
 constexpr auto kFresh = std::chrono::milliseconds(5);         // age of a measurement that is good enough
-constexpr auto kTablesFresh = std::chrono::milliseconds(20);  // walking all tables' facts costs more
 constexpr auto kSlice = std::chrono::milliseconds(50);        // a wait looks again after this
 constexpr auto kPurge = std::chrono::milliseconds(500);       // and after this for what can be removed
 constexpr auto kLogGone = std::chrono::seconds(1);            // after a flush its log is removed at the latest
@@ -31,8 +30,11 @@ std::uint64_t property(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* handle, con
 }  // namespace
 
 void SpaceGauge::start(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* const (&handles)[2]) {
-  db_ = db;
-  std::copy(std::begin(handles), std::end(handles), std::begin(handles_));
+  {
+    const std::lock_guard in_order(tables_mutex_);
+    std::copy(std::begin(handles), std::end(handles), std::begin(handles_));
+    db_.store(db);
+  }
   fixed_free_after_flush_.store(sizing_.fixed);  // all that is there may be a log that a crash has left
   refresh();
 }
@@ -42,79 +44,147 @@ SpaceGauge::Memtables SpaceGauge::memtables() const {
   for (const Family family : {Family::names, Family::blocks}) {
     using Properties = rocksdb::DB::Properties;
     auto* handle = handles_[family_number(family)];
-    const std::uint64_t bytes = property(*db_, handle, Properties::kCurSizeAllMemTables);
-    const std::uint64_t waiting = minus(bytes, property(*db_, handle, Properties::kCurSizeActiveMemTable));
+    const std::uint64_t bytes = property(*db_.load(), handle, Properties::kCurSizeAllMemTables);
+    const std::uint64_t waiting = minus(bytes, property(*db_.load(), handle, Properties::kCurSizeActiveMemTable));
     const std::uint64_t full = family == Family::names ? sizing_.names_memtable : sizing_.blocks_memtable;
     all.families[family_number(family)] = {bytes, waiting, full};
-    all.many |= bytes >= kMemtablesFull * full || property(*db_, handle, Properties::kNumImmutableMemTable) >= kMemtablesMost;
+    all.many |= bytes >= kMemtablesFull * full || property(*db_.load(), handle, Properties::kNumImmutableMemTable) >= kMemtablesMost;
   }
   return all;
 }
 
-void SpaceGauge::measure_tables() {
-  tables_stale_.store(false);
-  tables_measured_ = clock_.now();
-  std::uint64_t bytes = 0, level0_bytes = 0, level0_tables = 0, base_bytes = 0, merge_bytes = 0;
-  for (auto* handle : handles_) {
+SpaceGauge::Tables SpaceGauge::tables() const {
+  Tables all;
+  for (const Family family : {Family::names, Family::blocks}) {
+    auto* handle = handles_[family_number(family)];
     rocksdb::ColumnFamilyMetaData facts;
-    db_->GetColumnFamilyMetaData(handle, &facts);
-    const std::uint64_t base = property(*db_, handle, rocksdb::DB::Properties::kBaseLevel);
+    db_.load()->GetColumnFamilyMetaData(handle, &facts);
+    const std::uint64_t base = property(*db_.load(), handle, rocksdb::DB::Properties::kBaseLevel);
     std::uint64_t merge = 0;
     for (const auto& level : facts.levels) {
       std::uint64_t taken = 0;
       for (const auto& table : level.files) taken += on_volume(table.size);
-      bytes += taken;
+      all.bytes[family_number(family)] += taken;
       const bool is_base = static_cast<std::uint64_t>(level.level) == base;
-      if (is_base) base_bytes = std::max(base_bytes, level.size);
+      if (is_base) all.base_bytes = std::max(all.base_bytes, level.size);
       if (is_base || level.level == 0) merge += taken;
       if (level.level != 0) continue;
-      level0_bytes = std::max(level0_bytes, level.size);
-      level0_tables = std::max<std::uint64_t>(level0_tables, level.files.size());
+      all.level0_bytes = std::max(all.level0_bytes, level.size);
+      all.level0_tables = std::max<std::uint64_t>(all.level0_tables, level.files.size());
     }
-    merge_bytes = std::max(merge_bytes, merge);
+    all.merge_bytes = std::max(all.merge_bytes, merge);
+    if (family == Family::blocks) all.blocks = rows_of(facts, handle);
   }
-  tables_bytes_.store(bytes);
-  level0_bytes_.store(level0_bytes);
-  level0_tables_.store(level0_tables);
-  base_bytes_.store(base_bytes);
-  merge_bytes_.store(merge_bytes);
+  return all;
 }
 
-void SpaceGauge::measure(bool exact) {
-  since_refresh_.store(0, std::memory_order_relaxed);
-  Memtables unwritten = memtables();
+// How many rows each table of blocks has, and where.
+std::vector<Live::Table> SpaceGauge::rows_of(const rocksdb::ColumnFamilyMetaData& facts, rocksdb::ColumnFamilyHandle* handle) const {
+  int last = 0;
+  for (const auto& level : facts.levels) {
+    if (!level.files.empty()) last = level.level;
+  }
+  // Patches are counted in these alone. They are in memory, as all tables are open.
+  rocksdb::TablePropertiesCollection properties;
+  if (!db_.load()->GetPropertiesOfAllTables(handle, &properties).ok()) properties.clear();
+  std::vector<Live::Table> tables;
+  for (const auto& level : facts.levels) {
+    for (const auto& table : level.files) {
+      std::uint64_t others = table.num_deletions;
+      if (const auto found = properties.find(table.db_path + table.name); found != properties.end()) others += found->second->num_merge_operands;
+      tables.push_back({.number = table.file_number,
+                        .first = table.smallestkey,
+                        .last = table.largestkey,
+                        .bytes = on_volume(table.size),
+                        .rows = minus(table.num_entries, others),
+                        .bottom = level.level == last});
+    }
+  }
+  return tables;
+}
+
+void SpaceGauge::end() {
+  const std::lock_guard in_order(tables_mutex_);
+  db_.store(nullptr);
+}
+
+void SpaceGauge::measure_tables() {
+  const std::lock_guard in_order(tables_mutex_);
+  if (db_.load() == nullptr) return;  // it is still being opened, or already closed
+  const std::uint64_t flushed = flushed_.load();
   // A flush takes its rows out of one of the two numbers and puts them into the other. With one from before it and one from
   // after it there would be room that is not there, or none where there is some.
-  const bool flushed = unwritten.bytes() < unflushed_.load();
-  const bool due = tables_stale_.load() && (exact || clock_.now() - tables_measured_ >= kTablesFresh);
-  for (int tries = flushed || due ? kTries : 0; tries > 0; --tries) {
-    measure_tables();
-    const Memtables after = memtables();
-    const bool agree = after.bytes() >= unwritten.bytes();
-    unwritten = after;
-    if (agree) break;
+  Tables found;
+  Memtables before, after = memtables();
+  for (int tries = kTries; tries > 0; --tries) {
+    before = after;
+    found = tables();
+    after = memtables();
+    if (after.grew_from(before)) break;
+  }
+  level0_bytes_.store(found.level0_bytes);
+  level0_tables_.store(found.level0_tables);
+  base_bytes_.store(found.base_bytes);
+  merge_bytes_.store(found.merge_bytes);
+  tables_bytes_.store(found.bytes[0] + found.bytes[1]);
+  const std::lock_guard lock(mutex_);
+  std::ranges::copy(found.bytes, table_bytes_);
+  live_.measured(std::move(found.blocks), flushed);
+  memtables_ = after;
+  measure();
+}
+
+void SpaceGauge::measure() {
+  since_refresh_.store(0, std::memory_order_relaxed);
+  const Memtables now = memtables();
+  // What has just left them is not counted in tables yet.
+  for (const Family family : {Family::names, Family::blocks}) {
+    const std::size_t n = family_number(family);
+    memtables_.families[n].bytes = std::max(memtables_.families[n].bytes, now.families[n].bytes);
+    pace_.measured(family, now.families[n]);
   }
   const bool all_flushed = all_flushed_.exchange(false);
   const VolumeUsage usage = volume_.usage();
-  unflushed_.store(unwritten.bytes());
-  many_memtables_.store(unwritten.many);
-  for (const Family family : {Family::names, Family::blocks}) pace_.measured(family, unwritten.families[family_number(family)]);
+  unflushed_.store(memtables_.bytes());
+  many_memtables_.store(now.many);
   free_.store(usage.table_free.v);
   fixed_free_.store(usage.fixed_free.v);
   fixed_free_after_flush_.store(all_flushed ? usage.fixed_free.v : std::max(fixed_free_after_flush_.load(), usage.fixed_free.v));
   if (usage.fixed_free.v < usage.fixed_total.v / 2 && log_has_grown()) want_flush_();
   // The end of the list of files is kept for compactions, and for what erases.
-  const bool listed = usage.list_free.v > usage.list_total.v / 8;
-  const std::uint64_t kept = sizing_.reserve + tables_bytes_.load() + unwritten.bytes();
-  room_.store(listed && !starved_.load() ? std::min(minus(sizing_.total, kept), minus(usage.table_free.v, unwritten.bytes())) : 0);
-  give_way_.hurry(level0_tables_.load() >= kLevel0Wait / 2 || room_.load() < sizing_.total / 16 || must_wait());
+  listed_.store(usage.list_free.v > usage.list_total.v / 8);
+  count();
+  pace_.space(static_cast<std::uint64_t>(std::max<std::int64_t>(spare(), 0)), sizing_.total);
+  give_way_.hurry(level0_tables_.load() >= kLevel0Wait / 2 || minus(total().v, wanted_.load()) < sizing_.total / 16 || must_wait());
   measured_ns_.store(clock_.now_ns(), std::memory_order_release);
 }
 
-void SpaceGauge::refresh() {
-  std::lock_guard lock(mutex_);
-  measure(true);
+void SpaceGauge::count() {
+  const std::uint64_t names = table_bytes_[family_number(Family::names)] + memtables_.families[family_number(Family::names)].bytes;
+  const std::uint64_t blocks = table_bytes_[family_number(Family::blocks)] + memtables_.families[family_number(Family::blocks)].bytes;
+  wanted_.store(names + (counts_rows_.load() ? live_.bytes() : blocks));
 }
+
+void SpaceGauge::note_rows(std::uint64_t rows) {
+  const std::lock_guard lock(mutex_);
+  live_.begin(rows);
+  counts_rows_.store(true);
+  count();
+}
+
+void SpaceGauge::committed(std::uint64_t sequence, std::uint64_t rows, const std::vector<ErasedRange>& ranges, const ErasedRows& erased) {
+  const std::lock_guard lock(mutex_);
+  live_.committed(sequence, rows, ranges, erased);
+  counts_rows_.store(true);
+  count();
+}
+
+std::optional<std::pair<std::string, std::string>> SpaceGauge::worst(std::uint64_t most) {
+  const std::lock_guard lock(mutex_);
+  return live_.worst(most);
+}
+
+void SpaceGauge::refresh() { measure_tables(); }
 
 bool SpaceGauge::stale() const {
   const std::uint64_t step = std::min(sizing_.blocks_memtable / 8, sizing_.fixed / 64);
@@ -123,15 +193,18 @@ bool SpaceGauge::stale() const {
 }
 
 void SpaceGauge::try_refresh() {
-  if (!stale()) return;
+  if (!stale() || db_.load() == nullptr) return;
   // Somebody else measures: the old numbers do for this caller.
   std::unique_lock lock(mutex_, std::try_to_lock);
-  if (lock.owns_lock()) measure(false);
+  if (lock.owns_lock()) measure();
 }
 
 ByteCount SpaceGauge::room() const {
   const_cast<SpaceGauge*>(this)->try_refresh();
-  return ByteCount{minus(room_.load(), since_refresh_.load(std::memory_order_relaxed))};
+  // Nothing is lost by a compaction that finds no space, and erasing goes on.
+  if (!listed_.load() || starved_.load()) return ByteCount{0};
+  const std::uint64_t more = counts_rows_.load() ? 0 : since_refresh_.load(std::memory_order_relaxed);
+  return ByteCount{minus(total().v, wanted_.load() + more)};
 }
 
 bool SpaceGauge::log_has_grown() const {
@@ -146,17 +219,24 @@ bool SpaceGauge::log_waits() const {
 bool SpaceGauge::must_wait() const {
   if (level0_tables_.load() >= static_cast<std::uint64_t>(kLevel0Wait)) return true;
   if (many_memtables_.load()) return true;
-  if (log_waits()) return true;
-  const std::uint64_t free = free_.load(), unflushed = unflushed_.load();
-  if (free < unflushed + on_volume(sizing_.blocks_memtable)) return true;
-  if (starved_.load()) return false;  // no compaction makes that better, and what erases is let in while it can be flushed
-  // The next compaction of level 0 must find space for all that lies there now. When the reserve
-  // cannot hold it because more has gathered than was planned for, that compaction comes first.
-  if (level0_bytes_.load() > sizing_.level0_tight && free < level0_bytes_.load() + sizing_.level_base + sizing_.compaction + unflushed) return true;
-  // It rewrites all of the level that it goes to, which holds more than its share while compactions fall behind. As long as it
-  // does, RocksDB has one to do that makes it smaller.
-  const std::uint64_t beside = sizing_.background_jobs > 2 ? sizing_.compaction : 2 * on_volume(sizing_.table);
-  return base_bytes_.load() > sizing_.level_base && free < merge_bytes_.load() + beside + unflushed;
+  return log_waits() || spare() < 0;
+}
+
+std::int64_t SpaceGauge::spare() const {
+  const std::uint64_t unflushed = unflushed_.load();
+  std::uint64_t needed = on_volume(sizing_.blocks_memtable);
+  if (!starved_.load()) {  // else no compaction makes it better, and what erases is let in while it can be flushed
+    // The next compaction of level 0 must find space for all that lies there now. When the reserve
+    // cannot hold it because more has gathered than was planned for, that compaction comes first.
+    if (level0_bytes_.load() > sizing_.level0_tight) needed = std::max(needed, level0_bytes_.load() + sizing_.level_base + sizing_.compaction);
+    // It rewrites all of the level that it goes to, which holds more than its share while compactions fall behind. As long as it
+    // does, RocksDB has one to do that makes it smaller.
+    const std::uint64_t beside = sizing_.background_jobs > 2 ? sizing_.compaction : 2 * on_volume(sizing_.table);
+    if (base_bytes_.load() > sizing_.level_base) needed = std::max(needed, merge_bytes_.load() + beside);
+  }
+  const auto less = [&](std::uint64_t has, std::uint64_t needs) { return static_cast<std::int64_t>(has) - static_cast<std::int64_t>(needs + unflushed); };
+  // Of what is free, merges that run have taken their part already. All that they ever need is to be left beside the tables.
+  return std::min(less(free_.load(), needed), less(sizing_.total, sizing_.working + tables_bytes_.load()));
 }
 
 Result<void> SpaceGauge::admit(std::uint64_t bytes) {
@@ -170,9 +250,13 @@ Result<void> SpaceGauge::admit(std::uint64_t bytes) {
     std::uint64_t seen = changes_;
     while (true) {
       lock.unlock();
-      refresh();
+      {
+        const std::lock_guard measuring(mutex_);
+        measure();
+      }
       LSMFS_TRY(fail_stop_.check());
       if (!must_wait()) break;
+      if (spare() < 0) want_space_();
       // Nobody else may have a reason to make the removal of logs durable. If it fails, so does the commit.
       if (log_waits()) LSMFS_TRY(volume_.commit());
       if (free_.load() < sizing_.reserve / 2 && clock_.now() - last_purge >= kPurge) {
@@ -204,11 +288,11 @@ Result<void> SpaceGauge::admit(std::uint64_t bytes) {
 }
 
 void SpaceGauge::purge() {
-  db_->DisableFileDeletions().PermitUncheckedError();
+  db_.load()->DisableFileDeletions().PermitUncheckedError();
 #if ROCKSDB_MAJOR < 9
-  db_->EnableFileDeletions(false).PermitUncheckedError();
+  db_.load()->EnableFileDeletions(false).PermitUncheckedError();
 #else
-  db_->EnableFileDeletions().PermitUncheckedError();
+  db_.load()->EnableFileDeletions().PermitUncheckedError();
 #endif
 }
 
@@ -230,10 +314,10 @@ void SpaceGauge::compaction_starved() {
   notice_("a compaction finds no space: new data is refused until one does");
 }
 
-void SpaceGauge::flush_ended(Family family, std::uint64_t bytes) {
+void SpaceGauge::flush_ended(Family family, std::uint64_t bytes, std::uint64_t sequence) {
   pace_.flush_ended(family, bytes, clock_.now());
+  if (family == Family::blocks) flushed_.store(sequence);
   tables_changed();
-  measured_ns_.store(0, std::memory_order_release);  // its memtable is gone
 }
 
 void SpaceGauge::all_flushed() {
@@ -242,7 +326,7 @@ void SpaceGauge::all_flushed() {
 }
 
 void SpaceGauge::tables_changed() {
-  tables_stale_.store(true);
+  measure_tables();
   {
     std::lock_guard lock(wait_mutex_);
     ++changes_;

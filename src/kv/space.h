@@ -4,9 +4,8 @@
 // numbers of the database and the volume and answers two questions: may new data come in (room),
 // must a commit wait (admit), or be slow (kv/pace); and it asks for a flush of the memtables when the log needs space.
 //
-//   room = min(total - reserve - tables - unflushed, free - unflushed)
-// where `tables` are the live ones only, in whole granules: what a running compaction writes, and
-// what it has replaced but not yet removed, comes out of the reserve and not out of room. It is 0
+//   room = total - reserve - what is wanted of all that has been committed (kv/live), in whole granules.
+// What is obsolete and not merged away yet, and what a running compaction writes, comes out of the reserve and not out of room. It is 0
 // when the volume can list only an eighth more files than it could at first, and while compactions starve: one of those that
 // RocksDB needs has found no space, and none has succeeded since. Nothing is lost by that, and erasing goes on.
 //
@@ -24,6 +23,7 @@
 
 #include "kv/fail_stop.h"
 #include "kv/give_way.h"
+#include "kv/live.h"
 #include "kv/pace.h"
 #include "kv/sizing.h"
 #include "lsmfs/clock.h"
@@ -36,33 +36,45 @@ class SpaceGauge {
   // `want_flush` is called, perhaps often and with locks held, while the log takes over half of the
   // fixed region. (RocksDB counts the bytes of its records, not the blocks that each sync begins.)
   // `give_way` is told when compactions are wanted.
+  // `want_space` likewise, while commits wait for space that merging brings back.
   SpaceGauge(Volume& volume, const Sizing& sizing, const FailStop& fail_stop, GiveWay& give_way, Clock& clock, std::function<void()> want_flush,
-             std::function<void(std::string_view)> notice)
+             std::function<void()> want_space, std::function<void(std::string_view)> notice)
       : volume_(volume), sizing_(sizing), fail_stop_(fail_stop), give_way_(give_way), clock_(clock), want_flush_(std::move(want_flush)),
-        notice_(std::move(notice)) {}
+        want_space_(std::move(want_space)), notice_(std::move(notice)) {}
 
   // Before anything else, once the database is open. handles: names, blocks.
   void start(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* const (&handles)[2]);
+
+  // Before the database is closed.
+  void end();
 
   ByteCount room() const;
   ByteCount total() const { return ByteCount{sizing_.total - sizing_.reserve}; }
 
   // Before a commit of `bytes`: waits until it may come. Errors of FailStop; ENOSPC: it never may, since compactions starve.
   Result<void> admit(std::uint64_t bytes);
+  // How many rows family blocks has, before the first commit; and after a commit, RocksDB's sequence number, and what it erased.
+  void note_rows(std::uint64_t rows);
+  void committed(std::uint64_t sequence, std::uint64_t rows, const std::vector<ErasedRange>& ranges, const ErasedRows& erased);
+  // Live::worst().
+  std::optional<std::pair<std::string, std::string>> worst(std::uint64_t most);
   // After something that adds to the log without adding rows.
   void count_log_block() { since_refresh_.fetch_add(kDeviceBlock, std::memory_order_relaxed); }
 
-  // Tables came or went, or memtables were flushed. From RocksDB's listener: takes no lock of it.
+  // Tables came or went. From RocksDB's listener, in threads of its background work: only these walk all tables.
   void tables_changed();
   void flush_begins(Family family) { pace_.flush_begins(family, clock_.now()); }
-  void flush_ended(Family family, std::uint64_t bytes);  // those of its rows
+  void flush_ended(Family family, std::uint64_t bytes, std::uint64_t sequence);  // those of its rows; of the last of them
   // The memtables of both families were, so that nothing is in the log but what has come since.
   void all_flushed();
   // Of compactions that nobody asked for but RocksDB, in their thread. The first waits, though not for ever, while this one
   // would only meet the same end as the last. The third is for all.
   void compaction_begins();
   void compaction_starved();
-  void compaction_succeeded() { starved_.store(false); }
+  void compaction_succeeded(Clock::Duration took) {
+    starved_.store(false);
+    pace_.merged(took);
+  }
   void refresh();  // now
 
  private:
@@ -76,12 +88,24 @@ class SpaceGauge {
     Pace::Backlog families[2];  // by family_number
     bool many = false;          // of one of them
     std::uint64_t bytes() const { return families[0].bytes + families[1].bytes; }
+    bool grew_from(const Memtables& before) const {
+      return families[0].bytes >= before.families[0].bytes && families[1].bytes >= before.families[1].bytes;
+    }
   };
   Memtables memtables() const;
-  // Both hold mutex_. exact: also what the tables take, which otherwise may be that of some ms ago.
-  void measure(bool exact);
+  struct Tables {
+    std::uint64_t bytes[2] = {};  // of the volume, by family_number
+    std::uint64_t level0_bytes = 0, level0_tables = 0, base_bytes = 0, merge_bytes = 0;  // of the family that has more
+    std::vector<Live::Table> blocks;
+  };
+  Tables tables() const;
+  std::vector<Live::Table> rows_of(const rocksdb::ColumnFamilyMetaData& facts, rocksdb::ColumnFamilyHandle* handle) const;
   void measure_tables();
+  // Both hold mutex_.
+  void measure();
+  void count();  // what is wanted
   bool must_wait() const;
+  std::int64_t spare() const;  // bytes that commits may still take before they have to wait for merging; less than none: they have to
   // Removes tables that nobody needs any more. RocksDB forgets to look for them when the last who read them was a get, until a flush
   // or a compaction has ended; and that may be what waits for their space.
   void purge();
@@ -92,31 +116,36 @@ class SpaceGauge {
   GiveWay& give_way_;
   Clock& clock_;
   Pace pace_;
-  const std::function<void()> want_flush_;
+  const std::function<void()> want_flush_, want_space_;
   const std::function<void(std::string_view)> notice_;
-  rocksdb::DB* db_ = nullptr;
+  std::atomic<rocksdb::DB*> db_ = nullptr;  // with the handles: changes under tables_mutex_
   rocksdb::ColumnFamilyHandle* handles_[2] = {};
 
-  std::mutex mutex_;  // measuring
-  Clock::Time tables_measured_{};
+  std::mutex tables_mutex_;  // one measures tables at a time; before mutex_
+  std::mutex mutex_;         // measuring
+  Live live_;
+  std::uint64_t table_bytes_[2] = {};  // by family_number
+  Memtables memtables_;                // less what of them is in table_bytes_
 
   std::mutex wait_mutex_;  // waiting
   std::condition_variable changed_;
   std::uint64_t changes_ = 0;  // under wait_mutex_
 
-  std::atomic<bool> tables_stale_ = true, all_flushed_ = false, many_memtables_ = false;
+  std::atomic<bool> all_flushed_ = false, many_memtables_ = false;
+  std::atomic<bool> listed_ = true;       // the volume can list enough files more
+  std::atomic<bool> counts_rows_ = false; // the caller says how many there are
   std::atomic<bool> starved_ = false;
   std::atomic<std::uint64_t> starved_with_ = 0;  // what was free when the last compaction began that found no space
   static inline thread_local std::uint64_t began_with_ = 0;
   std::atomic<std::int64_t> measured_ns_ = 0, all_flushed_ns_ = 0;
   std::atomic<std::uint64_t> since_refresh_ = 0;  // bytes committed
-  std::atomic<std::uint64_t> room_ = 0;           // at the last measurement
-  std::atomic<std::uint64_t> free_ = 0, unflushed_ = 0, level0_bytes_ = 0;
+  std::atomic<std::uint64_t> wanted_ = 0;         // bytes
+  std::atomic<std::uint64_t> flushed_ = 0;        // sequence number of the last row of blocks in tables
+  std::atomic<std::uint64_t> free_ = 0, unflushed_ = 0, level0_bytes_ = 0, tables_bytes_ = 0;
   std::atomic<std::uint64_t> base_bytes_ = 0, merge_bytes_ = 0;  // of the level below level 0; what a merge of the two takes
   std::atomic<std::uint64_t> level0_tables_ = 0;
   std::atomic<std::uint64_t> fixed_free_ = 0;
   std::atomic<std::uint64_t> fixed_free_after_flush_ = 0;  // the most there was since all was flushed
-  std::atomic<std::uint64_t> tables_bytes_ = 0;
 };
 
 }  // namespace lsmfs::kv

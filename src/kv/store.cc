@@ -62,7 +62,7 @@ class RocksStore::Listener final : public rocksdb::EventListener {
     if (family_of(info) == Family::blocks && ++flushes_ % kFlushesUntilTrim == 0) malloc_trim(0);
   }
   void OnFlushCompleted(rocksdb::DB*, const rocksdb::FlushJobInfo& info) override {
-    space_.flush_ended(family_of(info), info.table_properties.raw_key_size + info.table_properties.raw_value_size);
+    space_.flush_ended(family_of(info), info.table_properties.raw_key_size + info.table_properties.raw_value_size, info.largest_seqno);
   }
   void OnCompactionCompleted(rocksdb::DB*, const rocksdb::CompactionJobInfo& info) override {
     kv::GiveWay::set_compacting(false);
@@ -70,7 +70,9 @@ class RocksStore::Listener final : public rocksdb::EventListener {
       if (found_no_space(info.status) && !asked_for(info)) space_.compaction_starved();
       return;
     }
-    if (info.stats.total_input_bytes > 0) space_.compaction_succeeded();  // else it has only moved tables to another level
+    if (info.stats.total_input_bytes > 0) {  // else it has only moved tables to another level
+      space_.compaction_succeeded(std::chrono::microseconds(info.stats.elapsed_micros));
+    }
     space_.tables_changed();
   }
 
@@ -101,8 +103,8 @@ RocksStore::RocksStore(Volume& volume, const StoreOptions& options)
       give_way_(*options.clock),
       // What a user deletes should come back before it is a few per cent of the volume; half of this soon.
       keeper_(fail_stop_, *options.clock, std::clamp(sizing_.total / 64, 2 * MiB, GiB), sizing_.piece, [this] { space_.all_flushed(); },
-              [this] { reclaimed(); }),
-      space_(volume, sizing_, fail_stop_, give_way_, *options.clock, [this] { keeper_.want_flush(); }, options.notice) {}
+              [this] { reclaimed(); }, [this] { return space_.worst(sizing_.piece); }),
+      space_(volume, sizing_, fail_stop_, give_way_, *options.clock, [this] { keeper_.want_flush(); }, [this] { keeper_.want_space(); }, options.notice) {}
 
 Result<void> RocksStore::open() {
   if (!options_.read_only && !volume_.writable()) return make_error(EROFS, "store: the volume is read-only");
@@ -122,6 +124,7 @@ Result<void> RocksStore::open() {
 RocksStore::~RocksStore() {
   const kv::GiveWay::Hurry hurry(give_way_);
   keeper_.stop();
+  space_.end();
   database_.reset();
 }
 
@@ -143,7 +146,10 @@ Result<std::optional<std::string>> RocksStore::get(Family family, std::string_vi
 }
 
 std::unique_ptr<Cursor> RocksStore::cursor(Family family, const CursorOptions& options) {
-  return overlay_.over(family, kv::make_cursor(db(), handle(family), options, fail_stop_), options);
+  const auto passed = [this, family](std::string_view from, std::string_view to, std::uint64_t rows) {
+    if (!read_only_) keeper_.note_passed(family, from, to, rows);
+  };
+  return overlay_.over(family, kv::make_cursor(db(), handle(family), options, fail_stop_, passed), options);
 }
 
 Result<void> RocksStore::commit(Batch& batch) {
@@ -165,6 +171,9 @@ Result<void> RocksStore::commit(Batch& batch) {
     return error;
   }
   committed_.fetch_add(1, std::memory_order_acq_rel);
+  if (batch.rep_->rows) {
+    space_.committed(db().GetLatestSequenceNumber(), *batch.rep_->rows, batch.rep_->ranges, batch.rep_->erased[kv::family_number(Family::blocks)]);
+  }
   keeper_.note(batch.rep_->ranges, batch.rep_->erased);
   return {};
 }
@@ -321,6 +330,7 @@ Result<void> RocksStore::close() {
     const Waiting waiting("background work, which ends");
     rocksdb::CancelAllBackgroundWork(&db(), /*wait=*/true);
   }
+  space_.end();
   const Status status = database_->close();
   if (read_only_) return {};
   if (result) result = fail_stop_.check();
@@ -363,15 +373,7 @@ StoreStats RocksStore::stats() const {
 }
 
 bool RocksStore::idle() const {
-  using Properties = rocksdb::DB::Properties;
-  for (auto* handle : database_->handles()) {
-    for (const std::string& work : {Properties::kMemTableFlushPending, Properties::kNumRunningFlushes, Properties::kCompactionPending,
-                                    Properties::kNumRunningCompactions}) {
-      std::uint64_t value = 0;
-      if (!db().GetIntProperty(handle, work, &value) || value > 0) return false;
-    }
-  }
-  return true;
+  return !kv::is_busy(db(), database_->handles());
 }
 
 Result<std::unique_ptr<Store>> Store::open(Volume& volume, const StoreOptions& options) {

@@ -46,6 +46,7 @@ class RocksStore final : public Store {
   Result<ByteCount> trim(const TrimRange& range, const Stop& stop) override;
   Result<void> close() override;
   Result<void> set_read_only(bool read_only) override;
+  void note_rows(std::uint64_t rows) override { space_.note_rows(rows); }
   ByteCount room() const override { return options_.read_only ? ByteCount{0} : space_.room(); }
   Store::Space space() const override;
   StoreStats stats() const override;

@@ -19,7 +19,7 @@ void LsmTree::erase_blocks(const std::string& home, BlockIndex from, BlockIndex 
   open_->blocks = true;
   open_->put_tail();
   if (to.v - from.v > kPointEraseMax) {
-    batch().erase_range(Family::blocks, keys::block(home, from), keys::block(home, to));
+    batch().erase_range(Family::blocks, keys::block(home, from), keys::block(home, to), to.v - from.v);
     return;
   }
   for (std::uint64_t i = from.v; i < to.v; ++i) batch().erase(Family::blocks, keys::block(home, BlockIndex{i}));
@@ -110,8 +110,6 @@ Result<void> LsmTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait) {
   if (data.empty()) return {};
   if (offset.v > kFileSizeMax || data.size() > kFileSizeMax - offset.v) return make_error(EFBIG, "");
   LSMFS_TRY(may_write(inode->record, offset.v));
-  LSMFS_TRY(need_room(data.size() + 2 * kBlockSize));
-
   Record& record = inode->record;
   const std::uint64_t end = offset.v + data.size();
   const std::uint64_t first = offset.v / kBlockSize, last = (end - 1) / kBlockSize;
@@ -138,6 +136,9 @@ Result<void> LsmTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait) {
       existing = rows.size();
     }
   }
+  if (file) existing = static_cast<std::uint64_t>(std::distance(file->rows.lower_bound(first), file->rows.upper_bound(last)));
+  // What is there already is written over whatever room there is.
+  if (const std::uint64_t more = last - first + 1 - existing; more > 0) LSMFS_TRY(need_room(more * kBlockSize + kRecordRoom));
   if (!file && open_->tail && !(open_->tail->ino == ino && open_->tail->index == first)) open_->put_tail();
   if (first > old_blocks) before_holes(*inode);
   for (std::uint64_t index = first; index <= last; ++index) {

@@ -54,11 +54,13 @@ LsmTree::LsmTree(Store& store, const TreeOptions& options, State state)
       inodes_(store.cache_share(), [&store](ByteCount memory) { store.share_cache(memory); }),
       cookie_seed_(random_number()),
       state_(state),
+      committed_rows_(state.data_rows),
       names_ahead_(store, {.family = Family::names, .first_window = 64 * KiB, .last_window = 2 * MiB,
                            .device_read = ByteCount{256 * KiB}, .clock = &clock_}),
       blocks_ahead_(store, {.family = Family::blocks, .clock = &clock_}),
       committer_(store, clock_) {
   open_->begin(1);
+  store.note_rows(state_.data_rows);
 }
 
 LsmTree::~LsmTree() {
@@ -140,7 +142,13 @@ Result<LsmTree::Lock> LsmTree::acquire_for_change(Wait wait, Ino dir, std::strin
 
 Result<void> LsmTree::begin_change(const Lock& lock, Wait wait, Ino of) {
   if (!can_change()) return make_error(EROFS, "");
+  if (erased_matters()) return commit_all(lock, wait);
   return pass_on(lock, wait, of);
+}
+
+// Whether rows were erased that the store has not heard of, and there is little room without them.
+bool LsmTree::erased_matters() const {
+  return state_.data_rows < committed_rows_ && store_.room().v < (committed_rows_ - state_.data_rows) * kBlockSize + kLittleRoom;
 }
 
 Result<LsmTree::Lock> LsmTree::acquire_for_access(Wait wait) {
@@ -211,6 +219,8 @@ void LsmTree::seal() {
     batch().put(Family::names, inode->row_key(), encode(inode->record));
   }
   batch().put(Family::names, keys::kState, encode(state_));
+  open_->data_rows = state_.data_rows;
+  batch().note_rows(state_.data_rows);
   open_->sealed_bytes = open_->bytes();
 }
 
@@ -242,6 +252,7 @@ Result<void> LsmTree::finish(Group& group, const Result<void>& outcome) {
 // Its rows are seen by readers of the store, so inodes that are not in use go.
 void LsmTree::settled(const Group& group) {
   committed_ = group.number;
+  committed_rows_ = group.data_rows;
   for (const Ino ino : group.records) {
     Inode* inode = inodes_.find(ino);
     if (inode && inode->record_group == group.number) drop_if_unused(inode);
@@ -275,8 +286,9 @@ Result<void> LsmTree::settle(const Lock& lock, std::uint64_t group, Wait wait) {
 }
 
 Result<void> LsmTree::need_room(std::size_t bytes) const {
-  const std::size_t uncommitted = open_->bytes() + (sealed_ ? sealed_->sealed_bytes : 0);
-  if (store_.room().v < bytes + uncommitted) return make_error(ENOSPC, "");
+  const std::uint64_t rows = state_.data_rows - std::min(committed_rows_, state_.data_rows);
+  const std::size_t records = open_->records.size() + (sealed_ ? sealed_->records.size() : 0);
+  if (store_.room().v < bytes + rows * kBlockSize + records * kRecordBytes) return make_error(ENOSPC, "");
   return {};
 }
 
@@ -366,7 +378,11 @@ bool LsmTree::read_only() const {
   return !can_change();
 }
 
-SpaceInfo LsmTree::space() const {
+Result<SpaceInfo> LsmTree::space(Wait wait) {
+  {
+    LSMFS_ASSIGN(const Lock lock, acquire(wait));
+    if (state_.data_rows < committed_rows_ && can_change()) LSMFS_TRY(commit_all(lock, wait));
+  }
   const auto space = store_.space();
   SpaceInfo info;
   info.total = space.total;

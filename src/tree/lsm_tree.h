@@ -84,7 +84,7 @@ class LsmTree final : public Tree {
   Result<ScrubStep> scrub(ScrubPosition& position, const Stop& stop) override;
   Result<void> reconfigure(const TreeSettings& settings) override;
   bool read_only() const override;
-  SpaceInfo space() const override;
+  Result<SpaceInfo> space(Wait wait) override;
   TreeCounts counts() const override;
 
  private:
@@ -99,6 +99,8 @@ class LsmTree final : public Tree {
   static constexpr std::size_t kGroupMost = 6;
   // What the log and the tables may need for one more record or row, generously; for the check of free space.
   static constexpr std::size_t kRecordRoom = 16 * KiB;
+  static constexpr std::uint64_t kLittleRoom = 16 * MiB;
+  static constexpr std::size_t kRecordBytes = 256;  // what they need on average
 
   // ---- locking and committing (lsm_tree.cc)
   Lock locked() const;
@@ -109,6 +111,7 @@ class LsmTree final : public Tree {
   Result<Lock> acquire_for_change(Wait wait, Ino of = {});
   Result<Lock> acquire_for_change(Wait wait, Ino dir, std::string_view name);  // of what has this name, if that is in memory
   Result<void> begin_change(const Lock& lock, Wait wait, Ino of);              // likewise, with the lock at hand
+  bool erased_matters() const;
   // The same for an operation that changes an access time at most, and goes on when it is not passed on now: a walk over many
   // files would otherwise end in one group of all of them, for whose commit everybody waits.
   Result<Lock> acquire_for_access(Wait wait);
@@ -287,6 +290,7 @@ class LsmTree final : public Tree {
   } absent_;
   const std::uint64_t cookie_seed_;    // of this mount's readdir cookies
   State state_;
+  std::uint64_t committed_rows_;       // of the state at the end of the last group that was committed
   std::optional<Error> failure_;       // a commit failed: read-only from then on
 
   Group groups_[2];

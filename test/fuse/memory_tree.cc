@@ -453,7 +453,7 @@ TreeSettings MemoryTree::settings() const {
   return settings_;
 }
 
-SpaceInfo MemoryTree::space() const {
+Result<SpaceInfo> MemoryTree::space(Wait) {
   std::lock_guard lock(mutex_);
   return {ByteCount{1 * GiB}, ByteCount{512 * MiB}, nodes_.size(), 1000};
 }

@@ -62,7 +62,7 @@ class MemoryTree : public Tree {
   Result<void> reconfigure(const TreeSettings& settings) override;
   bool read_only() const override;
   TreeSettings settings() const;  // the last ones
-  SpaceInfo space() const override;
+  Result<SpaceInfo> space(Wait wait) override;
   TreeCounts counts() const override;
 
  private:

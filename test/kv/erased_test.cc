@@ -145,5 +145,33 @@ TEST(Erased, AllIsTakenWhenItIsAskedFor) {
   EXPECT_TRUE(notes.take_after(24h).empty());
 }
 
+TEST(Erased, WhereReadersPassOverManyRowsIsDueAtOnce) {
+  Notes notes;
+  const auto passed = [&](const char* from, const char* to, std::uint64_t rows) { notes.erased.passed(Family::names, from, to, rows); };
+  passed("c", "d", kv::kPassedToCompact / 2);
+  passed("x", "y", kv::kPassedToCompact - 1);
+  EXPECT_FALSE(notes.is_due());
+  notes.erased.passed(Family::blocks, "c", "d", kv::kPassedToCompact / 2);  // of another family
+  EXPECT_FALSE(notes.is_due());
+  passed("cc", "e", kv::kPassedToCompact / 2);
+  EXPECT_TRUE(notes.is_due());
+  const auto work = notes.erased.take(notes.now);
+  ASSERT_EQ(work.ranges.size(), 1u);
+  EXPECT_EQ(work.ranges[0].family, Family::names);
+  EXPECT_EQ(work.ranges[0].from + work.ranges[0].to, "ce");
+  EXPECT_FALSE(notes.is_due());
+  passed("y", "z", 1);
+  EXPECT_TRUE(notes.is_due());
+}
+
+TEST(Erased, WhereReadersPassOverFewRowsIsForgottenFirst) {
+  Notes notes;
+  notes.erased.passed(Family::names, "a", "b", kv::kPassedToCompact - 1);
+  for (int i = 0; i < 1000; ++i) notes.erased.passed(Family::names, "c" + std::to_string(10000 + 2 * i), "c" + std::to_string(10001 + 2 * i), 1);
+  EXPECT_FALSE(notes.is_due());
+  notes.erased.passed(Family::names, "aa", "ab", 1);
+  EXPECT_TRUE(notes.is_due());
+}
+
 }  // namespace
 }  // namespace lsmfs::erased_test

@@ -32,7 +32,7 @@ class Gauge : public testing::Test {
     sizing_ = kv::Sizing::plan(volume_->usage(), ByteCount{64 * MiB});
     database_.emplace(*volume_, sizing_, fail_stop_, way_, kv::Database::Options{true, nullptr, [](std::string_view) {}, &clock_});
     assert_ok(database_->open(false));
-    gauge_.emplace(*volume_, sizing_, fail_stop_, way_, clock_, [] {}, [this](std::string_view) { ++notices_; });
+    gauge_.emplace(*volume_, sizing_, fail_stop_, way_, clock_, [] {}, [] {}, [this](std::string_view) { ++notices_; });
     gauge_->start(&database_->db(), database_->handles());
   }
   // Leaves about so much of the tables' space.
@@ -123,7 +123,7 @@ TEST_F(Gauge, AFlushThatEndsIsSeenAtOnce) {
   const Commit commit(clock_, *gauge_);
   await_wait();
   give_space_back();
-  gauge_->flush_ended(Family::blocks, MiB);
+  gauge_->flush_ended(Family::blocks, MiB, 0);
   EXPECT_TRUE(commit.ends());
   EXPECT_EQ(commit.code(), 0);
 }
@@ -199,7 +199,7 @@ TEST_F(Gauge, OneThatSucceedsEndsTheStarving) {
   gauge_->compaction_starved();
   gauge_->compaction_starved();
   EXPECT_EQ(notices_, 1) << "once";
-  gauge_->compaction_succeeded();
+  gauge_->compaction_succeeded(1s);
   gauge_->refresh();
   EXPECT_GT(gauge_->room().v, 50 * MiB);
   EXPECT_TRUE(Compaction(clock_, *gauge_).ends());

@@ -67,7 +67,8 @@ class KeeperTest : public testing::Test {
   test::SteppedClock clock_;
   kv::FailStop fail_stop_{[](std::string_view) {}};
   std::atomic<int> flushes_ = 0, reclaims_ = 0;
-  kv::Keeper keeper_{fail_stop_, clock_, MiB, MiB, [this] { ++flushes_; }, [this] { ++reclaims_; }};
+  std::optional<std::pair<std::string, std::string>> worst_;
+  kv::Keeper keeper_{fail_stop_, clock_, MiB, MiB, [this] { ++flushes_; }, [this] { ++reclaims_; }, [this] { return worst_; }};
 };
 
 TEST_F(KeeperTest, FlushesWhenItIsAsked) {
@@ -124,6 +125,27 @@ TEST_F(KeeperTest, FinishingWaitsForNoTime) {
   erase();
   keeper_.finish();
   EXPECT_EQ(reclaims_, 1);
+  EXPECT_FALSE(tables_left());
+}
+
+TEST_F(KeeperTest, WhoWaitsForSpaceGetsWhatWasErasedAtOnce) {
+  erase();
+  keeper_.want_space();
+  EXPECT_TRUE(happens(reclaims_, 1));
+  EXPECT_FALSE(tables_left());
+  ASSERT_TRUE(clock_.await_waiting(1));
+  ASSERT_TRUE(clock_.step(24h));
+  EXPECT_EQ(reclaims_, 1);
+}
+
+TEST_F(KeeperTest, WhoWaitsForSpaceGetsWhatIsWorstWhenNothingWasErased) {
+  keeper_.want_space();
+  ASSERT_TRUE(clock_.await_waiting(1));
+  EXPECT_EQ(reclaims_, 0) << "nothing is bad";
+  must(db_->DeleteRange({}, db_->DefaultColumnFamily(), number_key(0), number_key(kRows)));  // nobody noted it
+  worst_ = std::pair(number_key(0), number_key(kRows));
+  keeper_.want_space();
+  EXPECT_TRUE(happens(reclaims_, 1));
   EXPECT_FALSE(tables_left());
 }
 

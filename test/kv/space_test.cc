@@ -248,6 +248,89 @@ TEST(Space, OverwritingForEverNeverFills) {
   m.stop();
 }
 
+// A store whose rows of blocks are counted, as the tree does it: those from 0 on.
+class Counted {
+ public:
+  explicit Counted(Store& store) : store_(store) { store.note_rows(0); }
+
+  // Adds rows until there is room for no more.
+  void fill() {
+    while (store_.room().v >= 16 * 4096) {
+      for (int i = 0; i < 16; ++i) put(rows_++);
+      commit();
+    }
+  }
+  void put(std::uint64_t row) { batch_.put(Family::blocks, number_key(row), kv_test::random_bytes(random_, 4096)); }
+  void commit() {
+    batch_.note_rows(rows_ - erased_);
+    ASSERT_NO_FATAL_FAILURE(assert_ok(store_.commit(batch_)));
+    batch_.clear();
+  }
+  // Writes over so many rows there are, 16 at a time; `next` says which.
+  void overwrite(std::uint64_t rows, const std::function<std::uint64_t()>& next) {
+    for (std::uint64_t n = 0; n < rows && !testing::Test::HasFailure(); n += 16) {
+      for (int i = 0; i < 16; ++i) put(next() % rows_);
+      commit();
+    }
+  }
+  void erase(std::uint64_t from, std::uint64_t to) {
+    batch_.erase_range(Family::blocks, number_key(from), number_key(to), to - from);
+    erased_ += to - from;
+    commit();
+  }
+  std::uint64_t rows() const { return rows_; }
+  std::uint64_t bytes() const { return (rows_ - erased_) * 4096; }
+  std::mt19937_64& random() { return random_; }
+
+ private:
+  Store& store_;
+  std::mt19937_64 random_{test::drawn_seed()};
+  Batch batch_;
+  std::uint64_t rows_ = 0, erased_ = 0;
+};
+
+class FullStore : public testing::TestWithParam<const char*> {};
+
+// Room goes by what is wanted, whatever is written over, and how.
+TEST_P(FullStore, CanBeWrittenOverForEver) {
+  auto m = Machine::fresh(256 * MiB);
+  const std::uint64_t empty = m.store->space().free.v;
+  Counted rows(*m.store);
+  rows.fill();
+  EXPECT_NEAR(static_cast<double>(rows.bytes()), static_cast<double>(empty), 0.06 * static_cast<double>(empty));
+  std::uint64_t place = 0;
+  auto& random = rows.random();
+  const std::string_view how = GetParam();
+  rows.overwrite(2 * rows.rows(), [&]() -> std::uint64_t {
+    ++place;
+    if (how == "at_random") return random();
+    if (how == "in_order") return place;
+    if (how == "backwards") return rows.rows() - place % rows.rows();
+    if (how == "from_both_ends") return place % 2 ? place / 2 : rows.rows() - 1 - place / 2 % rows.rows();
+    if (how == "in_runs") return place % 16 == 1 ? place = random() / 16 * 16 + 1 : place;
+    return random() % 64;  // in one place
+  });
+  EXPECT_LE(m.store->room().v, empty / 16) << "nothing was erased";
+  EXPECT_FALSE(m.volume->failure().has_value());
+  m.stop();
+}
+INSTANTIATE_TEST_SUITE_P(Patterns, FullStore, testing::Values("at_random", "in_order", "backwards", "from_both_ends", "in_runs", "in_one_place"),
+                         [](const auto& of) { return std::string(of.param); });
+
+// Whoever fills it again waits until it has been brought back.
+TEST(Space, WhatIsErasedIsRoomAtOnce) {
+  auto m = Machine::fresh(256 * MiB);
+  Counted rows(*m.store);
+  rows.fill();
+  const std::uint64_t quarter = rows.rows() / 4;
+  for (int round = 0; round < 4; ++round) {
+    rows.erase(static_cast<std::uint64_t>(round) * quarter, static_cast<std::uint64_t>(round + 1) * quarter);
+    EXPECT_NEAR(static_cast<double>(m.store->space().free.v), static_cast<double>(quarter * 4096), 0.06 * static_cast<double>(quarter * 4096));
+    rows.fill();
+  }
+  m.stop();
+}
+
 // Compactions give way to readers, and fall behind: the level below level 0 may come to hold many times its share, and the next
 // merge of level 0 rewrites all of it. That must find room as well, also when it is a get that was the last to read old tables.
 TEST(Space, AMergeIntoALevelThatHasOutgrownItsShareFindsRoom) {

@@ -30,6 +30,7 @@ class StoreDecorator : public Store {
   Result<StoreScrubStep> scrub(ScrubPosition& position, const Stop& stop) override { return inner_->scrub(position, stop); }
   Result<void> set_read_only(bool read_only) override { return inner_->set_read_only(read_only); }
   Result<void> close() override { return inner_->close(); }
+  void note_rows(std::uint64_t rows) override { inner_->note_rows(rows); }
   ByteCount room() const override { return inner_->room(); }
   Space space() const override { return inner_->space(); }
   StoreStats stats() const override { return inner_->stats(); }

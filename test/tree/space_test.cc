@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/falloc.h>
 
 #include <random>
 
@@ -44,11 +46,40 @@ TEST(Space, AFullTreeRefusesWritesAndTakesRemovals) {
   EXPECT_EQ(h.rows(Family::blocks), 0u);
 }
 
+// Only what grows needs room.
+TEST(Space, InAFullTreeWhatIsThereCanBeWrittenOverCutAndPunched) {
+  Harness h;
+  const Ino f = h.create(kRootIno, "f"), g = h.create(kRootIno, "g", noise(8 * MiB, 1));
+  std::uint64_t size = 0;
+  int error = 0;
+  for (const std::size_t piece : {std::size_t{MiB}, std::size_t{kBlockSize}}) {
+    for (error = 0; !error; size += error ? 0 : piece) error = code(h.tree().write(f, ByteOffset{size}, as_bytes(noise(piece, size)), Wait::yes));
+    EXPECT_EQ(error, ENOSPC);
+  }
+  std::mt19937_64 random(7);
+  const auto free_before = h.tree().space(Wait::yes)->free;
+  for (std::uint64_t written = 0; written < 2 * size && !HasFailure(); written += 64 * KiB) {
+    const std::uint64_t at = random() % (size / (64 * KiB)) * (64 * KiB);
+    ASSERT_EQ(code(h.tree().write(f, ByteOffset{at}, as_bytes(noise(64 * KiB, written)), Wait::yes)), 0) << written;
+  }
+  EXPECT_LE(h.tree().space(Wait::yes)->free.v, free_before.v + 2 * MiB);
+  EXPECT_GE(h.tree().space(Wait::yes)->free.v + 2 * MiB, free_before.v);
+  EXPECT_EQ(code(h.tree().write(f, ByteOffset{size}, as_bytes(noise(1 * MiB, 1)), Wait::yes)), ENOSPC) << "grows";
+  // What goes is room at once.
+  ASSERT_EQ(code(h.tree().setattr(g, {.size = 0}, Wait::yes)), 0);
+  ASSERT_TRUE(h.tree().sync());
+  h.write(g, 0, noise(6 * MiB, 2));
+  ASSERT_EQ(code(h.tree().fallocate(f, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, ByteOffset{0}, ByteCount{4 * MiB}, Wait::yes)), 0);
+  ASSERT_TRUE(h.tree().sync());
+  h.write(g, 6 * MiB, noise(2 * MiB, 3));
+  EXPECT_EQ(h.check(), "");
+}
+
 TEST(Space, FilesInUseAreCounted) {
   Harness h;
   h.create(kRootIno, "a");
   h.mkdir(kRootIno, "b");
-  const SpaceInfo s = h.tree().space();
+  const SpaceInfo s = *h.tree().space(Wait::yes);
   EXPECT_EQ(s.files, 3u);
   EXPECT_GT(s.total.v, 0u);
   EXPECT_LE(s.free.v, s.total.v);

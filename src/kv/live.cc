@@ -1,0 +1,168 @@
+#include "kv/live.h"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+
+namespace lsmfs::kv {
+
+namespace {
+
+constexpr double kRowBytes = 4096 + 64;  // of one that cannot be compressed, with its key
+
+double bytes_per_row(const Live::Table& table) {
+  return table.rows > 0 ? static_cast<double>(table.bytes) / static_cast<double>(table.rows) : 0;
+}
+
+}  // namespace
+
+void Live::begin(std::uint64_t rows) {
+  known_ = true;
+  in_tables_ = now_ = {.sequence = 0, .rows = rows};
+  moments_.clear();
+  estimate();
+}
+
+// The tables of the last level, as indexes [first, second), among which keys from `first` to `last` may be, that or not.
+std::pair<std::size_t, std::size_t> Live::overlapped(std::string_view first, std::string_view last, bool last_too) const {
+  const auto begin = std::ranges::lower_bound(bottom_, first, {}, &Place::last);
+  const auto end = std::partition_point(begin, bottom_.end(), [&](const Place& place) { return last_too ? place.first <= last : place.first < last; });
+  return {static_cast<std::size_t>(begin - bottom_.begin()), static_cast<std::size_t>(end - bottom_.begin())};
+}
+
+void Live::erase(std::string_view from, std::string_view to, bool last_too, std::uint64_t rows) {
+  if (rows == 0) return;
+  const auto [begin, end] = overlapped(from, to, last_too);
+  double there = 0;
+  for (std::size_t i = begin; i < end; ++i) there += static_cast<double>(bottom_[i].rows);
+  const double n = static_cast<double>(rows);
+  now_.erased_rows += n;
+  if (there == 0) {
+    now_.erased_bytes += n * kRowBytes;  // of what has come since the last flush
+    return;
+  }
+  for (std::size_t i = begin; i < end; ++i) {
+    const double share = n * static_cast<double>(bottom_[i].rows) / there;
+    bottom_[i].erased += share;
+    now_.erased_bytes += share * bytes_per_row(bottom_[i]);
+  }
+}
+
+void Live::committed(std::uint64_t sequence, std::uint64_t rows, const std::vector<ErasedRange>& ranges, const ErasedRows& erased) {
+  if (!known_) begin(rows);
+  now_.sequence = sequence;
+  now_.rows = rows;
+  for (const ErasedRange& range : ranges) {
+    if (range.family == Family::blocks) erase(range.from, range.to, false, range.rows);
+  }
+  erase(erased.first, erased.last, true, erased.rows);
+  if (++commits_ % stride_ == 0) moments_.push_back(now_);
+  if (moments_.size() < kMoments) return;
+  // Of small commits every second will do.
+  std::size_t kept = 0;
+  for (std::size_t i = 1; i < moments_.size(); i += 2) moments_[kept++] = moments_[i];
+  moments_.resize(kept);
+  stride_ *= 2;
+}
+
+void Live::measured(std::vector<Table> tables, std::uint64_t flushed) {
+  while (!moments_.empty() && in_tables_.sequence < flushed) {
+    in_tables_ = moments_.front();
+    moments_.pop_front();
+  }
+  if (in_tables_.sequence < flushed && now_.sequence >= flushed) in_tables_ = now_;
+  if (moments_.empty()) stride_ = 1;
+  std::unordered_map<std::uint64_t, double> erased;
+  for (const Place& place : bottom_) {
+    if (place.erased > 0) erased.emplace(place.number, place.erased);
+  }
+  bottom_.clear();
+  upper_.clear();
+  table_bytes_ = 0;
+  for (Table& table : tables) {
+    table_bytes_ += table.bytes;
+    auto& level = table.bottom ? bottom_ : upper_;
+    level.push_back({std::move(table)});
+    if (const auto found = erased.find(level.back().number); table.bottom && found != erased.end()) level.back().erased = found->second;
+  }
+  std::ranges::sort(bottom_, {}, &Place::first);
+  estimate();
+}
+
+void Live::estimate() {
+  obsolete_ = 0;
+  if (!known_) return;
+  double held = 0, held_above = 0;
+  for (const Place& place : bottom_) held += static_cast<double>(place.rows);
+  for (const Place& place : upper_) held_above += static_cast<double>(place.rows);
+  double left = std::max(held + held_above - static_cast<double>(in_tables_.rows), 0.0);
+
+  // Where rows were erased.
+  double found = 0;
+  for (Place& place : bottom_) found += place.obsolete = std::min(place.erased, static_cast<double>(place.rows));
+  if (found > left) {
+    for (Place& place : bottom_) place.obsolete *= left / found;
+    found = left;
+  }
+  left -= found;
+
+  // Where other tables lie over them: each of their rows may replace one.
+  std::vector<double> over(bottom_.size() + 1);
+  for (const Place& place : upper_) {
+    const auto [begin, end] = overlapped(place.first, place.last, true);
+    if (begin == end) continue;
+    const double each = static_cast<double>(place.rows) / static_cast<double>(end - begin);
+    over[begin] += each;
+    over[end] -= each;
+  }
+  double sum = 0, may = 0;
+  for (std::size_t i = 0; i < bottom_.size(); ++i) {
+    sum += over[i];
+    over[i] = std::clamp(sum, 0.0, static_cast<double>(bottom_[i].rows) - bottom_[i].obsolete);
+    may += over[i];
+  }
+  const double part = may > 0 ? std::min(left / may, 1.0) : 0;
+  for (std::size_t i = 0; i < bottom_.size(); ++i) bottom_[i].obsolete += part * over[i];
+  left -= part * may;
+
+  // And else among each other.
+  const double above = held_above > 0 ? std::min(left / held_above, 1.0) : 0;
+  for (Place& place : upper_) place.obsolete = above * static_cast<double>(place.rows);
+
+  double bytes = 0;
+  for (const auto* level : {&bottom_, &upper_}) {
+    for (const Place& place : *level) bytes += place.obsolete * bytes_per_row(place);
+  }
+  obsolete_ = static_cast<std::uint64_t>(bytes);
+}
+
+std::uint64_t Live::bytes() const {
+  const double erased_rows = now_.erased_rows - in_tables_.erased_rows, erased_bytes = now_.erased_bytes - in_tables_.erased_bytes;
+  const double more = static_cast<double>(now_.rows) - static_cast<double>(in_tables_.rows) + erased_rows;
+  const double bytes = static_cast<double>(table_bytes_ - std::min(obsolete_, table_bytes_)) + std::max(more, 0.0) * kRowBytes - erased_bytes;
+  return bytes > 0 ? static_cast<std::uint64_t>(bytes) : 0;
+}
+
+std::optional<std::pair<std::string, std::string>> Live::worst(std::uint64_t most) const {
+  const auto share = [](const Place& place) { return place.rows > 0 ? place.obsolete / static_cast<double>(place.rows) : 0; };
+  const auto at = std::ranges::max_element(bottom_, {}, share);
+  if (at == bottom_.end() || at->obsolete < 1) return std::nullopt;
+  // Neighbours that are half as bad come along.
+  auto first = at, last = at;
+  std::uint64_t bytes = at->bytes;
+  const auto comes_along = [&](const Place& place) { return bytes + place.bytes <= most && share(place) >= share(*at) / 2; };
+  for (bool more = true; more;) {
+    more = false;
+    if (last + 1 != bottom_.end() && comes_along(last[1])) {
+      bytes += (++last)->bytes;
+      more = true;
+    }
+    if (first != bottom_.begin() && comes_along(first[-1])) {
+      bytes += (--first)->bytes;
+      more = true;
+    }
+  }
+  return std::pair(first->first, last->last);
+}
+
+}  // namespace lsmfs::kv

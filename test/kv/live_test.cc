@@ -1,0 +1,123 @@
+#include "kv/live.h"
+
+#include <gtest/gtest.h>
+
+#include "kv/support.h"
+
+namespace lsmfs::live_test {
+namespace {
+
+using kv::Live;
+using kv_test::number_key;
+
+constexpr std::uint64_t kRow = 4096, kRows = 1000;  // of a table
+constexpr double kNear = 0.02;
+
+// The table of rows [from, to), in which each takes so many bytes.
+Live::Table table(std::uint64_t number, std::uint64_t from, std::uint64_t to, bool bottom, std::uint64_t row = kRow) {
+  return {.number = number, .first = number_key(from), .last = number_key(to - 1), .bytes = (to - from) * row, .rows = to - from, .bottom = bottom};
+}
+
+class LiveRows : public testing::Test {
+ protected:
+  // Three tables lie at the bottom; the rows of the last take an eighth of the others'.
+  std::vector<Live::Table> three() {
+    return {table(1, 0, kRows, true), table(2, kRows, 2 * kRows, true), table(3, 2 * kRows, 3 * kRows, true, kRow / 8)};
+  }
+  static constexpr std::uint64_t kThree = 2 * kRows * kRow + kRows * kRow / 8;
+  void commit(std::uint64_t sequence, std::uint64_t rows, const std::vector<kv::ErasedRange>& ranges = {}, const kv::ErasedRows& erased = {}) {
+    live_.committed(sequence, rows, ranges, erased);
+  }
+  static kv::ErasedRange range(std::uint64_t from, std::uint64_t to) { return {Family::blocks, number_key(from), number_key(to), to - from}; }
+  void expect_bytes(std::uint64_t bytes) { EXPECT_NEAR(static_cast<double>(live_.bytes()), static_cast<double>(bytes), kNear * static_cast<double>(kThree)); }
+
+  Live live_;
+};
+
+TEST_F(LiveRows, AreAllAsLongAsNobodySaysHowMany) {
+  auto tables = three();
+  tables.push_back(table(4, 0, 500, false));
+  live_.measured(tables, 10);
+  EXPECT_EQ(live_.bytes(), kThree + 500 * kRow);
+  EXPECT_FALSE(live_.worst(kThree));
+}
+
+TEST_F(LiveRows, AreFewerThanTablesHoldWhereSomeWereReplaced) {
+  live_.begin(3 * kRows);
+  live_.measured(three(), 10);
+  expect_bytes(kThree);
+  EXPECT_EQ(live_.obsolete_bytes(), 0u);
+  auto tables = three();
+  tables.push_back(table(4, kRows + 100, kRows + 600, false));
+  live_.measured(tables, 20);
+  expect_bytes(kThree);
+  EXPECT_NEAR(static_cast<double>(live_.obsolete_bytes()), 500 * kRow, kRow);
+  EXPECT_EQ(live_.worst(kThree), std::pair(number_key(kRows), number_key(2 * kRows - 1)));
+  // The same rows again and again lie in tables of the levels above.
+  for (std::uint64_t number = 5; number < 15; ++number) tables.push_back(table(number, kRows + 100, kRows + 600, false));
+  live_.measured(tables, 30);
+  expect_bytes(kThree);
+}
+
+TEST_F(LiveRows, ThatAreErasedNoLongerCountAtOnceAndForWhatTheyTook) {
+  live_.begin(3 * kRows);
+  live_.measured(three(), 10);
+  commit(11, 2 * kRows, {range(2 * kRows, 3 * kRows)});
+  expect_bytes(2 * kRows * kRow);
+  kv::ErasedRows singly;
+  singly.add(number_key(0), number_key(399), 400);
+  commit(12, 2 * kRows - 400, {}, singly);
+  expect_bytes(2 * kRows * kRow - 400 * kRow);
+  // Flushed, tombstones take nothing. And what is merged gives the same.
+  live_.measured(three(), 12);
+  expect_bytes(2 * kRows * kRow - 400 * kRow);
+  EXPECT_EQ(live_.worst(kRow), std::pair(number_key(2 * kRows), number_key(3 * kRows - 1)));
+  live_.measured({table(7, 400, kRows, true), table(2, kRows, 2 * kRows, true)}, 12);
+  expect_bytes(2 * kRows * kRow - 400 * kRow);
+  EXPECT_EQ(live_.obsolete_bytes(), 0u);
+}
+
+TEST_F(LiveRows, ThatAreNewCountWholeUntilTheyAreFlushed) {
+  live_.begin(3 * kRows);
+  live_.measured(three(), 10);
+  commit(20, 3 * kRows + 500);
+  commit(30, 3 * kRows + 900);
+  expect_bytes(kThree + 900 * kRow);
+  auto tables = three();
+  tables.push_back(table(4, 3 * kRows, 3 * kRows + 500, false, kRow / 4));
+  live_.measured(tables, 20);
+  expect_bytes(kThree + 500 * kRow / 4 + 400 * kRow);
+  EXPECT_EQ(live_.obsolete_bytes(), 0u);
+  // Those that are erased again before that have never been there.
+  commit(40, 3 * kRows + 500, {range(3 * kRows + 500, 3 * kRows + 900)});
+  live_.measured(tables, 20);
+  expect_bytes(kThree + 500 * kRow / 4);
+}
+
+TEST_F(LiveRows, AreToldFromWhatIsInTablesAfterAnyNumberOfCommits) {
+  live_.begin(3 * kRows);
+  live_.measured(three(), 10);
+  for (std::uint64_t i = 1; i <= 100'000; ++i) commit(10 + i, 3 * kRows + i / 100);
+  auto tables = three();
+  tables.push_back(table(4, 3 * kRows, 3 * kRows + 500, false));
+  live_.measured(tables, 10 + 50'000);
+  expect_bytes(kThree + 1000 * kRow);
+  EXPECT_LT(live_.obsolete_bytes(), 10 * kRow);
+}
+
+TEST_F(LiveRows, OfManyTablesTheWorstAreThoseOfWhichMostIsObsolete) {
+  std::vector<Live::Table> tables;
+  for (std::uint64_t i = 0; i < 10; ++i) tables.push_back(table(i, i * kRows, (i + 1) * kRows, true));
+  live_.begin(10 * kRows);
+  live_.measured(tables, 10);
+  commit(11, 8 * kRows + 600, {range(4 * kRows, 5 * kRows), range(5 * kRows, 5 * kRows + 300), range(8 * kRows, 8 * kRows + 100)});
+  live_.measured(tables, 11);
+  EXPECT_EQ(live_.worst(kRow), std::pair(number_key(4 * kRows), number_key(5 * kRows - 1)));
+  EXPECT_EQ(live_.worst(10 * kRows * kRow), std::pair(number_key(4 * kRows), number_key(5 * kRows - 1)));
+  commit(12, 8 * kRows + 200, {range(5 * kRows + 300, 5 * kRows + 700)});
+  live_.measured(tables, 12);
+  EXPECT_EQ(live_.worst(10 * kRows * kRow), std::pair(number_key(4 * kRows), number_key(6 * kRows - 1)));
+}
+
+}  // namespace
+}  // namespace lsmfs::live_test
