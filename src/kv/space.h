@@ -71,9 +71,9 @@ class SpaceGauge {
   // would only meet the same end as the last. The third is for all.
   void compaction_begins();
   void compaction_starved();
-  void compaction_succeeded(Clock::Duration took) {
+  void compaction_succeeded(std::uint64_t bytes, Clock::Duration took) {  // it has read so many
     starved_.store(false);
-    pace_.merged(took);
+    if (bytes >= sizing_.table) pace_.merged(took);  // small ones tell nothing of those that writers wait for
   }
   void refresh();  // now
 

@@ -71,7 +71,7 @@ class RocksStore::Listener final : public rocksdb::EventListener {
       return;
     }
     if (info.stats.total_input_bytes > 0) {  // else it has only moved tables to another level
-      space_.compaction_succeeded(std::chrono::microseconds(info.stats.elapsed_micros));
+      space_.compaction_succeeded(info.stats.total_input_bytes, std::chrono::microseconds(info.stats.elapsed_micros));
     }
     space_.tables_changed();
   }

@@ -199,7 +199,7 @@ TEST_F(Gauge, OneThatSucceedsEndsTheStarving) {
   gauge_->compaction_starved();
   gauge_->compaction_starved();
   EXPECT_EQ(notices_, 1) << "once";
-  gauge_->compaction_succeeded(1s);
+  gauge_->compaction_succeeded(MiB, 1s);
   gauge_->refresh();
   EXPECT_GT(gauge_->room().v, 50 * MiB);
   EXPECT_TRUE(Compaction(clock_, *gauge_).ends());
