@@ -113,5 +113,31 @@ TEST(Pace, OneCommitWaitsForALimitedTime) {
   EXPECT_EQ(lives.pace.due(kCommit, lives.now), lives.now + Pace::kLongest);
 }
 
+// Each takes its part of what a merge takes, so that what there is lasts until the next one ends.
+TEST(Pace, WithLittleToSpareCommitsLastUntilAMergeEnds) {
+  constexpr std::uint64_t kTotal = GiB;
+  const auto one_after_another = [](Pace& pace) {  // what the second waits for the first
+    const Time now(1h);
+    (void)pace.due(kCommit, now);
+    return pace.due(kCommit, now) - now;
+  };
+  Pace pace;
+  pace.space(kTotal / 100, kTotal);
+  EXPECT_EQ(one_after_another(pace), 0s) << "no merge has been seen";
+  pace.merged(400ms);
+  pace.space(kTotal / 8, kTotal);
+  EXPECT_EQ(one_after_another(pace), 0s) << "there is much";
+  for (const std::uint64_t commits : {128, 64, 32}) {
+    Pace tight;
+    tight.merged(400ms);
+    tight.space(commits * kCommit, kTotal);
+    EXPECT_NEAR(std::chrono::duration<double>(one_after_another(tight)).count(), 0.4 / static_cast<double>(commits), 1e-6) << commits;
+  }
+  Pace none;
+  none.merged(400ms);
+  none.space(0, kTotal);
+  EXPECT_EQ(one_after_another(none), Pace::kLongest);
+}
+
 }  // namespace
 }  // namespace lsmfs::pace_test
