@@ -9,25 +9,21 @@ namespace lsmfs::kv {
 // A row of blocks has up to 4 KiB, a name's record some 150 bytes.
 bool Erased::rows_hold(std::uint64_t bytes) const { return work_.rows[0].rows * 150 + work_.rows[1].rows * 4096 >= bytes; }
 
-void Erased::add(const std::vector<ErasedRange>& ranges, const ErasedRows (&rows)[2]) {
+void Erased::note(const std::vector<ErasedRange>& ranges, const ErasedRows (&rows)[2], Clock::Time now) {
   work_.ranges.insert(work_.ranges.end(), ranges.begin(), ranges.end());
   for (const Family family : {Family::names, Family::blocks}) {
     const ErasedRows& more = rows[family_number(family)];
     if (more.rows > 0) work_.rows[family_number(family)].add(more.first, more.last, more.rows);
   }
+  rest(now);
 }
 
 void Erased::rest(Clock::Time now) {
   if (!resting()) {
     rested_ = Clock::kNever;
   } else if (rested_ == Clock::kNever) {
-    rested_ = now + (tired_ ? kTired : kRest);
+    rested_ = now + kRest;
   }
-}
-
-void Erased::note(const std::vector<ErasedRange>& ranges, const ErasedRows (&rows)[2], Clock::Time now) {
-  add(ranges, rows);
-  rest(now);
 }
 
 void Erased::passed(Family family, std::string_view from, std::string_view to, std::uint64_t rows) {
@@ -40,23 +36,23 @@ void Erased::passed(Family family, std::string_view from, std::string_view to, s
     all.rows += range.rows;
   }
   std::erase_if(passed_, meets);
-  often_passed_ = often_passed_ || all.rows >= kPassedToCompact;
+  many_passed_ = many_passed_ || all.rows >= kPassedToCompact;
   if (passed_.size() >= kPlaces) passed_.erase(std::ranges::min_element(passed_, {}, &ErasedRange::rows));
   passed_.push_back(std::move(all));
 }
 
-Clock::Time Erased::due() const { return many_ranges() || many_rows() || many_passed() ? Clock::Time() : rested_; }
+Clock::Time Erased::due() const { return many_ranges() || many_rows() || many_passed_ ? Clock::Time() : rested_; }
 
 Erased::Work Erased::take(Clock::Time now) {
   const bool rested = now >= rested_;
   Work taken;
   if (rested || many_ranges()) std::swap(taken.ranges, work_.ranges);
   if (rested ? rows_hold(worth_ / 2) : many_rows()) std::swap(taken.rows, work_.rows);
-  if (many_passed()) {
+  if (many_passed_) {
     const auto often = [](const ErasedRange& range) { return range.rows >= kPassedToCompact; };
     std::ranges::copy_if(passed_, std::back_inserter(taken.ranges), often);
     std::erase_if(passed_, often);
-    often_passed_ = false;
+    many_passed_ = false;
   }
   rest(now);
   return taken;
@@ -65,14 +61,6 @@ Erased::Work Erased::take(Clock::Time now) {
 Erased::Work Erased::take_all() {
   rested_ = Clock::kNever;
   return std::exchange(work_, {});
-}
-
-void Erased::give_back(const Work& left, Clock::Time now) {
-  tired_ = !left.empty();
-  if (!tired_) return;
-  add(left.ranges, left.rows);
-  rested_ = Clock::kNever;  // its time begins anew
-  rest(now);
 }
 
 }  // namespace lsmfs::kv

@@ -6,7 +6,6 @@
 // of that for kRest, the range they lie in is compacted, so that what a user deletes comes back as free space soon.
 // And who walks over what is erased takes time for it each time: where readers have passed over kPassedToCompact erased rows, they are
 // compacted, too, which takes about as long as those walks have taken in vain.
-// What could not be compacted rests for kTired, however much it is.
 // What it is not: the one who compacts, which is Keeper. It reads no clock. Not thread-safe.
 #pragma once
 
@@ -24,7 +23,7 @@ inline constexpr std::uint64_t kPassedToCompact = 500'000;
 
 class Erased {
  public:
-  static constexpr auto kRest = std::chrono::seconds(10), kTired = std::chrono::seconds(60);
+  static constexpr auto kRest = std::chrono::seconds(10);
 
   struct Work {
     std::vector<ErasedRange> ranges;
@@ -42,25 +41,20 @@ class Erased {
   // What is to be compacted now.
   Work take(Clock::Time now);
   Work take_all();
-  // What of the last that was taken could not be compacted; nothing: all could.
-  void give_back(const Work& left, Clock::Time now);
 
  private:
   bool rows_hold(std::uint64_t bytes) const;
   bool resting() const { return !work_.ranges.empty() || rows_hold(worth_ / 2); }
-  bool many_ranges() const { return !tired_ && work_.ranges.size() >= kRangesToFlush; }
-  bool many_rows() const { return !tired_ && rows_hold(worth_); }
-  bool many_passed() const { return !tired_ && often_passed_; }
-  void add(const std::vector<ErasedRange>& ranges, const ErasedRows (&rows)[2]);
+  bool many_ranges() const { return work_.ranges.size() >= kRangesToFlush; }
+  bool many_rows() const { return rows_hold(worth_); }
   void rest(Clock::Time now);
 
   const std::uint64_t worth_;
   Work work_;
   static constexpr std::size_t kPlaces = 32;
   std::vector<ErasedRange> passed_;  // where readers have passed over so many rows
-  bool often_passed_ = false;        // over kPassedToCompact in one of them
+  bool many_passed_ = false;         // over kPassedToCompact in one of them
   Clock::Time rested_ = Clock::kNever;  // when what rests has rested; kNever: nothing does
-  bool tired_ = false;                  // the last that was taken could not all be compacted
 };
 
 }  // namespace lsmfs::kv

@@ -7,13 +7,15 @@
 #include <tuple>
 #include <utility>
 
-#include "kv/compact.h"
 #include "kv/database.h"
 #include "kv/options.h"
 
 namespace lsmfs::kv {
 
 namespace {
+
+constexpr auto kLook = std::chrono::seconds(1);    // a wait for the end looks for failures after this
+constexpr auto kStuck = std::chrono::seconds(60);  // and ends when no table has changed for this
 
 // Ranges that overlap or are neighbours become one: for each the tables are looked at again.
 std::vector<ErasedRange> joined(std::vector<ErasedRange> ranges) {
@@ -32,10 +34,8 @@ std::vector<ErasedRange> joined(std::vector<ErasedRange> ranges) {
 }  // namespace
 
 void Keeper::start(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* const (&handles)[2]) {
-  if (stop_) {  // it was stopped for a while
-    stop_ = false;
-    db->EnableManualCompaction();
-  }
+  stop_ = false;
+  tables_changed_ = sinks_;  // it goes on with what a stop has left
   db_ = db;
   std::copy(std::begin(handles), std::end(handles), std::begin(handles_));
   thread_ = named_thread("lsmfs-keeper", [this] { run(); });
@@ -47,7 +47,6 @@ void Keeper::stop() {
     stop_ = true;
   }
   const Waiting waiting("background work, which ends");
-  if (db_ != nullptr) db_->DisableManualCompaction();  // ends one that is running
   wake_.notify_all();
   if (thread_.joinable()) thread_.join();
   db_ = nullptr;  // it may go away from now on
@@ -71,6 +70,16 @@ void Keeper::want_space() {
   wake_.notify_all();
 }
 
+void Keeper::tables_changed() {
+  {
+    std::lock_guard lock(mutex_);
+    ++changes_;
+    if (tables_changed_ || !sinks_) return;
+    tables_changed_ = true;
+  }
+  wake_.notify_all();
+}
+
 void Keeper::note(const std::vector<ErasedRange>& ranges, const ErasedRows (&rows)[2]) {
   if (ranges.empty() && rows[0].rows + rows[1].rows == 0) return;
   std::lock_guard lock(mutex_);
@@ -86,31 +95,39 @@ void Keeper::note_passed(Family family, std::string_view from, std::string_view 
   if (erased_.due() < before) wake_.notify_all();
 }
 
+bool Keeper::idle() const {
+  std::lock_guard lock(mutex_);
+  return fail_stop_.failed() || !(busy_ || want_flush_ || want_space_ || sinks_);
+}
+
 void Keeper::run() {
   std::unique_lock lock(mutex_);
   while (!stop_) {
     const Clock::Time now = clock_.now(), due = erased_.due();
-    if (!want_flush_ && !want_space_ && now < due) {
+    if (!want_flush_ && !want_space_ && !want_end_ && !tables_changed_ && now < due) {
       clock_.wait(lock, wake_, due);
       continue;
     }
     if (fail_stop_.failed()) {
-      want_flush_ = want_space_ = false;
+      want_flush_ = want_space_ = want_end_ = tables_changed_ = sinks_ = false;
+      sinking_.clear();
       erased_.take_all();
+      idle_.notify_all();
       continue;
     }
-    const bool space = want_space_, flushes = want_flush_ || now >= due;
-    Erased::Work work = space ? erased_.take_all() : erased_.take(now);
+    const bool space = want_space_, flushes = want_flush_ || now >= due, changed = std::exchange(tables_changed_, false);
+    Erased::Work work = space || want_end_ ? erased_.take_all() : erased_.take(now);
+    want_end_ = false;
     busy_ = true;
     lock.unlock();
+    const std::uint64_t sequence = db_->GetLatestSequenceNumber();
     if (flushes || !work.empty()) flush();
-    if (!work.empty()) {
-      reclaim(std::move(work));
-    } else if (space) {
-      make_space();
-    }
+    sink(std::move(work), sequence);
+    if (space && sinking_.empty()) make_space();
+    if (changed) space_changed_();
     lock.lock();
     if (space) want_space_ = false;  // whoever waits still says so again
+    sinks_ = !sinking_.empty();
     busy_ = false;
     idle_.notify_all();
   }
@@ -123,62 +140,41 @@ void Keeper::flush() {
   want_flush_ = false;  // only now: what was asked for during the flush is answered by it, or will be asked for again
 }
 
-void Keeper::flush_if_wanted() {
-  {
-    std::lock_guard lock(mutex_);
-    if (!want_flush_) return;
-  }
-  flush();
-}
-
 void Keeper::finish() {
-  Erased::Work work;
-  {
-    std::unique_lock lock(mutex_);
-    idle_.wait(lock, [this] { return !busy_; });
-    work = erased_.take_all();
+  const Waiting waiting("space of what was erased");
+  std::unique_lock lock(mutex_);
+  want_end_ = true;
+  wake_.notify_all();
+  Clock::Time last = clock_.now();
+  std::uint64_t seen = changes_;
+  const auto ended = [&] { return fail_stop_.failed() || !(want_end_ || busy_ || sinks_); };
+  while (!ended() && clock_.now() < last + kStuck) {
+    clock_.wait(lock, idle_, clock_.now() + kLook);
+    if (std::exchange(seen, changes_) != changes_) last = clock_.now();
   }
-  if (work.empty()) return;
-  flush();
-  reclaim(std::move(work));
 }
 
-void Keeper::reclaim(Erased::Work work) {
-  work.ranges = joined(std::move(work.ranges));
-  auto range = work.ranges.begin();
-  while (range != work.ranges.end() && compact(range->family, range->from, range->to)) ++range;
-  work.ranges.erase(work.ranges.begin(), range);
-  bool done = work.ranges.empty();
+void Keeper::sink(Erased::Work work, std::uint64_t sequence) {
+  for (ErasedRange& range : joined(std::move(work.ranges))) sinking_.add({range.family, std::move(range.from), std::move(range.to), sequence});
   for (const Family family : {Family::names, Family::blocks}) {
     ErasedRows& rows = work.rows[family_number(family)];
-    if (rows.rows > 0) done = done && compact(family, rows.first, rows.last);
-    if (done) rows = {};
+    if (rows.rows > 0) sinking_.add({family, std::move(rows.first), std::move(rows.last), sequence});
   }
   {
     std::lock_guard lock(mutex_);
-    if (stop_) {
-      erased_.note(work.ranges, work.rows, clock_.now());  // nothing is wrong with it: it was interrupted
-    } else {
-      erased_.give_back(work, clock_.now());
-    }
+    sinks_ = !sinking_.empty();  // so that changes from now on are heard of
   }
-  space_changed_();
+  sinking_.mark(*db_, handles_).PermitUncheckedError();  // a failure is met by whoever writes next
 }
 
 void Keeper::make_space() {
   if (is_busy(*db_, handles_)) return;
-  flush();  // what is obsolete may be so only for what is in memory
-  const auto range = worst_();
-  if (range && compact(Family::blocks, range->first, range->second)) space_changed_();
-}
-
-bool Keeper::compact(Family family, const std::string& from, const std::string& to) {
-  rocksdb::CompactRangeOptions options;
-  options.exclusive_manual_compaction = false;
-  // What lies at the bottom is rewritten only where tombstones from above meet it.
-  options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kSkip;
-  // The log goes on growing meanwhile, and it may take minutes.
-  return compact_in_pieces(*db_, handles_[family_number(family)], options, from, to, piece_, [this] { flush_if_wanted(); }).ok();
+  if (const auto range = worst_()) {
+    const std::uint64_t sequence = db_->GetLatestSequenceNumber();
+    sinking_.add({Family::blocks, range->first, range->second, sequence});
+    sink({}, sequence);
+  }
+  if (sinking_.empty()) flush();  // what is obsolete is so only for what is in memory
 }
 
 }  // namespace lsmfs::kv

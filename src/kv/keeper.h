@@ -1,5 +1,5 @@
 // kv/keeper: one thread for the store's own background work: flushes that free the log, compactions of what was erased
-// (kv/erased says when), and of what is obsolete otherwise when somebody waits for space.
+// (kv/erased says when, kv/sinking how), and of what is obsolete otherwise when somebody waits for space.
 //
 // Threads: all functions, from any thread; they do not block but stop() and finish(). Locks: mutex_ is a leaf.
 #pragma once
@@ -18,26 +18,27 @@
 #include "kv/batch.h"
 #include "kv/erased.h"
 #include "kv/fail_stop.h"
+#include "kv/sinking.h"
 #include "lsmfs/clock.h"
 
 namespace lsmfs::kv {
 
 class Keeper {
  public:
-  // First and last key of blocks that are best merged when space is short.
+  // First and last key of blocks over whose tables others are best merged when space is short; nothing: no table lies over others.
   using Worst = std::function<std::optional<std::pair<std::string, std::string>>()>;
-  // `worth`: see Erased. Compacts in pieces of `piece` bytes. `flushed` is called after each flush.
-  Keeper(const FailStop& fail_stop, Clock& clock, std::uint64_t worth, std::uint64_t piece, std::function<void()> flushed,
-         std::function<void()> space_changed, Worst worst)
-      : fail_stop_(fail_stop), clock_(clock), piece_(piece), flushed_(std::move(flushed)), space_changed_(std::move(space_changed)),
-        worst_(std::move(worst)), erased_(worth) {}
+  // `worth`: see Erased. `flushed` is called after each flush, `space_changed` when tables that it waits for have come and gone.
+  Keeper(const FailStop& fail_stop, Clock& clock, std::uint64_t worth, std::function<void()> flushed, std::function<void()> space_changed,
+         Worst worst)
+      : fail_stop_(fail_stop), clock_(clock), flushed_(std::move(flushed)), space_changed_(std::move(space_changed)), worst_(std::move(worst)),
+        erased_(worth) {}
   ~Keeper() { stop(); }
 
   void start(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* const (&handles)[2]);
-  void stop();  // ends what it is doing; that, and requests that come afterwards, wait for another start()
+  void stop();  // what it has not come to the end of, and requests that come afterwards, wait for another start()
 
-  // Before the store is closed, when space is short: compacts what was erased, now, and waits for what is being compacted
-  // already. Without it that is left to the next start: tables tell how much their tombstones cover, roughly.
+  // Before the store is closed, when space is short: compacts what was erased, now, and waits for that as long as it goes on.
+  // Without it that is left to the next start: tables tell how much their tombstones cover, roughly.
   void finish();
 
   void want_flush();
@@ -45,30 +46,33 @@ class Keeper {
   void want_space();
   void note_passed(Family family, std::string_view from, std::string_view to, std::uint64_t rows);  // Erased::passed()
   void note(const std::vector<ErasedRange>& ranges, const ErasedRows (&rows)[2]);  // by family number
+  void tables_changed();  // from RocksDB's threads
+
+  bool idle() const;  // nothing is under way; what rests does so
 
  private:
   void run();
   void flush();
-  void flush_if_wanted();
+  void sink(Erased::Work work, std::uint64_t sequence);
   void make_space();
-  bool compact(Family family, const std::string& from, const std::string& to);
-  void reclaim(Erased::Work work);
 
   const FailStop& fail_stop_;
   Clock& clock_;
-  const std::uint64_t piece_;
   const std::function<void()> flushed_, space_changed_;
   const Worst worst_;
   rocksdb::DB* db_ = nullptr;
   rocksdb::ColumnFamilyHandle* handles_[2] = {};
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable wake_;
   bool stop_ = false;
   bool busy_ = false;  // its thread has taken requests that it has not come to the end of
   std::condition_variable idle_;
-  bool want_flush_ = false, want_space_ = false;
+  bool want_flush_ = false, want_space_ = false, want_end_ = false, tables_changed_ = false;
+  std::uint64_t changes_ = 0;  // of tables
   Erased erased_;
+  bool sinks_ = false;  // something does
+  Sinking sinking_;     // of its thread
   std::thread thread_;
 };
 

@@ -143,26 +143,20 @@ std::uint64_t Live::bytes() const {
   return bytes > 0 ? static_cast<std::uint64_t>(bytes) : 0;
 }
 
-std::optional<std::pair<std::string, std::string>> Live::worst(std::uint64_t most) const {
-  const auto share = [](const Place& place) { return place.rows > 0 ? place.obsolete / static_cast<double>(place.rows) : 0; };
-  const auto at = std::ranges::max_element(bottom_, {}, share);
-  if (at == bottom_.end() || at->obsolete < 1) return std::nullopt;
-  // Neighbours that are half as bad come along.
-  auto first = at, last = at;
-  std::uint64_t bytes = at->bytes;
-  const auto comes_along = [&](const Place& place) { return bytes + place.bytes <= most && share(place) >= share(*at) / 2; };
-  for (bool more = true; more;) {
-    more = false;
-    if (last + 1 != bottom_.end() && comes_along(last[1])) {
-      bytes += (++last)->bytes;
-      more = true;
-    }
-    if (first != bottom_.begin() && comes_along(first[-1])) {
-      bytes += (--first)->bytes;
-      more = true;
-    }
+std::optional<std::pair<std::string, std::string>> Live::worst() const {
+  if (upper_.empty()) return std::nullopt;
+  std::vector<bool> covered(bottom_.size());
+  for (const Place& place : upper_) {
+    const auto [begin, end] = overlapped(place.first, place.last, true);
+    std::fill(covered.begin() + static_cast<std::ptrdiff_t>(begin), covered.begin() + static_cast<std::ptrdiff_t>(end), true);
   }
-  return std::pair(first->first, last->last);
+  const Place* worst = nullptr;
+  const auto share = [](const Place& place) { return place.rows > 0 ? place.obsolete / static_cast<double>(place.rows) : 0; };
+  for (std::size_t i = 0; i < bottom_.size(); ++i) {
+    if (covered[i] && (worst == nullptr || share(bottom_[i]) > share(*worst))) worst = &bottom_[i];
+  }
+  if (worst == nullptr) worst = &upper_.front();  // what is obsolete is among these
+  return std::pair(worst->first, worst->last);
 }
 
 }  // namespace lsmfs::kv

@@ -42,9 +42,9 @@ class Live {
   // What the tables would take of the volume if they were merged completely, and what was committed since the last flush.
   std::uint64_t bytes() const;
   std::uint64_t obsolete_bytes() const { return obsolete_; }
-  // The keys from the first to the last of neighbouring tables of the last level, of so many bytes at most, of which the largest
-  // part is obsolete; nothing: none of them is, as far as can be told.
-  std::optional<std::pair<std::string, std::string>> worst(std::uint64_t most) const;
+  // First and last key of the table of the last level, of those that others lie over, of which the largest part is obsolete. Nothing:
+  // no table lies over others, and so nothing is.
+  std::optional<std::pair<std::string, std::string>> worst() const;
 
  private:
   struct Place : Table {

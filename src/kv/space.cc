@@ -97,7 +97,7 @@ std::vector<Live::Table> SpaceGauge::rows_of(const rocksdb::ColumnFamilyMetaData
                         .last = table.largestkey,
                         .bytes = on_volume(table.size),
                         .rows = minus(table.num_entries, others),
-                        .bottom = level.level == last});
+                        .bottom = level.level == last && last > 0});
     }
   }
   return tables;
@@ -179,9 +179,9 @@ void SpaceGauge::committed(std::uint64_t sequence, std::uint64_t rows, const std
   count();
 }
 
-std::optional<std::pair<std::string, std::string>> SpaceGauge::worst(std::uint64_t most) {
+std::optional<std::pair<std::string, std::string>> SpaceGauge::worst() {
   const std::lock_guard lock(mutex_);
-  return live_.worst(most);
+  return live_.worst();
 }
 
 void SpaceGauge::refresh() { measure_tables(); }

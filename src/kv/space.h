@@ -57,7 +57,7 @@ class SpaceGauge {
   void note_rows(std::uint64_t rows);
   void committed(std::uint64_t sequence, std::uint64_t rows, const std::vector<ErasedRange>& ranges, const ErasedRows& erased);
   // Live::worst().
-  std::optional<std::pair<std::string, std::string>> worst(std::uint64_t most);
+  std::optional<std::pair<std::string, std::string>> worst();
   // After something that adds to the log without adding rows.
   void count_log_block() { since_refresh_.fetch_add(kDeviceBlock, std::memory_order_relaxed); }
 

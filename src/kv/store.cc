@@ -37,7 +37,7 @@ using rocksdb::Status;
 // Hears of background errors and of tables that come and go. RocksDB calls it from its threads.
 class RocksStore::Listener final : public rocksdb::EventListener {
  public:
-  Listener(kv::FailStop& fail_stop, kv::SpaceGauge& space) : fail_stop_(fail_stop), space_(space) {}
+  Listener(kv::FailStop& fail_stop, kv::SpaceGauge& space, kv::Keeper& keeper) : fail_stop_(fail_stop), space_(space), keeper_(keeper) {}
 
   // Those of a flush and a compaction are called in the thread that does it. RocksDB itself names its threads in a way that the
   // daemon's filter of system calls does not let pass.
@@ -63,6 +63,7 @@ class RocksStore::Listener final : public rocksdb::EventListener {
   }
   void OnFlushCompleted(rocksdb::DB*, const rocksdb::FlushJobInfo& info) override {
     space_.flush_ended(family_of(info), info.table_properties.raw_key_size + info.table_properties.raw_value_size, info.largest_seqno);
+    keeper_.tables_changed();
   }
   void OnCompactionCompleted(rocksdb::DB*, const rocksdb::CompactionJobInfo& info) override {
     kv::GiveWay::set_compacting(false);
@@ -74,6 +75,7 @@ class RocksStore::Listener final : public rocksdb::EventListener {
       space_.compaction_succeeded(info.stats.total_input_bytes, std::chrono::microseconds(info.stats.elapsed_micros));
     }
     space_.tables_changed();
+    keeper_.tables_changed();
   }
 
  private:
@@ -91,6 +93,7 @@ class RocksStore::Listener final : public rocksdb::EventListener {
 
   kv::FailStop& fail_stop_;
   kv::SpaceGauge& space_;
+  kv::Keeper& keeper_;
   std::atomic<unsigned> flushes_{0};  // of blocks
 };
 
@@ -102,8 +105,8 @@ RocksStore::RocksStore(Volume& volume, const StoreOptions& options)
       fail_stop_(options.notice),
       give_way_(*options.clock),
       // What a user deletes should come back before it is a few per cent of the volume; half of this soon.
-      keeper_(fail_stop_, *options.clock, std::clamp(sizing_.total / 64, 2 * MiB, GiB), sizing_.piece, [this] { space_.all_flushed(); },
-              [this] { reclaimed(); }, [this] { return space_.worst(sizing_.piece); }),
+      keeper_(fail_stop_, *options.clock, std::clamp(sizing_.total / 64, 2 * MiB, GiB), [this] { space_.all_flushed(); }, [this] { reclaimed(); },
+              [this] { return space_.worst(); }),
       space_(volume, sizing_, fail_stop_, give_way_, *options.clock, [this] { keeper_.want_flush(); }, [this] { keeper_.want_space(); }, options.notice) {}
 
 Result<void> RocksStore::open() {
@@ -111,7 +114,7 @@ Result<void> RocksStore::open() {
   LSMFS_ASSIGN(const bool exists, kv::holds_database(volume_));
   if (!exists && options_.read_only) return make_error(EUCLEAN, "store: the volume holds none");
   database_.emplace(volume_, sizing_, fail_stop_, give_way_,
-                    kv::Database::Options{!exists, std::make_shared<Listener>(fail_stop_, space_), options_.notice, options_.clock});
+                    kv::Database::Options{!exists, std::make_shared<Listener>(fail_stop_, space_, keeper_), options_.notice, options_.clock});
   const Result<void> opened = database_->open(options_.read_only);
   // A log that could not be read looks to RocksDB like one that ends there.
   LSMFS_TRY(fail_stop_.check());
@@ -373,7 +376,7 @@ StoreStats RocksStore::stats() const {
 }
 
 bool RocksStore::idle() const {
-  return !kv::is_busy(db(), database_->handles());
+  return keeper_.idle() && !kv::is_busy(db(), database_->handles());
 }
 
 Result<std::unique_ptr<Store>> Store::open(Volume& volume, const StoreOptions& options) {

@@ -112,28 +112,6 @@ TEST(Erased, WhatRestsGoesOnRestingWhenMuchOfAnotherKindIsTaken) {
   EXPECT_EQ(notes.erased.due(), due);
 }
 
-TEST(Erased, WhatCouldNotBeCompactedRestsForLongHoweverMuchItIs) {
-  Notes notes;
-  notes.ranges(kRangesToFlush);
-  notes.blocks(1000);
-  Erased::Work failed = notes.erased.take(notes.now);
-  notes.now += 3s;
-  notes.ranges(kRangesToFlush);  // meanwhile
-  notes.erased.give_back(failed, notes.now);
-  EXPECT_EQ(notes.erased.due(), notes.now + Erased::kTired);
-  EXPECT_TRUE(notes.nothing());
-  failed = notes.take_after(Erased::kTired);
-  EXPECT_EQ(failed.ranges.size(), 2 * kRangesToFlush);
-  EXPECT_EQ(failed.rows[1].rows, 1000u);
-  notes.erased.give_back(failed, notes.now);
-  EXPECT_EQ(notes.erased.due(), notes.now + Erased::kTired) << "again";
-  failed = notes.take_after(Erased::kTired);
-  notes.erased.give_back({}, notes.now);
-  EXPECT_EQ(notes.erased.due(), Clock::kNever);
-  notes.ranges(1);
-  EXPECT_EQ(notes.erased.due(), notes.now + Erased::kRest);
-}
-
 TEST(Erased, AllIsTakenWhenItIsAskedFor) {
   Notes notes;
   notes.ranges(1);

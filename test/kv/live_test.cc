@@ -39,7 +39,9 @@ TEST_F(LiveRows, AreAllAsLongAsNobodySaysHowMany) {
   tables.push_back(table(4, 0, 500, false));
   live_.measured(tables, 10);
   EXPECT_EQ(live_.bytes(), kThree + 500 * kRow);
-  EXPECT_FALSE(live_.worst(kThree));
+  EXPECT_TRUE(live_.worst());
+  live_.measured(three(), 10);
+  EXPECT_FALSE(live_.worst()) << "nothing lies over others";
 }
 
 TEST_F(LiveRows, AreFewerThanTablesHoldWhereSomeWereReplaced) {
@@ -52,7 +54,7 @@ TEST_F(LiveRows, AreFewerThanTablesHoldWhereSomeWereReplaced) {
   live_.measured(tables, 20);
   expect_bytes(kThree);
   EXPECT_NEAR(static_cast<double>(live_.obsolete_bytes()), 500 * kRow, kRow);
-  EXPECT_EQ(live_.worst(kThree), std::pair(number_key(kRows), number_key(2 * kRows - 1)));
+  EXPECT_EQ(live_.worst(), std::pair(number_key(kRows), number_key(2 * kRows - 1)));
   // The same rows again and again lie in tables of the levels above.
   for (std::uint64_t number = 5; number < 15; ++number) tables.push_back(table(number, kRows + 100, kRows + 600, false));
   live_.measured(tables, 30);
@@ -69,9 +71,11 @@ TEST_F(LiveRows, ThatAreErasedNoLongerCountAtOnceAndForWhatTheyTook) {
   commit(12, 2 * kRows - 400, {}, singly);
   expect_bytes(2 * kRows * kRow - 400 * kRow);
   // Flushed, tombstones take nothing. And what is merged gives the same.
-  live_.measured(three(), 12);
+  auto tables = three();
+  tables.push_back({.number = 4, .first = number_key(0), .last = number_key(3 * kRows)});
+  live_.measured(tables, 12);
   expect_bytes(2 * kRows * kRow - 400 * kRow);
-  EXPECT_EQ(live_.worst(kRow), std::pair(number_key(2 * kRows), number_key(3 * kRows - 1)));
+  EXPECT_EQ(live_.worst(), std::pair(number_key(2 * kRows), number_key(3 * kRows - 1)));
   live_.measured({table(7, 400, kRows, true), table(2, kRows, 2 * kRows, true)}, 12);
   expect_bytes(2 * kRows * kRow - 400 * kRow);
   EXPECT_EQ(live_.obsolete_bytes(), 0u);
@@ -105,18 +109,21 @@ TEST_F(LiveRows, AreToldFromWhatIsInTablesAfterAnyNumberOfCommits) {
   EXPECT_LT(live_.obsolete_bytes(), 10 * kRow);
 }
 
-TEST_F(LiveRows, OfManyTablesTheWorstAreThoseOfWhichMostIsObsolete) {
+TEST_F(LiveRows, AreWorstWhereMostIsObsoleteOfWhatLiesUnderOtherTables) {
   std::vector<Live::Table> tables;
   for (std::uint64_t i = 0; i < 10; ++i) tables.push_back(table(i, i * kRows, (i + 1) * kRows, true));
   live_.begin(10 * kRows);
   live_.measured(tables, 10);
   commit(11, 8 * kRows + 600, {range(4 * kRows, 5 * kRows), range(5 * kRows, 5 * kRows + 300), range(8 * kRows, 8 * kRows + 100)});
+  tables.push_back({.number = 10, .first = number_key(4 * kRows), .last = number_key(9 * kRows)});
   live_.measured(tables, 11);
-  EXPECT_EQ(live_.worst(kRow), std::pair(number_key(4 * kRows), number_key(5 * kRows - 1)));
-  EXPECT_EQ(live_.worst(10 * kRows * kRow), std::pair(number_key(4 * kRows), number_key(5 * kRows - 1)));
-  commit(12, 8 * kRows + 200, {range(5 * kRows + 300, 5 * kRows + 700)});
-  live_.measured(tables, 12);
-  EXPECT_EQ(live_.worst(10 * kRows * kRow), std::pair(number_key(4 * kRows), number_key(6 * kRows - 1)));
+  EXPECT_EQ(live_.worst(), std::pair(number_key(4 * kRows), number_key(5 * kRows - 1)));
+  tables.back().first = number_key(5 * kRows);
+  live_.measured(tables, 11);
+  EXPECT_EQ(live_.worst(), std::pair(number_key(5 * kRows), number_key(6 * kRows - 1)));
+  tables.back() = {.number = 10, .first = number_key(20 * kRows), .last = number_key(21 * kRows)};
+  live_.measured(tables, 11);
+  EXPECT_EQ(live_.worst(), std::pair(number_key(20 * kRows), number_key(21 * kRows))) << "else what is obsolete is among the others";
 }
 
 }  // namespace
