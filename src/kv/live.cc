@@ -38,7 +38,7 @@ void Live::erase(std::string_view from, std::string_view to, bool last_too, std:
   const double n = static_cast<double>(rows);
   now_.erased_rows += n;
   if (there == 0) {
-    now_.erased_bytes += n * kRowBytes;  // of what has come since the last flush
+    now_.erased_bytes += n * new_row_bytes();  // of what has come since the last flush
     return;
   }
   for (std::size_t i = begin; i < end; ++i) {
@@ -48,9 +48,17 @@ void Live::erase(std::string_view from, std::string_view to, bool last_too, std:
   }
 }
 
-void Live::committed(std::uint64_t sequence, std::uint64_t rows, const std::vector<ErasedRange>& ranges, const ErasedRows& erased) {
+double Live::new_rows() const {
+  return std::max(static_cast<double>(now_.rows) - static_cast<double>(in_tables_.rows) + now_.erased_rows - in_tables_.erased_rows, 0.0);
+}
+
+double Live::new_row_bytes() const { return std::min(kRowBytes, (now_.bytes - in_tables_.bytes) / std::max(new_rows(), 1.0)); }
+
+void Live::committed(std::uint64_t sequence, std::uint64_t bytes, std::uint64_t rows, const std::vector<ErasedRange>& ranges,
+                     const ErasedRows& erased) {
   if (!known_) begin(rows);
   now_.sequence = sequence;
+  now_.bytes += static_cast<double>(bytes);
   now_.rows = rows;
   for (const ErasedRange& range : ranges) {
     if (range.family == Family::blocks) erase(range.from, range.to, false, range.rows);
@@ -137,9 +145,8 @@ void Live::estimate() {
 }
 
 std::uint64_t Live::bytes() const {
-  const double erased_rows = now_.erased_rows - in_tables_.erased_rows, erased_bytes = now_.erased_bytes - in_tables_.erased_bytes;
-  const double more = static_cast<double>(now_.rows) - static_cast<double>(in_tables_.rows) + erased_rows;
-  const double bytes = static_cast<double>(table_bytes_ - std::min(obsolete_, table_bytes_)) + std::max(more, 0.0) * kRowBytes - erased_bytes;
+  const double erased = now_.erased_bytes - in_tables_.erased_bytes;
+  const double bytes = static_cast<double>(table_bytes_ - std::min(obsolete_, table_bytes_)) + new_rows() * new_row_bytes() - erased;
   return bytes > 0 ? static_cast<std::uint64_t>(bytes) : 0;
 }
 

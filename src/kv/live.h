@@ -27,15 +27,16 @@ class Live {
   struct Table {
     std::uint64_t number = 0;      // RocksDB's: never used twice
     std::string first, last;       // keys
-    std::uint64_t bytes = 0;       // of the volume
+    std::uint64_t bytes = 0;       // of the volume, once it has been merged into the last level
     std::uint64_t rows = 0;        // versions of rows: what erases or patches one does not count
     bool bottom = false;           // of the last level: the others lie over it
   };
 
   // What there is when the store is opened. Before, all that tables hold counts as wanted.
   void begin(std::uint64_t rows);
-  // A commit after which there are so many rows, and RocksDB's sequence number is that. What it erased.
-  void committed(std::uint64_t sequence, std::uint64_t rows, const std::vector<ErasedRange>& ranges, const ErasedRows& erased);
+  // A commit of so many bytes after which there are so many rows, and RocksDB's sequence number is that. What it erased.
+  void committed(std::uint64_t sequence, std::uint64_t bytes, std::uint64_t rows, const std::vector<ErasedRange>& ranges,
+                 const ErasedRows& erased);
   // All tables. They hold what was committed up to `flushed`, RocksDB's sequence number of the last row in them.
   void measured(std::vector<Table> tables, std::uint64_t flushed);
 
@@ -54,12 +55,15 @@ class Live {
   // The history of commits that may not be in tables yet.
   struct Moment {
     std::uint64_t sequence = 0, rows = 0;
+    double bytes = 0;                          // committed in all
     double erased_rows = 0, erased_bytes = 0;  // in all
   };
   static constexpr std::size_t kMoments = 4096;
 
   void erase(std::string_view from, std::string_view to, bool last_too, std::uint64_t rows);
   std::pair<std::size_t, std::size_t> overlapped(std::string_view first, std::string_view last, bool last_too) const;
+  double new_rows() const;       // of what is not in tables, those that were erased again among them
+  double new_row_bytes() const;  // of one, at most
   void estimate();
 
   bool known_ = false;

@@ -43,7 +43,8 @@ Sizing Sizing::plan(const VolumeUsage& usage, ByteCount cache) {
   s.table = under(table);
   s.names_table = under(std::clamp(table / 4, 2 * MiB, 32 * MiB));  // a filter is read as one: 1.2 MB at most
   s.level_base = kLevelBaseMemtables * memtable;
-  // A table overlaps about `fanout` tables of the level below, so this is what one compaction there is to take.
+  // A table overlaps about `fanout` tables of the level below, so this is what one compaction there is to take. It takes up to three
+  // tables more: the one that went over the bound, and one at each end.
   const bool small = s.total < GiB;
   s.compaction = static_cast<std::uint64_t>(s.fanout + 5) * table * (small ? 1 : kInputsOverLimit);
   s.level0_tight = kTightLevel0 * memtable;
@@ -62,13 +63,15 @@ Sizing Sizing::plan(const VolumeUsage& usage, ByteCount cache) {
   s.readahead = std::clamp(round_down(s.cache / 128, 64 * KiB), 512 * KiB, 2 * MiB);
 
   const std::uint64_t first = level0_compaction(memtable, table);
-  const std::uint64_t running = small ? std::max(first, s.compaction) : first + s.compaction;
+  const std::uint64_t below = s.compaction + 3 * table;
+  const std::uint64_t running = small ? std::max(first, below) : first + below;
   const std::uint64_t flushes = on_volume(memtable) + on_volume(s.names_memtable);
   s.working = std::min(running + flushes, s.total / 3);
   // What is obsolete and not merged away yet, when compactions have caught up: all that levels above the last hold may replace
   // rows of it. These are level 0 and the base level, and of the others each holds a `fanout`th of the one below.
   // Of a small volume less is kept back: more of it is merged sooner.
-  const std::uint64_t above = (kTightLevel0 + kLevelBaseMemtables) * memtable;
+  s.names_above = kLevelBaseMemtables * on_volume(s.names_memtable) + std::max(s.level_base / 4, MiB);
+  const std::uint64_t above = s.names_above + (kTightLevel0 + kLevelBaseMemtables) * memtable;
   const std::uint64_t levels = (s.total - s.working) / static_cast<std::uint64_t>(s.fanout);
   s.reserve = std::min(s.working + above + levels, std::max(s.working + levels, s.total * 3 / 8));
   // The tables at both ends of a piece reach out of it, each over as much as one compaction may take in.

@@ -27,6 +27,7 @@ struct Sizing {
   int fanout = 10;                    // each level holds this many times the one above
   std::uint64_t compaction = 0;       // most bytes that one compaction below level 0 takes in
   std::uint64_t piece = 0;            // a wide range is compacted in pieces of so many bytes (kv/compact.h)
+  std::uint64_t names_above = 0;      // bytes of names that lie over their last level when compactions have caught up
   std::uint64_t level0_tight = 0;     // bytes in level 0 that the reserve allows for
   std::uint64_t log = 0;              // write-ahead log at which memtables are flushed
   std::uint64_t manifest = 0;         // manifest at which a new one is begun

@@ -64,7 +64,7 @@ SpaceGauge::Tables SpaceGauge::tables() const {
     for (const auto& level : facts.levels) {
       std::uint64_t taken = 0;
       for (const auto& table : level.files) taken += on_volume(table.size);
-      all.bytes[family_number(family)] += taken;
+      all.bytes += taken;
       const bool is_base = static_cast<std::uint64_t>(level.level) == base;
       if (is_base) all.base_bytes = std::max(all.base_bytes, level.size);
       if (is_base || level.level == 0) merge += taken;
@@ -73,17 +73,25 @@ SpaceGauge::Tables SpaceGauge::tables() const {
       all.level0_tables = std::max<std::uint64_t>(all.level0_tables, level.files.size());
     }
     all.merge_bytes = std::max(all.merge_bytes, merge);
-    if (family == Family::blocks) all.blocks = rows_of(facts, handle);
+    auto& merged = family == Family::names ? all.names : all.blocks;
+    merged = merged_tables(facts, handle);
   }
   return all;
 }
 
-// How many rows each table of blocks has, and where.
-std::vector<Live::Table> SpaceGauge::rows_of(const rocksdb::ColumnFamilyMetaData& facts, rocksdb::ColumnFamilyHandle* handle) const {
+// What each table has, and what it takes of the volume once it is in the last level: those over it are small, and lose more of their
+// granules than what will be left of them.
+std::vector<Live::Table> SpaceGauge::merged_tables(const rocksdb::ColumnFamilyMetaData& facts, rocksdb::ColumnFamilyHandle* handle) const {
   int last = 0;
+  std::uint64_t size = 0, taken = 0;  // of the last level
   for (const auto& level : facts.levels) {
-    if (!level.files.empty()) last = level.level;
+    if (level.files.empty() || level.level == 0) continue;
+    last = level.level;
+    size = level.size;
+    taken = 0;
+    for (const auto& table : level.files) taken += on_volume(table.size);
   }
+  const double filled = size > 0 ? static_cast<double>(taken) / static_cast<double>(size) : 1;
   // Patches are counted in these alone. They are in memory, as all tables are open.
   rocksdb::TablePropertiesCollection properties;
   if (!db_.load()->GetPropertiesOfAllTables(handle, &properties).ok()) properties.clear();
@@ -92,12 +100,13 @@ std::vector<Live::Table> SpaceGauge::rows_of(const rocksdb::ColumnFamilyMetaData
     for (const auto& table : level.files) {
       std::uint64_t others = table.num_deletions;
       if (const auto found = properties.find(table.db_path + table.name); found != properties.end()) others += found->second->num_merge_operands;
+      const bool bottom = level.level == last && last > 0;
       tables.push_back({.number = table.file_number,
                         .first = table.smallestkey,
                         .last = table.largestkey,
-                        .bytes = on_volume(table.size),
+                        .bytes = bottom ? on_volume(table.size) : static_cast<std::uint64_t>(filled * static_cast<double>(table.size)),
                         .rows = minus(table.num_entries, others),
-                        .bottom = level.level == last && last > 0});
+                        .bottom = bottom});
     }
   }
   return tables;
@@ -126,9 +135,10 @@ void SpaceGauge::measure_tables() {
   level0_tables_.store(found.level0_tables);
   base_bytes_.store(found.base_bytes);
   merge_bytes_.store(found.merge_bytes);
-  tables_bytes_.store(found.bytes[0] + found.bytes[1]);
+  tables_bytes_.store(found.bytes);
   const std::lock_guard lock(mutex_);
-  std::ranges::copy(found.bytes, table_bytes_);
+  names_bytes_ = names_above_bytes_ = 0;
+  for (const Live::Table& table : found.names) (table.bottom ? names_bytes_ : names_above_bytes_) += table.bytes;
   live_.measured(std::move(found.blocks), flushed);
   memtables_ = after;
   measure();
@@ -160,9 +170,10 @@ void SpaceGauge::measure() {
 }
 
 void SpaceGauge::count() {
-  const std::uint64_t names = table_bytes_[family_number(Family::names)] + memtables_.families[family_number(Family::names)].bytes;
-  const std::uint64_t blocks = table_bytes_[family_number(Family::blocks)] + memtables_.families[family_number(Family::blocks)].bytes;
-  wanted_.store(names + (counts_rows_.load() ? live_.bytes() : blocks));
+  // What lies over the last level of names replaces more than it adds, and is left out as far as the reserve has it.
+  const std::uint64_t above = names_above_bytes_ + memtables_.families[family_number(Family::names)].bytes;
+  const std::uint64_t names = names_bytes_ + minus(above, sizing_.names_above);
+  wanted_.store(names + (counts_rows_.load() ? live_.bytes() : live_.bytes() + memtables_.families[family_number(Family::blocks)].bytes));
 }
 
 void SpaceGauge::note_rows(std::uint64_t rows) {
@@ -172,9 +183,9 @@ void SpaceGauge::note_rows(std::uint64_t rows) {
   count();
 }
 
-void SpaceGauge::committed(std::uint64_t sequence, std::uint64_t rows, const std::vector<ErasedRange>& ranges, const ErasedRows& erased) {
+void SpaceGauge::committed(std::uint64_t sequence, std::uint64_t bytes, std::uint64_t rows, const std::vector<ErasedRange>& ranges, const ErasedRows& erased) {
   const std::lock_guard lock(mutex_);
-  live_.committed(sequence, rows, ranges, erased);
+  live_.committed(sequence, bytes, rows, ranges, erased);
   counts_rows_.store(true);
   count();
 }

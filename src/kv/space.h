@@ -55,7 +55,7 @@ class SpaceGauge {
   Result<void> admit(std::uint64_t bytes);
   // How many rows family blocks has, before the first commit; and after a commit, RocksDB's sequence number, and what it erased.
   void note_rows(std::uint64_t rows);
-  void committed(std::uint64_t sequence, std::uint64_t rows, const std::vector<ErasedRange>& ranges, const ErasedRows& erased);
+  void committed(std::uint64_t sequence, std::uint64_t bytes, std::uint64_t rows, const std::vector<ErasedRange>& ranges, const ErasedRows& erased);
   // Live::worst().
   std::optional<std::pair<std::string, std::string>> worst();
   // After something that adds to the log without adding rows.
@@ -94,12 +94,12 @@ class SpaceGauge {
   };
   Memtables memtables() const;
   struct Tables {
-    std::uint64_t bytes[2] = {};  // of the volume, by family_number
+    std::uint64_t bytes = 0;  // of the volume
     std::uint64_t level0_bytes = 0, level0_tables = 0, base_bytes = 0, merge_bytes = 0;  // of the family that has more
-    std::vector<Live::Table> blocks;
+    std::vector<Live::Table> names, blocks;
   };
   Tables tables() const;
-  std::vector<Live::Table> rows_of(const rocksdb::ColumnFamilyMetaData& facts, rocksdb::ColumnFamilyHandle* handle) const;
+  std::vector<Live::Table> merged_tables(const rocksdb::ColumnFamilyMetaData& facts, rocksdb::ColumnFamilyHandle* handle) const;
   void measure_tables();
   // Both hold mutex_.
   void measure();
@@ -124,8 +124,8 @@ class SpaceGauge {
   std::mutex tables_mutex_;  // one measures tables at a time; before mutex_
   std::mutex mutex_;         // measuring
   Live live_;
-  std::uint64_t table_bytes_[2] = {};  // by family_number
-  Memtables memtables_;                // less what of them is in table_bytes_
+  std::uint64_t names_bytes_ = 0, names_above_bytes_ = 0;  // in the last level, and over it
+  Memtables memtables_;                                    // less what of them is in tables that are counted
 
   std::mutex wait_mutex_;  // waiting
   std::condition_variable changed_;

@@ -175,7 +175,8 @@ Result<void> RocksStore::commit(Batch& batch) {
   }
   committed_.fetch_add(1, std::memory_order_acq_rel);
   if (batch.rep_->rows) {
-    space_.committed(db().GetLatestSequenceNumber(), *batch.rep_->rows, batch.rep_->ranges, batch.rep_->erased[kv::family_number(Family::blocks)]);
+    space_.committed(db().GetLatestSequenceNumber(), batch.bytes(), *batch.rep_->rows, batch.rep_->ranges,
+                     batch.rep_->erased[kv::family_number(Family::blocks)]);
   }
   keeper_.note(batch.rep_->ranges, batch.rep_->erased);
   return {};

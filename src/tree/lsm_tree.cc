@@ -288,7 +288,8 @@ Result<void> LsmTree::settle(const Lock& lock, std::uint64_t group, Wait wait) {
 Result<void> LsmTree::need_room(std::size_t bytes) const {
   const std::uint64_t rows = state_.data_rows - std::min(committed_rows_, state_.data_rows);
   const std::size_t records = open_->records.size() + (sealed_ ? sealed_->records.size() : 0);
-  if (store_.room().v < bytes + rows * kBlockSize + records * kRecordBytes) return make_error(ENOSPC, "");
+  const std::size_t put = open_->bytes() + (sealed_ ? sealed_->sealed_bytes : 0);
+  if (store_.room().v < bytes + std::min(rows * kBlockSize, put) + records * kRecordBytes) return make_error(ENOSPC, "");
   return {};
 }
 

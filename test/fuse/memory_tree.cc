@@ -455,7 +455,7 @@ TreeSettings MemoryTree::settings() const {
 
 Result<SpaceInfo> MemoryTree::space(Wait) {
   std::lock_guard lock(mutex_);
-  return {ByteCount{1 * GiB}, ByteCount{512 * MiB}, nodes_.size(), 1000};
+  return SpaceInfo{ByteCount{1 * GiB}, ByteCount{512 * MiB}, nodes_.size(), 1000};
 }
 
 TreeCounts MemoryTree::counts() const { return {}; }

@@ -26,7 +26,7 @@ class LiveRows : public testing::Test {
   }
   static constexpr std::uint64_t kThree = 2 * kRows * kRow + kRows * kRow / 8;
   void commit(std::uint64_t sequence, std::uint64_t rows, const std::vector<kv::ErasedRange>& ranges = {}, const kv::ErasedRows& erased = {}) {
-    live_.committed(sequence, rows, ranges, erased);
+    live_.committed(sequence, 4160 * kRows, rows, ranges, erased);
   }
   static kv::ErasedRange range(std::uint64_t from, std::uint64_t to) { return {Family::blocks, number_key(from), number_key(to), to - from}; }
   void expect_bytes(std::uint64_t bytes) { EXPECT_NEAR(static_cast<double>(live_.bytes()), static_cast<double>(bytes), kNear * static_cast<double>(kThree)); }
