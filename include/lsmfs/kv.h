@@ -208,6 +208,8 @@ class Store : public RowReader {
   // Bytes of new data that commit() may still take before the reserve for compaction and erasing
   // is touched; 0 when full. Cheap: called for each write.
   virtual ByteCount room() const = 0;
+  // Likewise of rows that replace others. They use it up only as far as they compress worse than those.
+  virtual ByteCount room_to_replace() const = 0;
   // What df tells: how many bytes of data that cannot be compressed still find a place, and would if there were none. Off
   // both are taken the reserve and an estimate of what tables leave empty of their granules, so room() is larger.
   struct Space {

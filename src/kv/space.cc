@@ -18,6 +18,7 @@ constexpr auto kPurge = std::chrono::milliseconds(500);       // and after this 
 constexpr auto kLogGone = std::chrono::seconds(1);            // after a flush its log is removed at the latest
 constexpr auto kFutile = std::chrono::seconds(20);            // between compactions that would meet the same end
 constexpr auto kGiveUp = std::chrono::seconds(60);            // a wait in which nothing ends
+constexpr double kMostLoss = 1.25;  // what a table takes of the volume for a byte of it
 constexpr int kTries = 4;  // of measuring, while flushes end meanwhile
 
 std::uint64_t minus(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0; }
@@ -91,7 +92,8 @@ std::vector<Live::Table> SpaceGauge::merged_tables(const rocksdb::ColumnFamilyMe
     taken = 0;
     for (const auto& table : level.files) taken += on_volume(table.size);
   }
-  const double filled = size > 0 ? static_cast<double>(taken) / static_cast<double>(size) : 1;
+  // Many of the last level may be small, too, and nearly empty; those that others are merged into are not.
+  const double loss = size > 0 ? std::min(static_cast<double>(taken) / static_cast<double>(size), kMostLoss) : 1;
   // Patches are counted in these alone. They are in memory, as all tables are open.
   rocksdb::TablePropertiesCollection properties;
   if (!db_.load()->GetPropertiesOfAllTables(handle, &properties).ok()) properties.clear();
@@ -104,7 +106,7 @@ std::vector<Live::Table> SpaceGauge::merged_tables(const rocksdb::ColumnFamilyMe
       tables.push_back({.number = table.file_number,
                         .first = table.smallestkey,
                         .last = table.largestkey,
-                        .bytes = bottom ? on_volume(table.size) : static_cast<std::uint64_t>(filled * static_cast<double>(table.size)),
+                        .bytes = bottom ? on_volume(table.size) : static_cast<std::uint64_t>(loss * static_cast<double>(table.size)),
                         .rows = minus(table.num_entries, others),
                         .bottom = bottom});
     }
@@ -216,6 +218,11 @@ ByteCount SpaceGauge::room() const {
   if (!listed_.load() || starved_.load()) return ByteCount{0};
   const std::uint64_t more = counts_rows_.load() ? 0 : since_refresh_.load(std::memory_order_relaxed);
   return ByteCount{minus(total().v, wanted_.load() + more)};
+}
+
+ByteCount SpaceGauge::room_to_replace() const {
+  const_cast<SpaceGauge*>(this)->try_refresh();
+  return ByteCount{minus(total_to_replace().v, wanted_.load())};
 }
 
 bool SpaceGauge::log_has_grown() const {

@@ -49,6 +49,9 @@ class SpaceGauge {
   void end();
 
   ByteCount room() const;
+  ByteCount room_to_replace() const;
+  // Of which half of what the reserve has over the working space is left for estimates that err.
+  ByteCount total_to_replace() const { return ByteCount{sizing_.total - sizing_.working - (sizing_.reserve - sizing_.working) / 2}; }
   ByteCount total() const { return ByteCount{sizing_.total - sizing_.reserve}; }
 
   // Before a commit of `bytes`: waits until it may come. Errors of FailStop; ENOSPC: it never may, since compactions starve.

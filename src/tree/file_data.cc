@@ -137,8 +137,11 @@ Result<void> LsmTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait) {
     }
   }
   if (file) existing = static_cast<std::uint64_t>(std::distance(file->rows.lower_bound(first), file->rows.upper_bound(last)));
-  // What is there already is written over whatever room there is.
-  if (const std::uint64_t more = last - first + 1 - existing; more > 0) LSMFS_TRY(need_room(more * kBlockSize + kRecordRoom));
+  if (const std::uint64_t more = last - first + 1 - existing; more > 0) {
+    LSMFS_TRY(need_room(more * kBlockSize + kRecordRoom));
+  } else {
+    LSMFS_TRY(need_room_to_replace(data.size()));
+  }
   if (!file && open_->tail && !(open_->tail->ino == ino && open_->tail->index == first)) open_->put_tail();
   if (first > old_blocks) before_holes(*inode);
   for (std::uint64_t index = first; index <= last; ++index) {

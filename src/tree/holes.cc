@@ -34,8 +34,10 @@ Result<void> LsmTree::fallocate(Ino ino, int mode, ByteOffset offset, ByteCount 
   Record& record = inode->record;
   const std::uint64_t end = offset.v + length.v;
   // Nothing can be set aside in a store that compresses; what would not fit now is refused, but not what is there or gives room back.
-  const std::uint64_t missing = record.is_sparse() ? length.v : end - std::min(end, std::max(offset.v, record.size));
-  if (!punch && (zero || missing > 0)) LSMFS_TRY(need_room(zero ? kRecordRoom : missing + kRecordRoom));
+  const std::uint64_t past_end = end - std::min(end, std::max(offset.v, record.size));
+  const std::uint64_t holes = (block_count(record.size) - std::min(record.blocks, block_count(record.size))) * kBlockSize;
+  const std::uint64_t missing = std::min(past_end + holes, length.v);
+  if (!punch && !zero && missing > 0) LSMFS_TRY(need_room(missing + kRecordRoom));
 
   if (punch || zero) LSMFS_TRY(make_hole(lock, *inode, offset.v, std::min(end, record.size), std::move(seen), wait));
   if (!keep_size && end > record.size) {

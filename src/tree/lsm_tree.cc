@@ -288,10 +288,16 @@ Result<void> LsmTree::settle(const Lock& lock, std::uint64_t group, Wait wait) {
 Result<void> LsmTree::need_room(std::size_t bytes) const {
   const std::uint64_t rows = state_.data_rows - std::min(committed_rows_, state_.data_rows);
   const std::size_t records = open_->records.size() + (sealed_ ? sealed_->records.size() : 0);
-  const std::size_t put = open_->bytes() + (sealed_ ? sealed_->sealed_bytes : 0);
-  if (store_.room().v < bytes + std::min(rows * kBlockSize, put) + records * kRecordBytes) return make_error(ENOSPC, "");
+  if (store_.room().v < bytes + std::min(rows * kBlockSize, uncommitted_bytes()) + records * kRecordBytes) return make_error(ENOSPC, "");
   return {};
 }
+
+Result<void> LsmTree::need_room_to_replace(std::size_t bytes) const {
+  if (store_.room_to_replace().v < bytes + uncommitted_bytes()) return make_error(ENOSPC, "");
+  return {};
+}
+
+std::size_t LsmTree::uncommitted_bytes() const { return open_->bytes() + (sealed_ ? sealed_->sealed_bytes : 0); }
 
 Result<void> LsmTree::sync() {
   {

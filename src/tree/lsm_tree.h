@@ -127,7 +127,9 @@ class LsmTree final : public Tree {
   // Commits the groups when they may change rows that `group`, of an inode, says it changed last, so that
   // the store shows them. After a failure nothing is committed any more: the store shows what it has.
   Result<void> settle(const Lock& lock, std::uint64_t group, Wait wait);
-  Result<void> need_room(std::size_t bytes) const;  // ENOSPC
+  Result<void> need_room(std::size_t bytes) const;             // of what is new; ENOSPC
+  Result<void> need_room_to_replace(std::size_t bytes) const;  // of rows that are there; likewise
+  std::size_t uncommitted_bytes() const;
   void settled(const Group& group);
   void fail(std::string_view what, const Error& error);  // read-only from now on, and says so once
   Result<void> stop_changing();

@@ -55,7 +55,8 @@ Result<void> LsmTree::setxattr(Ino ino, std::string_view name, std::string_view 
   if (old && old->row_size == 0 && old->value == value) return {};
   // What listxattr gives must fit into what it can give.
   if (!old && record.xattr_names_size() + name.size() + 1 > kXattrListMax) return make_error(ENOSPC, "");
-  LSMFS_TRY(need_room(value.size() + kRecordRoom));
+  const std::size_t old_size = old ? std::max<std::size_t>(old->row_size, old->value.size()) : 0;
+  if (!old || value.size() > old_size) LSMFS_TRY(need_room(value.size() + kRecordRoom));
 
   bool kept = true;
   const std::uint32_t mode = record.mode;

@@ -77,6 +77,58 @@ TEST(Space, InAFullTreeWhatIsThereCanBeWrittenOverCutAndPunched) {
   EXPECT_EQ(h.check(), "");
 }
 
+// Rows that compress worse than those they replace are growth, which nobody sees before they are in tables.
+TEST(Space, WhatCompressesWorseThanWhatWasThereMeetsTheEndToo) {
+  Harness h;
+  constexpr std::uint64_t kSize = 256 * MiB;
+  const Ino f = h.create(kRootIno, "f");
+  const std::string zeros(MiB, '\0');
+  for (std::uint64_t at = 0; at < kSize; at += MiB) h.write(f, at, zeros);
+  ASSERT_TRUE(h.tree().sync());
+  std::uint64_t at = 0;
+  int error = 0;
+  for (; at < kSize && !error; at += error ? 0 : 64 * KiB) error = code(h.tree().write(f, ByteOffset{at}, as_bytes(noise(64 * KiB, at)), Wait::yes));
+  EXPECT_EQ(error, ENOSPC);
+  EXPECT_GT(at, 30 * MiB);
+  ASSERT_TRUE(h.tree().sync());
+  EXPECT_EQ(h.read(f, at - 64 * KiB, 64 * KiB), noise(64 * KiB, at - 64 * KiB));
+  EXPECT_EQ(h.read(f, at, 64 * KiB), zeros.substr(0, 64 * KiB));
+  // What goes brings it back.
+  ASSERT_EQ(code(h.tree().setattr(f, {.size = at / 2}, Wait::yes)), 0);
+  ASSERT_TRUE(h.tree().sync());
+  for (std::uint64_t over = 0; over < at / 2 && !HasFailure(); over += 64 * KiB) h.write(f, over, noise(64 * KiB, over + 1));
+  EXPECT_EQ(h.check(), "");
+}
+
+TEST(Space, InAFullTreeWhatDoesNotGrowIsDone) {
+  Harness h;
+  const Ino f = h.create(kRootIno, "f", noise(64 * KiB, 1)), sparse = h.create(kRootIno, "s"), full = h.create(kRootIno, "full");
+  const std::string value(2000, 'x'), other(2000, 'y');
+  ASSERT_EQ(code(h.tree().setxattr(f, "user.large", value, 0, Wait::yes)), 0);
+  ASSERT_EQ(code(h.tree().setxattr(f, "user.small", "1", 0, Wait::yes)), 0);
+  h.write(sparse, 0, noise(64 * KiB, 2));
+  h.write(sparse, 128 * KiB, noise(64 * KiB, 2));
+  std::uint64_t size = 0;
+  int error = 0;
+  for (const std::size_t piece : {std::size_t{64 * KiB}, std::size_t{kBlockSize}}) {
+    for (error = 0; !error; size += error ? 0 : piece) error = code(h.tree().write(full, ByteOffset{size}, as_bytes(noise(piece, size)), Wait::yes));
+  }
+  ASSERT_EQ(error, ENOSPC);
+  EXPECT_EQ(code(h.tree().setxattr(f, "user.large", other, 0, Wait::yes)), 0);
+  EXPECT_EQ(code(h.tree().setxattr(f, "user.small", "2", 0, Wait::yes)), 0);
+  EXPECT_EQ(code(h.tree().setxattr(f, "user.new", std::string(16 * KiB, 'z'), 0, Wait::yes)), ENOSPC);
+  const auto allocate = [&](Ino ino, int mode, std::uint64_t from, std::uint64_t length) {
+    return code(h.tree().fallocate(ino, mode, ByteOffset{from}, ByteCount{length}, Wait::yes));
+  };
+  EXPECT_EQ(allocate(f, 0, 0, 64 * KiB), 0);
+  EXPECT_EQ(allocate(f, FALLOC_FL_ZERO_RANGE, 0, 32 * KiB), 0);
+  EXPECT_EQ(allocate(sparse, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 32 * KiB), 0);
+  EXPECT_EQ(allocate(sparse, 0, 1 * MiB, 1 * GiB), ENOSPC);
+  EXPECT_EQ(code(h.tree().rename(kRootIno, "f", kRootIno, "a longer name", 0, Wait::yes)), 0);
+  EXPECT_EQ(code(h.tree().setattr(f, {.mode = 0600}, Wait::yes)), 0);
+  EXPECT_EQ(h.check(), "");
+}
+
 TEST(Space, FilesInUseAreCounted) {
   Harness h;
   h.create(kRootIno, "a");
