@@ -227,6 +227,10 @@ class Tree {
 
   // As of all that was done before.
   virtual Result<SpaceInfo> space(Wait wait) = 0;
+  // After ENOSPC: whether to try again, since files that were removed a moment ago had not been forgotten. Wait::no: whether to
+  // ask with Wait::yes, which waits for that, though not for long: somebody may have them open. `seen`, 0 at first, belongs to
+  // who tries: the same files give no second reason.
+  virtual bool room_comes(Wait wait, std::uint64_t& seen) = 0;
   virtual TreeCounts counts() const = 0;
 };
 

@@ -53,10 +53,20 @@ bool answer(fuse_req_t req, Result<Reply> result, Wait wait) {
     send(req, context_of(req).tree, *result);
     return true;
   }
-  if (wait == Wait::no && result.error().code == EAGAIN) return false;
+  const int code = result.error().code;
+  if (std::uint64_t seen = 0; wait == Wait::no && (code == EAGAIN || (code == ENOSPC && context_of(req).tree.room_comes(wait, seen)))) return false;
   context_of(req).errors.note(result.error());
   fuse_reply_err(req, reply_code(result.error()));
   return true;
+}
+
+// Calls again as long as that may find room.
+template <class Call>
+auto with_room(Tree& tree, Call call) {
+  std::uint64_t seen = 0;
+  auto result = call();
+  while (!result && result.error().code == ENOSPC && tree.room_comes(Wait::yes, seen)) result = call();
+  return result;
 }
 
 // Runs `call(wait, arguments...)`, which gives a Result of one of the replies in replies.h. The
@@ -65,7 +75,8 @@ template <class Call, class... Arguments>
 void serve(fuse_req_t req, Call call, Arguments... arguments) {
   if (answer(req, call(Wait::no, arguments...), Wait::no)) return;
   context_of(req).workers.submit([req, call, copies = std::make_tuple(owned(arguments)...)] {
-    std::apply([&](const auto&... copy) { answer(req, call(Wait::yes, copy...), Wait::yes); }, copies);
+    auto& tree = context_of(req).tree;
+    answer(req, with_room(tree, [&] { return std::apply([&](const auto&... copy) { return call(Wait::yes, copy...); }, copies); }), Wait::yes);
   });
 }
 
@@ -74,9 +85,10 @@ template <class Call, class... Arguments>
 void serve_names(fuse_req_t req, Call call, Arguments... arguments) {
   if (!context_of(req).durable_names) return serve(req, call, arguments...);
   context_of(req).workers.submit([req, call, copies = std::make_tuple(owned(arguments)...)] {
-    auto result = std::apply([&](const auto&... copy) { return call(Wait::yes, copy...); }, copies);
+    auto& tree = context_of(req).tree;
+    auto result = with_room(tree, [&] { return std::apply([&](const auto&... copy) { return call(Wait::yes, copy...); }, copies); });
     if (result) {
-      if (auto synced = context_of(req).tree.sync(); !synced) result = std::move(synced.error());
+      if (auto synced = tree.sync(); !synced) result = std::move(synced.error());
     }
     answer(req, std::move(result), Wait::yes);
   });

@@ -80,21 +80,52 @@ void Live::measured(std::vector<Table> tables, std::uint64_t flushed) {
   }
   if (in_tables_.sequence < flushed && now_.sequence >= flushed) in_tables_ = now_;
   if (moments_.empty()) stride_ = 1;
-  std::unordered_map<std::uint64_t, double> erased;
-  for (const Place& place : bottom_) {
-    if (place.erased > 0) erased.emplace(place.number, place.erased);
-  }
-  bottom_.clear();
+  std::vector<Place> before = std::exchange(bottom_, {});
   upper_.clear();
   table_bytes_ = 0;
   for (Table& table : tables) {
     table_bytes_ += table.bytes;
     auto& level = table.bottom ? bottom_ : upper_;
     level.push_back({std::move(table)});
-    if (const auto found = erased.find(level.back().number); table.bottom && found != erased.end()) level.back().erased = found->second;
   }
   std::ranges::sort(bottom_, {}, &Place::first);
+  pass_on_erased(before);
   estimate();
+}
+
+// What was erased of a table is so of those that it was merged into, as far as that has not dropped it.
+void Live::pass_on_erased(std::vector<Place>& before) {
+  std::unordered_map<std::uint64_t, Place*> gone, made;
+  for (Place& place : before) gone.emplace(place.number, &place);
+  for (Place& place : bottom_) {
+    if (const auto same = gone.find(place.number); same != gone.end()) {
+      place.erased = same->second->erased;
+      gone.erase(same);
+    } else {
+      made.emplace(place.number, &place);
+    }
+  }
+  double rows_gone = 0, erased = 0, rows_made = 0, passed_on = 0;
+  for (const auto& [number, place] : made) rows_made += static_cast<double>(place->rows);
+  for (const auto& [number, place] : gone) {
+    rows_gone += static_cast<double>(place->rows);
+    if (place->erased <= 0) continue;
+    erased += place->erased;
+    const auto [begin, end] = overlapped(place->first, place->last, true);
+    double there = 0;
+    const auto among = [&](const auto& each) {
+      for (std::size_t i = begin; i < end; ++i) {
+        if (made.contains(bottom_[i].number)) each(bottom_[i]);
+      }
+    };
+    among([&](const Place& to) { there += static_cast<double>(to.rows); });
+    if (there == 0) continue;
+    passed_on += place->erased;
+    among([&](Place& to) { to.erased += place->erased * static_cast<double>(to.rows) / there; });
+  }
+  const double left = std::max(erased - std::max(rows_gone - rows_made, 0.0), 0.0);
+  if (passed_on <= left) return;
+  for (const auto& [number, place] : made) place->erased *= left / passed_on;
 }
 
 void Live::estimate() {

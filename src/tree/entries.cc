@@ -216,6 +216,10 @@ void LsmTree::remove_name(Inode& dir, std::string_view name, Inode& inode, const
   // Somebody may have it open: the blocks stay until it is forgotten.
   record.home = inode.home();
   inodes_.clear_name(inode, Inode::Place::orphan);
+  if (record.blocks > 0 && inode.lookups > 0) {
+    leaving_.files.insert(inode.ino());
+    leaving_.last = clock_.now();
+  }
 }
 
 Result<void> LsmTree::remove(Ino dir_ino, std::string_view name, bool directory, Wait wait) {

@@ -155,6 +155,10 @@ void LsmTree::erase_removed(Inode& inode) {
   if (inode.has_row) batch().erase(Family::names, keys::orphan(inode.ino()));
   set_blocks(inode, 0);
   inode.has_row = false;
+  if (leaving_.files.erase(inode.ino()) > 0) {
+    ++leaving_.gone;
+    leaving_.changed.notify_all();
+  }
   begin_group();
 }
 

@@ -385,9 +385,23 @@ bool LsmTree::read_only() const {
   return !can_change();
 }
 
+bool LsmTree::room_comes(Wait wait, std::uint64_t& seen) {
+  Lock lock = locked();
+  if (leaving_.last == Clock::Time::min()) return false;
+  const Clock::Time until = leaving_.last + kForgottenIn;
+  if (wait == Wait::no) return clock_.now() < until;
+  clock_.wait(lock, leaving_.changed, until, [&] { return leaving_.gone != seen || leaving_.files.empty(); });
+  return std::exchange(seen, leaving_.gone) != leaving_.gone;
+}
+
 Result<SpaceInfo> LsmTree::space(Wait wait) {
   {
-    LSMFS_ASSIGN(const Lock lock, acquire(wait));
+    LSMFS_ASSIGN(Lock lock, acquire(wait));
+    if (!leaving_.files.empty()) {
+      const Clock::Time until = leaving_.last + kForgottenSoon;
+      if (wait == Wait::no && clock_.now() < until) return make_error(EAGAIN, "");
+      clock_.wait(lock, leaving_.changed, until, [this] { return leaving_.files.empty(); });
+    }
     if (state_.data_rows < committed_rows_ && can_change()) LSMFS_TRY(commit_all(lock, wait));
   }
   const auto space = store_.space();

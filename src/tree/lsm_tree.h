@@ -85,6 +85,7 @@ class LsmTree final : public Tree {
   Result<void> reconfigure(const TreeSettings& settings) override;
   bool read_only() const override;
   Result<SpaceInfo> space(Wait wait) override;
+  bool room_comes(Wait wait, std::uint64_t& seen) override;
   TreeCounts counts() const override;
 
  private:
@@ -100,6 +101,7 @@ class LsmTree final : public Tree {
   // What the log and the tables may need for one more record or row, generously; for the check of free space.
   static constexpr std::size_t kRecordRoom = 16 * KiB;
   static constexpr std::uint64_t kLittleRoom = 16 * MiB;
+  static constexpr auto kForgottenIn = std::chrono::seconds(1), kForgottenSoon = std::chrono::milliseconds(50);
   static constexpr std::size_t kRecordBytes = 256;  // what they need on average
 
   // ---- locking and committing (lsm_tree.cc)
@@ -308,6 +310,15 @@ class LsmTree final : public Tree {
   bool stop_ = false;
   bool closed_ = false;
   std::condition_variable wake_;
+
+  // Files that have lost their last name and have rows until the kernel forgets them. It does so at once unless they are open, but
+  // a later request may overtake that.
+  struct {
+    std::unordered_set<Ino> files;
+    Clock::Time last = Clock::Time::min();  // when one came
+    std::uint64_t gone = 0;                 // so many have been forgotten
+    std::condition_variable changed;
+  } leaving_;
 
   ParkedCursors parked_names_{clock_}, parked_blocks_{clock_};  // of the epochs committed_ and blocks_epoch_
   void clear_parked() {

@@ -63,6 +63,7 @@ class MemoryTree : public Tree {
   bool read_only() const override;
   TreeSettings settings() const;  // the last ones
   Result<SpaceInfo> space(Wait wait) override;
+  bool room_comes(Wait, std::uint64_t&) override { return false; }
   TreeCounts counts() const override;
 
  private:

@@ -81,6 +81,25 @@ TEST_F(LiveRows, ThatAreErasedNoLongerCountAtOnceAndForWhatTheyTook) {
   EXPECT_EQ(live_.obsolete_bytes(), 0u);
 }
 
+TEST_F(LiveRows, StayErasedInTablesThatTheirsWereMergedIntoBeforeTheTombstonesCame) {
+  live_.begin(3 * kRows);
+  live_.measured(three(), 10);
+  commit(11, 2 * kRows, {range(0, kRows)});
+  const std::vector<Live::Table> tombstones = {{.number = 4, .first = number_key(0), .last = number_key(kRows)}};
+  const auto measure = [&](std::vector<Live::Table> bottom) {
+    bottom.push_back(tombstones[0]);
+    live_.measured(bottom, 11);
+  };
+  measure({table(5, 0, 400, true), table(6, 400, kRows + 200, true), table(7, kRows + 200, 2 * kRows, true), table(3, 2 * kRows, 3 * kRows, true, kRow / 8)});
+  expect_bytes(kThree - kRows * kRow);
+  // With them half of it goes, and then the rest.
+  measure({table(6, 400, kRows + 200, true), table(7, kRows + 200, 2 * kRows, true), table(3, 2 * kRows, 3 * kRows, true, kRow / 8)});
+  expect_bytes(kThree - kRows * kRow);
+  measure({table(8, kRows, 2 * kRows, true), table(3, 2 * kRows, 3 * kRows, true, kRow / 8)});
+  expect_bytes(kThree - kRows * kRow);
+  EXPECT_LT(live_.obsolete_bytes(), 10 * kRow);
+}
+
 TEST_F(LiveRows, ThatAreNewCountWholeUntilTheyAreFlushed) {
   live_.begin(3 * kRows);
   live_.measured(three(), 10);

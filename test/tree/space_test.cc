@@ -5,7 +5,9 @@
 #include <linux/falloc.h>
 
 #include <random>
+#include <thread>
 
+#include "clock.h"
 #include "tree/harness.h"
 
 namespace lsmfs::test::space_test {
@@ -127,6 +129,63 @@ TEST(Space, InAFullTreeWhatDoesNotGrowIsDone) {
   EXPECT_EQ(code(h.tree().rename(kRootIno, "f", kRootIno, "a longer name", 0, Wait::yes)), 0);
   EXPECT_EQ(code(h.tree().setattr(f, {.mode = 0600}, Wait::yes)), 0);
   EXPECT_EQ(h.check(), "");
+}
+
+// The kernel forgets a file that nobody has open at once, but later requests may overtake that.
+class Removed : public testing::Test {
+ protected:
+  bool room_comes(Wait wait) { return h.tree().room_comes(wait, seen); }
+  std::uint64_t free() { return h.tree().space(Wait::yes)->free.v; }
+  // A file of 4 MiB that has gone.
+  Ino removed() {
+    const Ino f = h.create(kRootIno, "f", noise(4 * MiB, 1));
+    EXPECT_TRUE(h.tree().sync());
+    before = free();
+    EXPECT_TRUE(h.tree().unlink(kRootIno, "f", Wait::yes));
+    return f;
+  }
+  static TreeOptions options(Clock& clock) {
+    TreeOptions with{.sync_interval_ms = 0};
+    with.clock = &clock;
+    return with;
+  }
+
+  SteppedClock clock;
+  Harness h{ByteCount{kDeviceMin}, options(clock)};
+  std::uint64_t seen = 0, before = 0;
+};
+
+TEST_F(Removed, AFileIsReasonToTryAgainOnce) {
+  EXPECT_FALSE(room_comes(Wait::no));
+  EXPECT_FALSE(room_comes(Wait::yes));
+  const Ino f = removed();
+  EXPECT_TRUE(room_comes(Wait::no));
+  EXPECT_EQ(code(h.tree().space(Wait::no)), EAGAIN);
+  bool comes = false;
+  std::thread waiting([&] { comes = room_comes(Wait::yes); });
+  h.tree().forget(f, 1);  // before or after it waits
+  waiting.join();
+  EXPECT_TRUE(comes);
+  EXPECT_FALSE(room_comes(Wait::yes));
+}
+
+TEST_F(Removed, AFileIsFreeSpaceForWhoAsksNext) {
+  const Ino f = removed();
+  std::uint64_t found = 0;
+  std::thread waiting([&] { found = free(); });
+  h.tree().forget(f, 1);
+  waiting.join();
+  EXPECT_GE(found, before + 3 * MiB);
+}
+
+TEST_F(Removed, AFileThatIsOpenIsWaitedForInVain) {
+  const Ino f = removed();
+  clock.advance(std::chrono::seconds(2));
+  EXPECT_FALSE(room_comes(Wait::no));
+  EXPECT_FALSE(room_comes(Wait::yes));
+  EXPECT_LE(free(), before);
+  h.tree().forget(f, 1);
+  EXPECT_GE(free(), before + 3 * MiB);
 }
 
 TEST(Space, FilesInUseAreCounted) {
