@@ -9,6 +9,7 @@
 
 #include "kv/database.h"
 #include "kv/options.h"
+#include "kv/small_tables.h"
 
 namespace lsmfs::kv {
 
@@ -70,6 +71,14 @@ void Keeper::want_space() {
   wake_.notify_all();
 }
 
+void Keeper::want_fewer_tables() {
+  {
+    std::lock_guard lock(mutex_);
+    want_fewer_ = true;
+  }
+  wake_.notify_all();
+}
+
 void Keeper::tables_changed() {
   {
     std::lock_guard lock(mutex_);
@@ -97,19 +106,19 @@ void Keeper::note_passed(Family family, std::string_view from, std::string_view 
 
 bool Keeper::idle() const {
   std::lock_guard lock(mutex_);
-  return fail_stop_.failed() || !(busy_ || want_flush_ || want_space_ || sinks_);
+  return fail_stop_.failed() || !(busy_ || want_flush_ || want_space_ || want_fewer_ || sinks_);
 }
 
 void Keeper::run() {
   std::unique_lock lock(mutex_);
   while (!stop_) {
     const Clock::Time now = clock_.now(), due = erased_.due();
-    if (!want_flush_ && !want_space_ && !want_end_ && !tables_changed_ && now < due) {
+    if (!want_flush_ && !want_space_ && !want_end_ && !want_fewer_ && !tables_changed_ && now < due) {
       clock_.wait(lock, wake_, due);
       continue;
     }
     if (fail_stop_.failed()) {
-      want_flush_ = want_space_ = want_end_ = tables_changed_ = sinks_ = false;
+      want_flush_ = want_space_ = want_end_ = want_fewer_ = tables_changed_ = sinks_ = false;
       sinking_.clear();
       erased_.take_all();
       idle_.notify_all();
@@ -117,6 +126,7 @@ void Keeper::run() {
     }
     const bool space = want_space_, flushes = want_flush_ || now >= due, changed = std::exchange(tables_changed_, false);
     Erased::Work work = space || want_end_ ? erased_.take_all() : erased_.take(now);
+    const bool fewer = std::exchange(want_fewer_, false);
     want_end_ = false;
     busy_ = true;
     lock.unlock();
@@ -124,8 +134,11 @@ void Keeper::run() {
     if (flushes || !work.empty()) flush();
     sink(std::move(work), sequence);
     if (space && sinking_.empty()) make_space();
-    if (changed) space_changed_();
+    bool merged = false;
+    if (!space && fewer) merged = merge_small_tables();
+    if (changed || merged) space_changed_();
     lock.lock();
+    want_fewer_ = want_fewer_ || merged || (space && fewer);  // perhaps there are more
     if (space) want_space_ = false;  // whoever waits still says so again
     sinks_ = !sinking_.empty();
     busy_ = false;
@@ -167,6 +180,14 @@ void Keeper::sink(Erased::Work work, std::uint64_t sequence) {
   sinking_.mark(*db_, handles_).PermitUncheckedError();  // a failure is met by whoever writes next
 }
 
+bool Keeper::merge_small_tables() {
+  bool merged = false;
+  for (const Family family : {Family::names, Family::blocks}) {
+    merged = merge_small_neighbours(*db_, handles_[family_number(family)], targets_[family_number(family)]) || merged;
+  }
+  return merged;
+}
+
 void Keeper::make_space() {
   if (is_busy(*db_, handles_)) return;
   if (const auto range = worst_()) {
@@ -174,7 +195,9 @@ void Keeper::make_space() {
     sinking_.add({Family::blocks, range->first, range->second, sequence});
     sink({}, sequence);
   }
-  if (sinking_.empty()) flush();  // what is obsolete is so only for what is in memory
+  if (!sinking_.empty()) return;
+  flush();  // what is obsolete is so only for what is in memory
+  if (merge_small_tables()) space_changed_();
 }
 
 }  // namespace lsmfs::kv

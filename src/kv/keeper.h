@@ -6,6 +6,7 @@
 
 #include <rocksdb/db.h>
 
+#include <array>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -28,10 +29,11 @@ class Keeper {
   // First and last key of blocks over whose tables others are best merged when space is short; nothing: no table lies over others.
   using Worst = std::function<std::optional<std::pair<std::string, std::string>>()>;
   // `worth`: see Erased. `flushed` is called after each flush, `space_changed` when tables that it waits for have come and gone.
-  Keeper(const FailStop& fail_stop, Clock& clock, std::uint64_t worth, std::function<void()> flushed, std::function<void()> space_changed,
-         Worst worst)
-      : fail_stop_(fail_stop), clock_(clock), flushed_(std::move(flushed)), space_changed_(std::move(space_changed)), worst_(std::move(worst)),
-        erased_(worth) {}
+  // `targets`: what tables are to hold, by family number.
+  Keeper(const FailStop& fail_stop, Clock& clock, std::uint64_t worth, std::array<std::uint64_t, 2> targets, std::function<void()> flushed,
+         std::function<void()> space_changed, Worst worst)
+      : fail_stop_(fail_stop), clock_(clock), targets_(targets), flushed_(std::move(flushed)), space_changed_(std::move(space_changed)),
+        worst_(std::move(worst)), erased_(worth) {}
   ~Keeper() { stop(); }
 
   void start(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* const (&handles)[2]);
@@ -44,6 +46,7 @@ class Keeper {
   void want_flush();
   // Somebody waits for space: what was erased is compacted now. When nothing was, and RocksDB finds nothing to do, what is worst.
   void want_space();
+  void want_fewer_tables();  // small ones are merged (kv/small_tables)
   void note_passed(Family family, std::string_view from, std::string_view to, std::uint64_t rows);  // Erased::passed()
   void note(const std::vector<ErasedRange>& ranges, const ErasedRows (&rows)[2]);  // by family number
   void tables_changed();  // from RocksDB's threads
@@ -55,9 +58,11 @@ class Keeper {
   void flush();
   void sink(Erased::Work work, std::uint64_t sequence);
   void make_space();
+  bool merge_small_tables();  // false: there were none
 
   const FailStop& fail_stop_;
   Clock& clock_;
+  const std::array<std::uint64_t, 2> targets_;
   const std::function<void()> flushed_, space_changed_;
   const Worst worst_;
   rocksdb::DB* db_ = nullptr;
@@ -68,7 +73,7 @@ class Keeper {
   bool stop_ = false;
   bool busy_ = false;  // its thread has taken requests that it has not come to the end of
   std::condition_variable idle_;
-  bool want_flush_ = false, want_space_ = false, want_end_ = false, tables_changed_ = false;
+  bool want_flush_ = false, want_space_ = false, want_end_ = false, want_fewer_ = false, tables_changed_ = false;
   std::uint64_t changes_ = 0;  // of tables
   Erased erased_;
   bool sinks_ = false;  // something does

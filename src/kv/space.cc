@@ -6,7 +6,9 @@
 #include <algorithm>
 
 #include "kv/batch.h"
+#include "kv/database.h"
 #include "kv/options.h"
+#include "kv/small_tables.h"
 
 namespace lsmfs::kv {
 
@@ -76,6 +78,7 @@ SpaceGauge::Tables SpaceGauge::tables() const {
     all.merge_bytes = std::max(all.merge_bytes, merge);
     auto& merged = family == Family::names ? all.names : all.blocks;
     merged = merged_tables(facts, handle);
+    all.lost += lost_in_small_tables(facts, family == Family::names ? sizing_.names_table : sizing_.table);
   }
   return all;
 }
@@ -138,6 +141,7 @@ void SpaceGauge::measure_tables() {
   base_bytes_.store(found.base_bytes);
   merge_bytes_.store(found.merge_bytes);
   tables_bytes_.store(found.bytes);
+  lost_.store(found.lost);
   const std::lock_guard lock(mutex_);
   names_bytes_ = names_above_bytes_ = 0;
   for (const Live::Table& table : found.names) (table.bottom ? names_bytes_ : names_above_bytes_) += table.bytes;
@@ -197,6 +201,13 @@ std::optional<std::pair<std::string, std::string>> SpaceGauge::worst() {
   return live_.worst();
 }
 
+bool SpaceGauge::has_small_tables() {
+  const std::uint64_t lost = lost_.load(), before = lost_before_.load();
+  const bool has = lost >= sizing_.total / 128 && lost >= before + sizing_.total / 256;
+  if (has || lost < before) lost_before_.store(lost);
+  return has;
+}
+
 void SpaceGauge::refresh() { measure_tables(); }
 
 bool SpaceGauge::stale() const {
@@ -240,6 +251,12 @@ bool SpaceGauge::must_wait() const {
   return log_waits() || spare() < 0;
 }
 
+bool SpaceGauge::nothing_to_merge() {
+  if (unflushed_.load() > sizing_.blocks_memtable / 16 || lost_.load() >= sizing_.total / 128 || is_busy(*db_.load(), handles_)) return false;
+  const std::lock_guard lock(mutex_);
+  return counts_rows_.load() && !live_.worst();
+}
+
 std::int64_t SpaceGauge::spare() const {
   const std::uint64_t unflushed = unflushed_.load();
   std::uint64_t needed = on_volume(sizing_.blocks_memtable);
@@ -275,6 +292,7 @@ Result<void> SpaceGauge::admit(std::uint64_t bytes) {
       LSMFS_TRY(fail_stop_.check());
       if (!must_wait()) break;
       if (spare() < 0) want_space_();
+      if (spare() < 0 && nothing_to_merge()) break;
       // Nobody else may have a reason to make the removal of logs durable. If it fails, so does the commit.
       if (log_waits()) LSMFS_TRY(volume_.commit());
       if (free_.load() < sizing_.reserve / 2 && clock_.now() - last_purge >= kPurge) {

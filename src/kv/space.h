@@ -78,6 +78,8 @@ class SpaceGauge {
     starved_.store(false);
     if (bytes >= sizing_.table) pace_.merged(took);  // small ones tell nothing of those that writers wait for
   }
+  // Whether small tables lose enough of the volume to be merged, and more than when it last said so.
+  bool has_small_tables();
   void refresh();  // now
 
  private:
@@ -98,6 +100,7 @@ class SpaceGauge {
   Memtables memtables() const;
   struct Tables {
     std::uint64_t bytes = 0;  // of the volume
+    std::uint64_t lost = 0;   // in small ones
     std::uint64_t level0_bytes = 0, level0_tables = 0, base_bytes = 0, merge_bytes = 0;  // of the family that has more
     std::vector<Live::Table> names, blocks;
   };
@@ -108,6 +111,7 @@ class SpaceGauge {
   void measure();
   void count();  // what is wanted
   bool must_wait() const;
+  bool nothing_to_merge();  // so a wait for space would be in vain
   std::int64_t spare() const;  // bytes that commits may still take before they have to wait for merging; less than none: they have to
   // Removes tables that nobody needs any more. RocksDB forgets to look for them when the last who read them was a get, until a flush
   // or a compaction has ended; and that may be what waits for their space.
@@ -134,6 +138,7 @@ class SpaceGauge {
   std::condition_variable changed_;
   std::uint64_t changes_ = 0;  // under wait_mutex_
 
+  std::atomic<std::uint64_t> lost_ = 0, lost_before_ = 0;  // in small tables
   std::atomic<bool> all_flushed_ = false, many_memtables_ = false;
   std::atomic<bool> listed_ = true;       // the volume can list enough files more
   std::atomic<bool> counts_rows_ = false; // the caller says how many there are

@@ -42,7 +42,7 @@ class RocksStore::Listener final : public rocksdb::EventListener {
   // Those of a flush and a compaction are called in the thread that does it. RocksDB itself names its threads in a way that the
   // daemon's filter of system calls does not let pass.
   void OnCompactionBegin(rocksdb::DB*, const rocksdb::CompactionJobInfo& info) override {
-    name_thread("lsmfs-compact");
+    if (info.compaction_reason != rocksdb::CompactionReason::kUnknown) name_thread("lsmfs-compact");  // else it is the keeper's
     if (!asked_for(info)) space_.compaction_begins();
     kv::GiveWay::set_compacting(true);
   }
@@ -76,6 +76,7 @@ class RocksStore::Listener final : public rocksdb::EventListener {
     }
     space_.tables_changed();
     keeper_.tables_changed();
+    if (space_.has_small_tables()) keeper_.want_fewer_tables();
   }
 
  private:
@@ -84,7 +85,8 @@ class RocksStore::Listener final : public rocksdb::EventListener {
   static bool found_no_space(const Status& status) { return status.IsIOError() && status.subcode() == Status::kSpaceLimit; }
   // Whoever did hears how it ended; RocksDB would not do it again.
   static bool asked_for(const rocksdb::CompactionJobInfo& info) {
-    return info.compaction_reason == rocksdb::CompactionReason::kManualCompaction;
+    return info.compaction_reason == rocksdb::CompactionReason::kManualCompaction ||
+           info.compaction_reason == rocksdb::CompactionReason::kUnknown;
   }
 
   // Memtables grow and go, and the cache makes room for them and fills it again: gaps are left in the heap, which came to half of
@@ -105,7 +107,7 @@ RocksStore::RocksStore(Volume& volume, const StoreOptions& options)
       fail_stop_(options.notice),
       give_way_(*options.clock),
       // What a user deletes should come back before it is a few per cent of the volume; half of this soon.
-      keeper_(fail_stop_, *options.clock, std::clamp(sizing_.total / 64, 2 * MiB, GiB), [this] { space_.all_flushed(); }, [this] { reclaimed(); },
+      keeper_(fail_stop_, *options.clock, std::clamp(sizing_.total / 64, 2 * MiB, GiB), {sizing_.names_table, sizing_.table}, [this] { space_.all_flushed(); }, [this] { reclaimed(); },
               [this] { return space_.worst(); }),
       space_(volume, sizing_, fail_stop_, give_way_, *options.clock, [this] { keeper_.want_flush(); }, [this] { keeper_.want_space(); }, options.notice) {}
 

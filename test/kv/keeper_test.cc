@@ -73,7 +73,7 @@ class KeeperTest : public testing::Test {
   kv::FailStop fail_stop_{[](std::string_view) {}};
   std::atomic<int> flushes_ = 0, reclaims_ = 0;
   std::optional<std::pair<std::string, std::string>> worst_;
-  kv::Keeper keeper_{fail_stop_, clock_, MiB, [this] { ++flushes_; }, [this] { ++reclaims_; }, [this] { return worst_; }};
+  kv::Keeper keeper_{fail_stop_, clock_, MiB, {MiB, MiB}, [this] { ++flushes_; }, [this] { ++reclaims_; }, [this] { return worst_; }};
 };
 
 TEST_F(KeeperTest, FlushesWhenItIsAsked) {
