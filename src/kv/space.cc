@@ -324,11 +324,13 @@ Result<void> SpaceGauge::admit(std::uint64_t bytes) {
 }
 
 void SpaceGauge::purge() {
-  db_.load()->DisableFileDeletions().PermitUncheckedError();
+  rocksdb::DB* const db = db_.load();
+  if (db == nullptr) return;  // it is being closed, which waits for whoever is here
+  db->DisableFileDeletions().PermitUncheckedError();
 #if ROCKSDB_MAJOR < 9
-  db_.load()->EnableFileDeletions(false).PermitUncheckedError();
+  db->EnableFileDeletions(false).PermitUncheckedError();
 #else
-  db_.load()->EnableFileDeletions().PermitUncheckedError();
+  db->EnableFileDeletions().PermitUncheckedError();
 #endif
 }
 
@@ -336,7 +338,7 @@ void SpaceGauge::compaction_begins() {
   constexpr auto kLook = std::chrono::milliseconds(500);
   const auto free = [this] { return volume_.usage().table_free.v; };
   for (const Clock::Time last = clock_.now() + kFutile; starved_.load() && free() <= starved_with_.load() && clock_.now() < last;) {
-    if (give_way_.awaited() || fail_stop_.failed()) break;
+    if (give_way_.awaited() || fail_stop_.failed() || db_.load() == nullptr) break;
     clock_.sleep(kLook);
     purge();
     if (!volume_.commit()) break;  // which is met by whoever writes next

@@ -99,11 +99,11 @@ class RocksStore::Listener final : public rocksdb::EventListener {
   std::atomic<unsigned> flushes_{0};  // of blocks
 };
 
-RocksStore::RocksStore(Volume& volume, const StoreOptions& options)
+RocksStore::RocksStore(Volume& volume, const StoreOptions& options, const kv::Sizing& sizing)
     : volume_(volume),
       options_(options),
       read_only_(options.read_only),
-      sizing_(kv::Sizing::plan(volume.usage(), options.cache)),
+      sizing_(sizing),
       fail_stop_(options.notice),
       give_way_(*options.clock),
       // What a user deletes should come back before it is a few per cent of the volume; half of this soon.
@@ -383,7 +383,7 @@ bool RocksStore::idle() const {
 }
 
 Result<std::unique_ptr<Store>> Store::open(Volume& volume, const StoreOptions& options) {
-  auto store = std::make_unique<RocksStore>(volume, options);
+  auto store = std::make_unique<RocksStore>(volume, options, kv::Sizing::plan(volume.usage(), options.cache));
   LSMFS_TRY(store->open());
   return std::unique_ptr<Store>(std::move(store));
 }

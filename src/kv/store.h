@@ -25,8 +25,9 @@ namespace lsmfs {
 
 class RocksStore final : public Store {
  public:
-  // Two steps because RocksDB calls back into the parts while it opens; only Store::open does both.
-  RocksStore(Volume& volume, const StoreOptions& options);
+  // Two steps because RocksDB calls back into the parts while it opens; only Store::open does both, with the sizes that
+  // Sizing::plan() gives.
+  RocksStore(Volume& volume, const StoreOptions& options, const kv::Sizing& sizing);
   Result<void> open();
   ~RocksStore() override;
 
