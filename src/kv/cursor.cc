@@ -43,14 +43,12 @@ class RocksCursor final : public Cursor {
     past_end_ = false;
     if (key < std::string_view(lower_)) key = lower_;
     if (missed_ || !thrown_.ok()) return;
+    from_ = key;
     move([&] { iterator_->Seek(Slice(key.data(), key.size())); });
-    tell_passed(key);
   }
 
   void next() override {
-    left_ = key();
     move([&] { iterator_->Next(); });
-    tell_passed(left_);
   }
 
   bool valid() const override { return !missed_ && thrown_.ok() && !past_end_ && iterator_->Valid() && sound(); }
@@ -80,7 +78,7 @@ class RocksCursor final : public Cursor {
     });
     if (!status.ok()) thrown_ = std::move(status);
     missed_ = scope.refused();
-    skipped_ = skipped_by_this_thread() - before;
+    if (const std::uint64_t skipped = skipped_by_this_thread() - before; skipped >= kPassedAtOnce) tell_passed(skipped);
   }
   static std::uint64_t skipped_by_this_thread() {
     static thread_local rocksdb::PerfContext* context = nullptr;
@@ -90,16 +88,18 @@ class RocksCursor final : public Cursor {
     }
     return context->internal_delete_skipped_count + context->internal_key_skipped_count;
   }
-  void tell_passed(std::string_view from) {
-    if (skipped_ < kPassedAtOnce || !sound()) return;
+  // Where in what it has walked over since then, it does not know: to remember the last key would cost each step.
+  void tell_passed(std::uint64_t skipped) {
+    if (!sound()) return;
     static const std::string end(32, '\xff');
-    passed_(from, valid() ? key() : upper_.empty() ? std::string_view(end) : std::string_view(upper_), skipped_);
+    std::string to(valid() ? key() : upper_.empty() ? std::string_view(end) : std::string_view(upper_));
+    passed_(from_, to, skipped);
+    from_ = std::move(to);
   }
   bool sound() const { return read_failures_ == fail_stop_.read_failures(); }
 
   const Passed passed_;
-  std::uint64_t skipped_ = 0;  // entries of the store that the last step passed over
-  std::string left_;           // the row that it left
+  std::string from_;  // where it began, or told last
   const std::string lower_, upper_;
   Slice lower_slice_, upper_slice_;
   const bool memory_only_;

@@ -164,6 +164,20 @@ void Live::estimate() {
   for (std::size_t i = 0; i < bottom_.size(); ++i) bottom_[i].obsolete += part * over[i];
   left -= part * may;
 
+  // Where tombstones are: the mount that wrote them knew of what, and this one does not.
+  std::vector<bool> erased(bottom_.size());
+  double there = 0;
+  for (const Place& place : upper_) {
+    if (!place.erases) continue;
+    const auto [begin, end] = overlapped(place.first, place.last, true);
+    std::fill(erased.begin() + static_cast<std::ptrdiff_t>(begin), erased.begin() + static_cast<std::ptrdiff_t>(end), true);
+  }
+  const auto rest = [&](std::size_t i) { return erased[i] ? static_cast<double>(bottom_[i].rows) - bottom_[i].obsolete : 0; };
+  for (std::size_t i = 0; i < bottom_.size(); ++i) there += rest(i);
+  const double share = there > 0 ? std::min(left / there, 1.0) : 0;
+  for (std::size_t i = 0; i < bottom_.size(); ++i) bottom_[i].obsolete += share * rest(i);
+  left -= share * there;
+
   // And else among each other.
   const double above = held_above > 0 ? std::min(left / held_above, 1.0) : 0;
   for (Place& place : upper_) place.obsolete = above * static_cast<double>(place.rows);

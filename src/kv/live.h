@@ -30,6 +30,7 @@ class Live {
     std::uint64_t bytes = 0;       // of the volume, once it has been merged into the last level
     std::uint64_t rows = 0;        // versions of rows: what erases or patches one does not count
     bool bottom = false;           // of the last level: the others lie over it
+    bool erases = false;           // it has tombstones
   };
 
   // What there is when the store is opened. Before, all that tables hold counts as wanted.

@@ -111,7 +111,8 @@ std::vector<Live::Table> SpaceGauge::merged_tables(const rocksdb::ColumnFamilyMe
                         .last = table.largestkey,
                         .bytes = bottom ? on_volume(table.size) : static_cast<std::uint64_t>(loss * static_cast<double>(table.size)),
                         .rows = minus(table.num_entries, others),
-                        .bottom = bottom});
+                        .bottom = bottom,
+                        .erases = table.num_deletions > 0});
     }
   }
   return tables;
@@ -176,9 +177,10 @@ void SpaceGauge::measure() {
 }
 
 void SpaceGauge::count() {
-  // What lies over the last level of names replaces more than it adds, and is left out as far as the reserve has it.
+  // What lies over the last level of names replaces more than it adds, and is left out as far as the reserve has it; but what is
+  // there takes a granule at least.
   const std::uint64_t above = names_above_bytes_ + memtables_.families[family_number(Family::names)].bytes;
-  const std::uint64_t names = names_bytes_ + minus(above, sizing_.names_above);
+  const std::uint64_t names = std::max(names_bytes_ + minus(above, sizing_.names_above), std::min(above, kTableGranule));
   wanted_.store(names + (counts_rows_.load() ? live_.bytes() : live_.bytes() + memtables_.families[family_number(Family::blocks)].bytes));
 }
 

@@ -100,6 +100,15 @@ TEST_F(LiveRows, StayErasedInTablesThatTheirsWereMergedIntoBeforeTheTombstonesCa
   EXPECT_LT(live_.obsolete_bytes(), 10 * kRow);
 }
 
+TEST_F(LiveRows, ThatWereErasedBeforeTheMountLieUnderTombstones) {
+  auto tables = three();
+  tables.push_back({.number = 4, .first = number_key(0), .last = number_key(kRows - 1), .bottom = false, .erases = true});
+  live_.measured(tables, 10);
+  live_.begin(2 * kRows);
+  expect_bytes(kThree - kRows * kRow);
+  EXPECT_EQ(live_.worst(), std::pair(number_key(0), number_key(kRows - 1)));
+}
+
 TEST_F(LiveRows, ThatAreNewCountWholeUntilTheyAreFlushed) {
   live_.begin(3 * kRows);
   live_.measured(three(), 10);

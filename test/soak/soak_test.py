@@ -1,5 +1,5 @@
 """Mixed work for a long time on a file system that is kept 70 to 90 % full: every read is right, no error is met but a counted
-ENOSPC of what needs room, which hardly ever comes below 90 %, the daemon does not grow, it unmounts in good time, nothing is wrong
+ENOSPC of what grows, when df says that it is full, the daemon does not grow, it unmounts in good time, nothing is wrong
 afterwards, and all space comes back.
 
 Needs root. 20 seconds; LSMFS_LONG=1: 30 minutes; LSMFS_SOAK_SECONDS: so many. LSMFS: the program, also one that was built with a
@@ -99,7 +99,8 @@ class Soak(harness.MountCase):
         few = SECONDS < 300
         crew = [workers.Unpack(volume.point, SEED, self.work.sub("unpack"), 100 if few else 800),
                 workers.Git(volume.point, SEED, self.work.sub("git"), 30 if few else 150),
-                workers.Writes(volume.point, SEED), workers.Sparse(volume.point, SEED), workers.Renames(volume.point, SEED, 200 if few else 2000)]
+                workers.Writes(volume.point, SEED), workers.InPlace(volume.point, SEED), workers.Sparse(volume.point, SEED),
+                workers.Renames(volume.point, SEED, 200 if few else 2000)]
         readers = [workers.Reader(volume.point, SEED, ballast, number) for number in range(2)]
         while workers.used(volume.point) < 0.72:
             ballast.step()
@@ -215,6 +216,9 @@ class Noticed(unittest.TestCase):
         for _ in range(60):
             writes.step()
         self.noticed(writes, lambda: self.flip(self.some_file(writes.root)))
+        in_place = workers.InPlace(root, 1)
+        in_place.step()
+        self.noticed(in_place, lambda: self.flip(self.some_file(in_place.root)))
         renames = workers.Renames(root, 1, 50)
         renames.step()
         self.noticed(renames, lambda: self.flip(self.some_file(renames.root)))
@@ -239,7 +243,7 @@ class Noticed(unittest.TestCase):
         return team
 
     def test_no_room_for_what_needs_none(self):
-        for kind, name in (workers.Writes, "fsync"), (workers.Writes, "fdatasync"):
+        for kind, name in (workers.Writes, "fsync"), (workers.Writes, "fdatasync"), (workers.InPlace, "pwrite"):
             worker = kind(self.work.sub(name), 1)
             self.assertEqual(len(self.ended(worker, name).errors), 1, name)
             self.assertEqual(worker.without_room, 0)

@@ -1,7 +1,7 @@
 """Those who work on a file system during a soak test, each in a folder of its own. What must be there each of them knows from
 elsewhere: checksums and contents in memory, facts of a tree on another file system. Whatever is read is compared.
 
-A step may find no room() for what it writes, which is counted; recover() then brings the worker back to something that it knows. No
+A step may find no room() for what grows, which is counted; recover() then brings the worker back to something that it knows. No
 other call may give ENOSPC: what takes nothing more, or gives something back, always works.
 """
 
@@ -69,7 +69,7 @@ def command(*words, cwd=None):
 class Team:
     """Runs workers until somebody says stop, or one of them finds something wrong."""
 
-    FULL = 0.9  # the share of the space that is used, from which on there may be no room
+    FULL = 0.97  # the share of the space that df says is used, from which on there may be no room
 
     def __init__(self):
         self.stop = threading.Event()
@@ -131,7 +131,6 @@ class Ballast(Worker):
     """Files that nobody needs, so that the file system is as full as wanted: now filling up, now emptying."""
 
     HIGH, LOW = 0.82, 0.74
-    LATE = 15.0  # seconds after which what was deleted is not counted upon any more: df follows the merges of tables
     SIZES = [3_000, 50_000, 300_000, MiB, 3 * MiB]
 
     def __init__(self, root, seed):
@@ -139,27 +138,23 @@ class Ballast(Worker):
         self.lock = threading.Lock()
         self.files = {}  # path: digest
         self._filling = True
-        self._deleted = []  # (when, bytes)
         self._number = 0
-        self.pause = 0.0  # seconds for each MiB, so that others have their turn, and df has the time to follow
+        self.pause = 0.0  # seconds for each MiB, so that others have their turn
         for folder in range(20):
             os.mkdir(os.path.join(self.root, str(folder)))
 
     def step(self):
-        facts = os.statvfs(self.root)
-        self._deleted = [(when, size) for when, size in self._deleted if when > time.monotonic() - self.LATE]
-        share = used(self.root) - sum(size for _, size in self._deleted) / (facts.f_blocks * facts.f_frsize)
+        share = used(self.root)
         if share > self.HIGH:
             self._filling = False
         elif share < self.LOW:
             self._filling = True
-        if self._filling and used(self.root) < self.HIGH:
+        if self._filling:
             size = self._write()
-        elif self._filling or not self.files:
-            size = MiB  # until df has followed, and until others have less
-        else:
+        elif self.files:
             size = self._delete()
-            self._deleted.append((time.monotonic(), size))
+        else:
+            size = MiB  # until others have less
         pace(self.pause * size / MiB)
 
     def _write(self):
@@ -412,6 +407,41 @@ class Writes(Worker):
                 self._compare(path, fd)
             finally:
                 os.close(fd)
+
+
+class InPlace(Worker):
+    """A file that is written over, and never grows: whatever is free, it finds room."""
+
+    SIZE = 16 * MiB
+
+    def __init__(self, root, seed):
+        super().__init__(root, seed)
+        self._path = os.path.join(self.root, "file")
+        self._contents = bytearray(self.rng.randbytes(self.SIZE))
+        with open(self._path, "xb") as file:
+            file.write(self._contents)
+
+    def step(self):
+        size = self.rng.choice([100, BLOCK, 8192, 65536])
+        at = self.rng.randrange(self.SIZE - size)
+        data = self.rng.randbytes(size)
+        fd = os.open(self._path, os.O_RDWR)
+        try:
+            if os.pwrite(fd, data, at) != size:
+                wrong(f"less than {size} bytes were written over at {at}")
+            self._contents[at:at + size] = data
+            if self.rng.random() < 0.1:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+        if self.rng.random() < 0.01:
+            self.verify()
+        pace(0.002)
+
+    def verify(self):
+        with open(self._path, "rb") as file:
+            if file.read() != self._contents:
+                wrong(f"{self._path} has other contents than were written")
 
 
 class Sparse(Worker):
