@@ -97,22 +97,26 @@ std::vector<Live::Table> SpaceGauge::merged_tables(const rocksdb::ColumnFamilyMe
   }
   // Many of the last level may be small, too, and nearly empty; those that others are merged into are not.
   const double loss = size > 0 ? std::min(static_cast<double>(taken) / static_cast<double>(size), kMostLoss) : 1;
-  // Patches are counted in these alone. They are in memory, as all tables are open.
+  // The facts of a table count no rows after a mount (skip_stats_update_on_db_open), and never patches. These do, and are in memory, as
+  // all tables are open.
   rocksdb::TablePropertiesCollection properties;
   if (!db_.load()->GetPropertiesOfAllTables(handle, &properties).ok()) properties.clear();
   std::vector<Live::Table> tables;
   for (const auto& level : facts.levels) {
     for (const auto& table : level.files) {
-      std::uint64_t others = table.num_deletions;
-      if (const auto found = properties.find(table.db_path + table.name); found != properties.end()) others += found->second->num_merge_operands;
+      std::uint64_t rows = 0, tombstones = 0;
+      if (const auto found = properties.find(table.db_path + table.name); found != properties.end()) {
+        tombstones = found->second->num_deletions;
+        rows = minus(found->second->num_entries, tombstones + found->second->num_merge_operands);
+      }
       const bool bottom = level.level == last && last > 0;
       tables.push_back({.number = table.file_number,
                         .first = table.smallestkey,
                         .last = table.largestkey,
                         .bytes = bottom ? on_volume(table.size) : static_cast<std::uint64_t>(loss * static_cast<double>(table.size)),
-                        .rows = minus(table.num_entries, others),
+                        .rows = rows,
                         .bottom = bottom,
-                        .erases = table.num_deletions > 0});
+                        .erases = tombstones > 0});
     }
   }
   return tables;

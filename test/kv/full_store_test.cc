@@ -132,6 +132,23 @@ TEST_P(FullStore, CanBeWrittenOverForEver) {
 INSTANTIATE_TEST_SUITE_P(Patterns, FullStore, testing::Values("at_random", "in_order", "backwards", "from_both_ends", "in_runs", "in_one_place"),
                          [](const auto& of) { return std::string(of.param); });
 
+// Which rows are obsolete is found out from the tables, also of those that were written before the store was opened.
+TEST(FullStores, CountAfterTheyAreOpenedAgainAsBefore) {
+  auto m = Machine::fresh(256 * MiB);
+  const auto all = static_cast<double>(m.store->room().v);
+  Counted rows(*m.store);
+  rows.fill();
+  rows.overwrite(rows.rows(), [&] { return rows.random()(); });
+  rows.erase(0, rows.rows() / 2);
+  const auto before = static_cast<double>(m.store->room().v);
+  EXPECT_NEAR(before, all / 2, 0.06 * all);
+  m.stop();
+  m.start();
+  m.store->note_rows(rows.bytes() / 4096);
+  EXPECT_NEAR(static_cast<double>(m.store->room().v), before, 0.06 * all);
+  m.stop();
+}
+
 // Whoever fills it again waits until it has been brought back.
 TEST(FullStores, HaveRoomForWhatIsErasedAtOnce) {
   auto m = Machine::fresh(256 * MiB);
