@@ -60,12 +60,13 @@ bool answer(fuse_req_t req, Result<Reply> result, Wait wait) {
   return true;
 }
 
-// Calls again as long as that may find room.
-template <class Call>
-auto with_room(Tree& tree, Call call) {
+// Calls with Wait::yes, again as long as that may find room.
+template <class Call, class Arguments>
+auto with_room(Tree& tree, const Call& call, const Arguments& arguments) {
+  const auto once = [&] { return std::apply([&](const auto&... each) { return call(Wait::yes, each...); }, arguments); };
   std::uint64_t seen = 0;
-  auto result = call();
-  while (!result && result.error().code == ENOSPC && tree.room_comes(Wait::yes, seen)) result = call();
+  auto result = once();
+  while (!result && result.error().code == ENOSPC && tree.room_comes(Wait::yes, seen)) result = once();
   return result;
 }
 
@@ -75,8 +76,7 @@ template <class Call, class... Arguments>
 void serve(fuse_req_t req, Call call, Arguments... arguments) {
   if (answer(req, call(Wait::no, arguments...), Wait::no)) return;
   context_of(req).workers.submit([req, call, copies = std::make_tuple(owned(arguments)...)] {
-    auto& tree = context_of(req).tree;
-    answer(req, with_room(tree, [&] { return std::apply([&](const auto&... copy) { return call(Wait::yes, copy...); }, copies); }), Wait::yes);
+    answer(req, with_room(context_of(req).tree, call, copies), Wait::yes);
   });
 }
 
@@ -86,7 +86,7 @@ void serve_names(fuse_req_t req, Call call, Arguments... arguments) {
   if (!context_of(req).durable_names) return serve(req, call, arguments...);
   context_of(req).workers.submit([req, call, copies = std::make_tuple(owned(arguments)...)] {
     auto& tree = context_of(req).tree;
-    auto result = with_room(tree, [&] { return std::apply([&](const auto&... copy) { return call(Wait::yes, copy...); }, copies); });
+    auto result = with_room(tree, call, copies);
     if (result) {
       if (auto synced = tree.sync(); !synced) result = std::move(synced.error());
     }

@@ -185,7 +185,8 @@ void SpaceGauge::count() {
   // there takes a granule at least.
   const std::uint64_t above = names_above_bytes_ + memtables_.families[family_number(Family::names)].bytes;
   const std::uint64_t names = std::max(names_bytes_ + minus(above, sizing_.names_above), std::min(above, kTableGranule));
-  wanted_.store(names + (counts_rows_.load() ? live_.bytes() : live_.bytes() + memtables_.families[family_number(Family::blocks)].bytes));
+  const std::uint64_t uncounted = counts_rows_.load() ? 0 : memtables_.families[family_number(Family::blocks)].bytes;
+  wanted_.store(names + live_.bytes() + uncounted);
 }
 
 void SpaceGauge::note_rows(std::uint64_t rows) {

@@ -107,8 +107,8 @@ RocksStore::RocksStore(Volume& volume, const StoreOptions& options, const kv::Si
       fail_stop_(options.notice),
       give_way_(*options.clock),
       // What a user deletes should come back before it is a few per cent of the volume; half of this soon.
-      keeper_(fail_stop_, *options.clock, std::clamp(sizing_.total / 64, 2 * MiB, GiB), {sizing_.names_table, sizing_.table}, [this] { space_.all_flushed(); }, [this] { reclaimed(); },
-              [this] { return space_.worst(); }),
+      keeper_(fail_stop_, *options.clock, std::clamp(sizing_.total / 64, 2 * MiB, GiB), {sizing_.names_table, sizing_.table},
+              [this] { space_.all_flushed(); }, [this] { reclaimed(); }, [this] { return space_.worst(); }),
       space_(volume, sizing_, fail_stop_, give_way_, *options.clock, [this] { keeper_.want_flush(); }, [this] { keeper_.want_space(); }, options.notice) {}
 
 Result<void> RocksStore::open() {
@@ -295,7 +295,6 @@ void RocksStore::reclaimed() {
   // The space of the tables that are gone returns when that is durable.
   if (auto done = volume_.commit(); !done) fail_stop_.set(done.error());
   space_.tables_changed();
-  space_.refresh();
 }
 
 Result<void> RocksStore::settle() {
