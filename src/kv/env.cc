@@ -24,11 +24,16 @@ class SleepsByOurs final : public rocksdb::SystemClockWrapper {
   Clock& clock_;
 };
 
+// Tables that the last reader lets go of are removed in a thread for flushes, of which RocksDB would make one. But a flush may wait
+// for their space.
+constexpr int kFlushThreads = 2;
+
 class Environment final : public rocksdb::EnvWrapper {
  public:
   Environment(std::unique_ptr<rocksdb::Env> inner, std::shared_ptr<rocksdb::SystemClock> clock) : EnvWrapper(std::move(inner)) {
     file_system_ = target()->GetFileSystem();
     system_clock_ = std::move(clock);
+    IncBackgroundThreadsIfNeeded(kFlushThreads, HIGH);
   }
 
   void SleepForMicroseconds(int time) override { system_clock_->SleepForMicroseconds(time); }

@@ -1,13 +1,17 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <random>
+#include <set>
+#include <string>
 #include <thread>
 
 #include "base/watched.h"
 #include "gate.h"
 #include "kv/support.h"
 #include "until.h"
+#include "volume/superblock.h"
 
 namespace lsmfs::threads_test {
 namespace {
@@ -128,6 +132,46 @@ TEST(Threads, ASyncThatComesDuringADeviceFlushHasOneOfItsOwn) {
   second.join();
   EXPECT_GE(m.disk->flushes - before, 2u);
   m.drop();
+}
+
+// A flush may wait for the space of just these.
+TEST(Threads, TablesThatAReaderLetsGoOfAreRemovedDuringAFlush) {
+  auto m = Machine::fresh();
+  Gate gate(/*open=*/true);
+  const Extent region = plan_layout(kDeviceMin)->table;
+  m.disk->on_write = [&](ByteOffset at, Bytes) {
+    if (at.v >= region.start && at.v < region.end()) gate.pass();
+  };
+  const auto put = [&] {
+    Batch batch;
+    for (std::uint64_t row = 0; row < 10; ++row) batch.put(Family::blocks, number_key(row), "x");
+    expect_ok(m.store->commit(batch));
+  };
+  const auto tables = [&] {
+    std::set<std::string> names;
+    for (const std::string& name : m.volume->list()) {
+      if (name.ends_with(".sst")) names.insert(name);
+    }
+    return names;
+  };
+  for (int table = 0; table < 2; ++table) {
+    put();
+    expect_ok(m.store->flush());
+  }
+  const auto merged = tables();
+  auto cursor = m.store->cursor(Family::blocks, {});
+  cursor->seek("");
+  expect_ok(m.store->compact(Family::blocks, "", ""));
+  put();
+  gate.shut();
+  std::thread flush([&] { expect_ok(m.store->flush()); });
+  EXPECT_TRUE(gate.await(1));
+  EXPECT_TRUE(std::ranges::includes(tables(), merged)) << "a cursor reads them";
+  cursor.reset();
+  EXPECT_TRUE(until([&] { return std::ranges::none_of(tables(), [&](const auto& name) { return merged.contains(name); }); }));
+  gate.open();
+  flush.join();
+  m.stop();
 }
 
 TEST(Threads, AFailureInTheMiddleOfManyCommitsIsSeenByAllAndAbortsNothing) {
