@@ -8,8 +8,6 @@ namespace lsmfs::kv {
 
 namespace {
 
-constexpr double kRowBytes = 4096 + 64;  // of one that cannot be compressed, with its key
-
 double bytes_per_row(const Live::Table& table) {
   return table.rows > 0 ? static_cast<double>(table.bytes) / static_cast<double>(table.rows) : 0;
 }
@@ -193,6 +191,10 @@ std::uint64_t Live::bytes() const {
   const double erased = now_.erased_bytes - in_tables_.erased_bytes;
   const double bytes = static_cast<double>(table_bytes_ - std::min(obsolete_, table_bytes_)) + new_rows() * new_row_bytes() - erased;
   return bytes > 0 ? static_cast<std::uint64_t>(bytes) : 0;
+}
+
+double Live::row_bytes() const {
+  return in_tables_.rows > 0 ? static_cast<double>(table_bytes_ - std::min(obsolete_, table_bytes_)) / static_cast<double>(in_tables_.rows) : 0;
 }
 
 std::optional<std::pair<std::string, std::string>> Live::worst() const {

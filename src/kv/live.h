@@ -24,6 +24,8 @@ namespace lsmfs::kv {
 
 class Live {
  public:
+  static constexpr double kRowBytes = 4096 + 64;  // of one that cannot be compressed, with its key
+
   struct Table {
     std::uint64_t number = 0;      // RocksDB's: never used twice
     std::string first, last;       // keys
@@ -44,6 +46,8 @@ class Live {
   // What the tables would take of the volume if they were merged completely, and what was committed since the last flush.
   std::uint64_t bytes() const;
   std::uint64_t obsolete_bytes() const { return obsolete_; }
+  // What a row in tables takes of the volume on average, if it is wanted. 0: there is none.
+  double row_bytes() const;
   // First and last key of the table of the last level, of those that others lie over, of which the largest part is obsolete. Nothing:
   // no table lies over others, and so nothing is.
   std::optional<std::pair<std::string, std::string>> worst() const;

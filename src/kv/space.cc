@@ -21,6 +21,7 @@ constexpr auto kLogGone = std::chrono::seconds(1);            // after a flush i
 constexpr auto kFutile = std::chrono::seconds(20);            // between compactions that would meet the same end
 constexpr auto kGiveUp = std::chrono::seconds(60);            // a wait in which nothing ends
 constexpr double kMostLoss = 1.25;  // what a table takes of the volume for a byte of it
+constexpr double kLeastGrowth = 1. / 16;  // of rows that replace others, where most cannot be compressed
 constexpr int kTries = 4;  // of measuring, while flushes end meanwhile
 
 std::uint64_t minus(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0; }
@@ -187,6 +188,7 @@ void SpaceGauge::count() {
   const std::uint64_t names = std::max(names_bytes_ + minus(above, sizing_.names_above), std::min(above, kTableGranule));
   const std::uint64_t uncounted = counts_rows_.load() ? 0 : memtables_.families[family_number(Family::blocks)].bytes;
   wanted_.store(names + live_.bytes() + uncounted);
+  growth_of_replaced_.store(std::max(1 - live_.row_bytes() / Live::kRowBytes, kLeastGrowth));
 }
 
 void SpaceGauge::note_rows(std::uint64_t rows) {
@@ -240,7 +242,7 @@ ByteCount SpaceGauge::room() const {
 
 ByteCount SpaceGauge::room_to_replace() const {
   const_cast<SpaceGauge*>(this)->try_refresh();
-  return ByteCount{minus(total_to_replace().v, wanted_.load())};
+  return ByteCount{static_cast<std::uint64_t>(static_cast<double>(minus(total_to_replace().v, wanted_.load())) / growth_of_replaced_.load())};
 }
 
 bool SpaceGauge::log_has_grown() const {

@@ -148,6 +148,7 @@ class SpaceGauge {
   std::atomic<std::int64_t> measured_ns_ = 0, all_flushed_ns_ = 0;
   std::atomic<std::uint64_t> since_refresh_ = 0;  // bytes committed
   std::atomic<std::uint64_t> wanted_ = 0;         // bytes
+  std::atomic<double> growth_of_replaced_ = 1;    // at most so much of what replaces rows, as part of it
   std::atomic<std::uint64_t> flushed_ = 0;        // sequence number of the last row of blocks in tables
   std::atomic<std::uint64_t> free_ = 0, unflushed_ = 0, level0_bytes_ = 0, tables_bytes_ = 0;
   std::atomic<std::uint64_t> base_bytes_ = 0, merge_bytes_ = 0;  // of the level below level 0; what a merge of the two takes
