@@ -39,7 +39,7 @@ Sizing Sizing::plan(const VolumeUsage& usage, ByteCount cache) {
 
   // A part of a granule is lost with each table, so large ones, as far as compactions of them fit.
   const std::uint64_t table =
-      std::max(std::clamp(round_down(s.total / 256, MiB), 2 * MiB, 32 * MiB), round_up(s.total / kTables, MiB));
+      std::max(std::clamp(round_down(s.total / 512, MiB), 2 * MiB, 32 * MiB), round_up(s.total / kTables, MiB));
   s.table = under(table);
   s.names_table = under(std::clamp(table / 4, 2 * MiB, 32 * MiB));  // a filter is read as one: 1.2 MB at most
   s.level_base = kLevelBaseMemtables * memtable;
