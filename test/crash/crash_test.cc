@@ -390,6 +390,25 @@ TEST(Crash, OfManyOperationsLeavesTheTreeBetweenTwoOfThem) {
   }
 }
 
+// Merges go on at all times, and a log that is replayed finds no more space than there was.
+TEST(Crash, OfAVolumeThatIsNearlyFullLeavesTheTreeBetweenTwoOperations) {
+  Count count;
+  std::uint64_t seed = first_seed();
+  for (int round = 0; round < (everything() ? 10 : 1) && !HasFailure(); ++round, ++seed) {
+    std::mt19937_64 random(seed);
+    Trial trial(start_nearly_full());
+    const std::string story = write_over(trial, random, everything() ? 64 * MiB : 12 * MiB);
+    trial.sync();
+    const Findings findings = trial.judge({.states = {.random_subsets = 4, .seed = seed},
+                                           .every = everything() ? 20u : 100u,
+                                           .unmounted = 10,
+                                           .later_life = everything() ? 20u : 0u,
+                                           .written_over = 2});
+    count.add(findings);
+    EXPECT_EQ(findings.problem, "") << "LSMFS_SEED=" << seed << ": " << story;
+  }
+}
+
 TEST(CrashEngine, FindsFlushesThatDoNothing) {
   Trial trial(start_in_tables());
   trial.plant(Trial::Fault::flushes_do_nothing);

@@ -39,7 +39,14 @@ struct Fault {
   }
 };
 
-void work(Trial& trial) {
+// What a run does, and where it begins. Of the states that a power cut after the failure may leave one of so many is judged.
+struct Story {
+  const Start& start;
+  void (*work)(Trial&);
+  std::size_t every;
+};
+
+void a_bit_of_everything(Trial& trial) {
   const auto& all = operations();
   for (std::size_t i = 0; i < all.size(); i += 7) {
     all[i].run(trial);
@@ -57,18 +64,28 @@ void work(Trial& trial) {
   trial.sync();
 }
 
-// One of so many of the states that a power cut after the failure may leave is judged.
-constexpr std::size_t kEvery = 10, kEveryLong = 2;
+Story everything_there_is() { return {start_in_log(), a_bit_of_everything, everything() ? 2u : 10u}; }
 
-void run(Kind kind, std::size_t at, bool for_ever, const Between& planted = {}, std::size_t every = everything() ? kEveryLong : kEvery) {
+// Merges go on, and find little space.
+void write_over_all(Trial& trial) {
+  std::mt19937_64 random(1);
+  write_over(trial, random, 12 * MiB);
+  trial.flush();
+  trial.trim();
+  trial.sync();
+}
+
+Story nearly_full() { return {start_nearly_full(), write_over_all, everything() ? 10u : 50u}; }
+
+void run(const Story& story, Kind kind, std::size_t at, bool for_ever, const Between& planted = {}) {
   SCOPED_TRACE(fmt::format("{} {} fails{}", name(kind), at, for_ever ? ", and all later ones" : ""));
   Fault fault{.kind = kind, .at = at, .for_ever = for_ever};
-  Trial trial(start_in_log(), fault.hook(), planted);
+  Trial trial(story.start, fault.hook(), planted);
   if (trial.unmountable()) {
     EXPECT_TRUE(fault.struck) << trial.unmountable()->message();
     EXPECT_EQ(trial.unmountable()->code, EIO) << trial.unmountable()->message();
   } else {
-    work(trial);
+    story.work(trial);
     if (fault.struck && kind != Kind::read) {
       EXPECT_TRUE(trial.failed()) << "nobody heard of it";
     }
@@ -88,27 +105,27 @@ void run(Kind kind, std::size_t at, bool for_ever, const Between& planted = {}, 
   EXPECT_EQ(trial.judge_end().problem, "");
   if (kind == Kind::write || kind == Kind::flush) {
     // What came since the last flush that succeeded need not be there.
-    const TrialLimits limits{.states = {.random_subsets = 4, .last_epoch_alone = true, .seed = at}, .every = every, .cut_recovery = 0, .later_life = 0};
+    const TrialLimits limits{.states = {.random_subsets = 4, .last_epoch_alone = true, .seed = at}, .every = story.every, .cut_recovery = 0, .later_life = 0};
     EXPECT_EQ(trial.judge(limits).problem, "");
   }
 }
 
-std::size_t requests(Kind kind) {
+std::size_t requests(const Story& story, Kind kind) {
   Fault fault{.kind = kind};
-  Trial trial(start_in_log(), fault.hook());
-  work(trial);
+  Trial trial(story.start, fault.hook());
+  story.work(trial);
   trial.stop();
   EXPECT_EQ(trial.judge_end().problem, "");
   return fault.seen;
 }
 
-void each(Kind kind, std::size_t sample) {
-  const std::size_t n = requests(kind);
+void each(Kind kind, std::size_t sample, const Story& story = everything_there_is()) {
+  const std::size_t n = requests(story, kind);
   const std::size_t stride = everything() ? 1 : std::max<std::size_t>(1, n / sample);
   std::size_t tried = 0;
   for (std::size_t at = 1; at <= n && !testing::Test::HasFailure(); at += stride) {
     for (const bool for_ever : {false, true}) {
-      run(kind, at, for_ever);
+      run(story, kind, at, for_ever);
       ++tried;
     }
   }
@@ -119,6 +136,10 @@ TEST(DeviceFaults, AFailedReadGivesNothingWrong) { each(Kind::read, 12); }
 TEST(DeviceFaults, AFailedWriteIsReportedAndTheLastThatIsAcknowledged) { each(Kind::write, 8); }
 TEST(DeviceFaults, AFailedFlushIsReportedAndTheLastThatIsAcknowledged) { each(Kind::flush, 8); }
 TEST(DeviceFaults, AFailedDiscardIsReportedAndStopsNothing) { each(Kind::discard, 1000); }
+
+TEST(DeviceFaultsOfAFullVolume, AFailedReadGivesNothingWrong) { each(Kind::read, 3, nearly_full()); }
+TEST(DeviceFaultsOfAFullVolume, AFailedWriteIsReportedAndTheLastThatIsAcknowledged) { each(Kind::write, 3, nearly_full()); }
+TEST(DeviceFaultsOfAFullVolume, AFailedFlushIsReportedAndTheLastThatIsAcknowledged) { each(Kind::flush, 3, nearly_full()); }
 
 // ---- faults that the runs above must find
 
@@ -192,9 +213,11 @@ Between device_that() {
 
 // What the first run that complains says, of a sample of those with a failing request of a kind; "": none does.
 std::string complaints(Kind kind, bool for_ever, const Between& planted, std::size_t sample) {
-  const std::size_t n = requests(kind), stride = std::max<std::size_t>(1, n / sample);
+  Story story = everything_there_is();
+  story.every = 1;
+  const std::size_t n = requests(story, kind), stride = std::max<std::size_t>(1, n / sample);
   for (std::size_t at = n; at >= 1; at -= std::min(at, stride)) {
-    if (std::string said = complaints_of([&] { run(kind, at, for_ever, planted, 1); }); !said.empty()) return said;
+    if (std::string said = complaints_of([&] { run(story, kind, at, for_ever, planted); }); !said.empty()) return said;
   }
   return "";
 }

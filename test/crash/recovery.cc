@@ -59,6 +59,28 @@ Result<void> use_directories(Tree& tree, Ino dir) {
   return {};
 }
 
+// What replaces needs no room.
+Result<void> write_over(Tree& tree, Ino dir) {
+  std::vector<std::string> names;
+  LSMFS_TRY(tree.readdir(dir, 0, false, [&](const DirEntry& entry) {
+    names.emplace_back(entry.name);
+    return true;
+  }, Wait::yes));
+  for (const std::string& name : names) {
+    if (name == "." || name == "..") continue;
+    LSMFS_ASSIGN(const std::optional<Attr> child, tree.lookup(dir, name, Wait::yes));
+    if (!child) return wrong(name + ", which was listed, is not there");
+    if (S_ISDIR(child->mode)) LSMFS_TRY(write_over(tree, child->ino));
+    if (S_ISREG(child->mode)) {
+      std::string buffer(child->size, '?');
+      LSMFS_ASSIGN(const std::size_t got, tree.read(child->ino, ByteOffset{0}, {reinterpret_cast<std::byte*>(buffer.data()), buffer.size()}, Wait::yes));
+      LSMFS_TRY(tree.write(child->ino, ByteOffset{0}, as_bytes(buffer).first(got), Wait::yes));
+    }
+    tree.forget(child->ino, 1);
+  }
+  return {};
+}
+
 Result<void> same(Tree& tree, const std::string& expected) {
   const std::string found = dump(tree);
   if (found != expected) return wrong("is another tree: " + difference(found, expected));
@@ -135,6 +157,11 @@ Result<void> judge_all(const Moments& moments, const CrashState& state, const De
   const std::vector<TraceEvent> mount = device.trace();
   LSMFS_TRY(sound(*stack->store));
   LSMFS_TRY(when("use of what was found", use_directories(*stack->tree, kRootIno)));
+  if (demands.written_over) {
+    // The second time there is something obsolete.
+    for (int time = 0; time < 2; ++time) LSMFS_TRY(when("written over", write_over(*stack->tree, kRootIno)));
+    LSMFS_TRY(when("sync of what was written over", stack->tree->sync()));
+  }
   LSMFS_TRY(demands.later_life ? live_on(state, *stack, device, found, demands.seed, findings) : when("close", stack->close()));
   if (demands.cut_mount) LSMFS_TRY(cut_mount(state, mount, found, demands.seed, findings));
   return {};

@@ -266,6 +266,8 @@ std::size_t Trial::tables() const {
   return count;
 }
 
+ByteCount Trial::room() const { return stack_.store->room(); }
+
 bool Trial::trim() {
   const auto trimmed = tree().trim({}, [] { return false; });
   if (!trimmed && !note(trimmed.error()) && problem_.empty()) problem_ = "trim: " + trimmed.error().message();
@@ -377,6 +379,7 @@ Findings Trial::judge(const TrialLimits& limits) {
     ++findings.states;
     const Demands demands{.unmounted = one_in(limits.unmounted),
                           .cut_mount = one_in(limits.cut_recovery),
+                          .written_over = one_in(limits.written_over),
                           .later_life = one_in(limits.later_life),
                           .seed = random()};
     if (const std::string problem = test::judge(moments_, state, demands, findings); !problem.empty()) {

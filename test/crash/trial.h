@@ -31,7 +31,7 @@ struct TrialLimits {
   // of those of the mount with which the trial began, which is the same in most trials, one in so many of these;
   std::size_t while_mounting = 10;
   // of those that are judged, more is demanded of one in so many (recovery.h: Demands).
-  std::size_t cut_recovery = 100, unmounted = 30, later_life = 50;
+  std::size_t cut_recovery = 100, unmounted = 30, later_life = 50, written_over = 0;
 };
 
 class Trial {
@@ -74,6 +74,7 @@ class Trial {
   bool relocate();  // what renames left behind moves; false: there is none
   void note_synced();
   std::size_t tables() const;  // that there are
+  ByteCount room() const;      // for what grows
   // Discards what is free. False: the device has refused, which changes nothing.
   bool trim();
   // From now on a thread of its own does this now and once more after each so many of the operations and syncs. A flush of the

@@ -16,6 +16,7 @@ namespace {
 constexpr std::uint64_t kFoo = 9'000, kAFoo = 14'000;  // bytes
 constexpr std::uint64_t kBig = 300'000;     // more than a rename takes along
 constexpr std::uint64_t kHuge = 4'700'000;  // more rows than are erased one by one
+constexpr std::uint64_t kLeft = 5 * MiB;    // on a volume that is nearly full, and less by what is written in one piece
 
 Start make_empty() {
   SparseDevice device{SparseImage(kDeviceMin)};
@@ -42,6 +43,8 @@ void populate(Trial& trial) {
   trial.setxattr("A/foo", "user.large", 6'000);
   trial.sync();
 }
+
+std::string full(int number) { return fmt::format("full{}", number); }
 
 Operation rename_of(const std::string& from, const std::string& to, unsigned flags = 0) {
   static const std::map<unsigned, const char*> names{{0, ""}, {RENAME_NOREPLACE, " NOREPLACE"}, {RENAME_EXCHANGE, " EXCHANGE"}, {RENAME_WHITEOUT, " WHITEOUT"}};
@@ -251,6 +254,47 @@ const Start& start_with_orphans() {
     return trial.cut();
   }();
   return start;
+}
+
+const Start& start_nearly_full() {
+  static const Start start = [] {
+    Trial trial(start_in_tables());
+    std::uint64_t size = kFull;
+    for (int file = -1; trial.room().v > kLeft;) {
+      if (size == kFull) {
+        trial.make(full(++file), S_IFREG | 0644);
+        size = 0;
+      }
+      trial.write(full(file), size, kFull / 8);
+      size += kFull / 8;
+    }
+    trial.flush();
+    return trial.cut();
+  }();
+  return start;
+}
+
+std::string write_over(Trial& trial, std::mt19937_64& random, std::uint64_t bytes) {
+  static const std::uint64_t files = start_nearly_full().model.root->entries.size() - start_in_tables().model.root->entries.size() - 1;  // whole ones
+  std::string story;
+  for (std::uint64_t written = 0; written < bytes;) {
+    const std::string path = full(static_cast<int>(random() % files));
+    const std::uint64_t dice = random() % 16;
+    std::uint64_t from = random() % kFull, size = std::min(1 + random() % (256 * KiB), kFull - from);
+    if (dice == 0) {
+      trial.unlink(path);
+      trial.make(path, S_IFREG | 0644);
+      from = 0;
+    }
+    if (dice == 1) trial.truncate(path, from);
+    if (dice <= 1) size = kFull - from;
+    trial.write(path, from, size);
+    if (dice == 2 || dice == 3) trial.sync();
+    if (dice == 4) trial.flush();
+    story += fmt::format("{} {} from {}{}; ", path, dice == 0 ? "new" : dice == 1 ? "cut" : "written", from, dice == 2 || dice == 3 ? ", sync" : dice == 4 ? ", flush" : "");
+    written += size;
+  }
+  return story;
 }
 
 const std::vector<Operation>& operations() {

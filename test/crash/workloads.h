@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <functional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,13 @@ const Start& start_with_big_files();
 const Start& start_with_a_huge_file();
 // The last one, after a crash at which both had lost their names and were open.
 const Start& start_with_orphans();
+// start_in_tables(), and files full0, full1 ... of kFull bytes that leave room for next to nothing.
+const Start& start_nearly_full();
+inline constexpr std::uint64_t kFull = 4 * MiB;
+
+// On the latter, so many bytes are written over at random; now and then a file is cut, or removed, and is as long as before afterwards.
+// Gives what it did.
+std::string write_over(Trial& trial, std::mt19937_64& random, std::uint64_t bytes);
 
 const std::vector<Operation>& operations();
 // For those with a big and with a huge file.
