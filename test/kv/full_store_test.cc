@@ -165,6 +165,16 @@ TEST(FullStores, HaveRoomForWhatIsErasedAtOnce) {
   m.stop();
 }
 
+// What a writer has on its way may be more than what the reserve allows for rows that compress worse than those they replace.
+TEST(FullStores, TakeWhatReplacesRowsThatDoNotCompress) {
+  auto m = Machine::fresh(kDeviceMin);
+  Counted rows(*m.store);
+  rows.fill();
+  ASSERT_NO_FATAL_FAILURE(assert_ok(m.store->flush()));
+  EXPECT_GE(m.store->room_to_replace().v, 16 * MiB);
+  m.stop();
+}
+
 // ---- the search for the worst way to write
 
 // One of several writers: it goes through a part of the rows in its own way, and says what becomes of each.
