@@ -89,6 +89,15 @@ void Keeper::tables_changed() {
   wake_.notify_all();
 }
 
+void Keeper::measure_at(Clock::Time due) {
+  {
+    std::lock_guard lock(mutex_);
+    if (due >= measure_due_) return;
+    measure_due_ = due;
+  }
+  wake_.notify_all();
+}
+
 void Keeper::note(const std::vector<ErasedRange>& ranges, const ErasedRows (&rows)[2]) {
   if (ranges.empty() && rows[0].rows + rows[1].rows == 0) return;
   std::lock_guard lock(mutex_);
@@ -113,8 +122,15 @@ void Keeper::run() {
   std::unique_lock lock(mutex_);
   while (!stop_) {
     const Clock::Time now = clock_.now(), due = erased_.due();
+    if (now >= measure_due_) {
+      measure_due_ = Clock::kNever;
+      lock.unlock();
+      measure_();
+      lock.lock();
+      continue;
+    }
     if (!want_flush_ && !want_space_ && !want_end_ && !want_fewer_ && !tables_changed_ && now < due) {
-      clock_.wait(lock, wake_, due);
+      clock_.wait(lock, wake_, std::min(due, measure_due_));
       continue;
     }
     if (fail_stop_.failed()) {

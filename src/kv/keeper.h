@@ -29,11 +29,11 @@ class Keeper {
   // First and last key of blocks over whose tables others are best merged when space is short; nothing: no table lies over others.
   using Worst = std::function<std::optional<std::pair<std::string, std::string>>()>;
   // `worth`: see Erased. `flushed` is called after each flush, `space_changed` when tables that it waits for have come and gone.
-  // `targets`: what tables are to hold, by family number.
+  // `targets`: what tables are to hold, by family number. `measure`: see measure_at().
   Keeper(const FailStop& fail_stop, Clock& clock, std::uint64_t worth, std::array<std::uint64_t, 2> targets, std::function<void()> flushed,
-         std::function<void()> space_changed, Worst worst)
+         std::function<void()> space_changed, Worst worst, std::function<void()> measure)
       : fail_stop_(fail_stop), clock_(clock), targets_(targets), flushed_(std::move(flushed)), space_changed_(std::move(space_changed)),
-        worst_(std::move(worst)), erased_(worth) {}
+        worst_(std::move(worst)), measure_(std::move(measure)), erased_(worth) {}
   ~Keeper() { stop(); }
 
   void start(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* const (&handles)[2]);
@@ -50,6 +50,7 @@ class Keeper {
   void note_passed(Family family, std::string_view from, std::string_view to, std::uint64_t rows);  // Erased::passed()
   void note(const std::vector<ErasedRange>& ranges, const ErasedRows (&rows)[2]);  // by family number
   void tables_changed();  // from RocksDB's threads
+  void measure_at(Clock::Time due);  // then, or earlier if it was asked for that before
 
   bool idle() const;  // nothing is under way; what rests does so
 
@@ -65,6 +66,7 @@ class Keeper {
   const std::array<std::uint64_t, 2> targets_;
   const std::function<void()> flushed_, space_changed_;
   const Worst worst_;
+  const std::function<void()> measure_;
   rocksdb::DB* db_ = nullptr;
   rocksdb::ColumnFamilyHandle* handles_[2] = {};
 
@@ -75,6 +77,7 @@ class Keeper {
   std::condition_variable idle_;
   bool want_flush_ = false, want_space_ = false, want_end_ = false, want_fewer_ = false, tables_changed_ = false;
   std::uint64_t changes_ = 0;  // of tables
+  Clock::Time measure_due_ = Clock::kNever;
   Erased erased_;
   bool sinks_ = false;  // something does
   Sinking sinking_;     // of its thread

@@ -22,6 +22,10 @@ constexpr auto kFutile = std::chrono::seconds(20);            // between compact
 constexpr auto kGiveUp = std::chrono::seconds(60);            // a wait in which nothing ends
 constexpr double kMostLoss = 1.25;  // what a table takes of the volume for a byte of it
 constexpr double kLeastGrowth = 1. / 16;  // of rows that replace others, where most cannot be compressed
+constexpr std::size_t kFewRanges = 32;  // for more new tables than these, all are asked
+constexpr std::size_t kMany = 2000;                         // tables: after a walk over so many there is no other one
+constexpr int kRests = 20;                                  // for so many times as long as it took,
+constexpr auto kRestMost = std::chrono::milliseconds(500);  // or for this, since some may wait for what it finds
 constexpr int kTries = 4;  // of measuring, while flushes end meanwhile
 
 std::uint64_t minus(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0; }
@@ -40,7 +44,7 @@ void SpaceGauge::start(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* const (&han
     db_.store(db);
   }
   fixed_free_after_flush_.store(sizing_.fixed);  // all that is there may be a log that a crash has left
-  refresh();
+  measure_tables();
 }
 
 SpaceGauge::Memtables SpaceGauge::memtables() const {
@@ -57,7 +61,7 @@ SpaceGauge::Memtables SpaceGauge::memtables() const {
   return all;
 }
 
-SpaceGauge::Tables SpaceGauge::tables() const {
+SpaceGauge::Tables SpaceGauge::tables() {
   Tables all;
   for (const Family family : {Family::names, Family::blocks}) {
     auto* handle = handles_[family_number(family)];
@@ -78,7 +82,7 @@ SpaceGauge::Tables SpaceGauge::tables() const {
     }
     all.merge_bytes = std::max(all.merge_bytes, merge);
     auto& merged = family == Family::names ? all.names : all.blocks;
-    merged = merged_tables(facts, handle);
+    merged = merged_tables(facts, family);
     all.lost += lost_in_small_tables(facts, family == Family::names ? sizing_.names_table : sizing_.table);
   }
   return all;
@@ -86,7 +90,7 @@ SpaceGauge::Tables SpaceGauge::tables() const {
 
 // What each table has, and what it takes of the volume once it is in the last level: those over it are small, and lose more of their
 // granules than what will be left of them.
-std::vector<Live::Table> SpaceGauge::merged_tables(const rocksdb::ColumnFamilyMetaData& facts, rocksdb::ColumnFamilyHandle* handle) const {
+std::vector<Live::Table> SpaceGauge::merged_tables(const rocksdb::ColumnFamilyMetaData& facts, Family family) {
   int last = 0;
   std::uint64_t size = 0, taken = 0;  // of the last level
   for (const auto& level : facts.levels) {
@@ -98,29 +102,56 @@ std::vector<Live::Table> SpaceGauge::merged_tables(const rocksdb::ColumnFamilyMe
   }
   // Many of the last level may be small, too, and nearly empty; those that others are merged into are not.
   const double loss = size > 0 ? std::min(static_cast<double>(taken) / static_cast<double>(size), kMostLoss) : 1;
-  // The facts of a table count no rows after a mount (skip_stats_update_on_db_open), and never patches. These do, and are in memory, as
-  // all tables are open.
-  rocksdb::TablePropertiesCollection properties;
-  if (!db_.load()->GetPropertiesOfAllTables(handle, &properties).ok()) properties.clear();
+  learn_rows(facts, family);
+  const auto& known = rows_[family_number(family)];
   std::vector<Live::Table> tables;
   for (const auto& level : facts.levels) {
     for (const auto& table : level.files) {
-      std::uint64_t rows = 0, tombstones = 0;
-      if (const auto found = properties.find(table.db_path + table.name); found != properties.end()) {
-        tombstones = found->second->num_deletions;
-        rows = minus(found->second->num_entries, tombstones + found->second->num_merge_operands);
-      }
+      const auto found = known.find(table.file_number);
+      const Rows rows = found != known.end() ? found->second : Rows{};
       const bool bottom = level.level == last && last > 0;
       tables.push_back({.number = table.file_number,
                         .first = table.smallestkey,
                         .last = table.largestkey,
                         .bytes = bottom ? on_volume(table.size) : static_cast<std::uint64_t>(loss * static_cast<double>(table.size)),
-                        .rows = rows,
+                        .rows = rows.count,
                         .bottom = bottom,
-                        .erases = tombstones > 0});
+                        .erases = rows.erases});
     }
   }
   return tables;
+}
+
+// The facts of a table count no rows after a mount (skip_stats_update_on_db_open), and never patches. Its properties do, and are in
+// memory, as all tables are open; but to ask for them takes longer than all else here, and they never change.
+void SpaceGauge::learn_rows(const rocksdb::ColumnFamilyMetaData& facts, Family family) {
+  auto& known = rows_[family_number(family)];
+  auto before = std::exchange(known, {});
+  std::vector<const rocksdb::SstFileMetaData*> fresh;
+  for (const auto& level : facts.levels) {
+    for (const auto& table : level.files) {
+      if (auto row = before.extract(table.file_number)) {
+        known.insert(std::move(row));
+      } else {
+        fresh.push_back(&table);
+      }
+    }
+  }
+  if (fresh.empty()) return;
+  auto* const handle = handles_[family_number(family)];
+  rocksdb::TablePropertiesCollection properties;
+  std::vector<rocksdb::Range> ranges;
+  for (const auto* table : fresh) ranges.emplace_back(table->smallestkey, table->largestkey);
+  const bool few = ranges.size() <= kFewRanges;
+  const auto status = few ? db_.load()->GetPropertiesOfTablesInRange(handle, ranges.data(), ranges.size(), &properties)
+                          : db_.load()->GetPropertiesOfAllTables(handle, &properties);
+  if (!status.ok()) return;  // the next one asks again
+  for (const auto* table : fresh) {
+    const auto found = properties.find(table->db_path + table->name);
+    if (found == properties.end()) continue;  // it has gone meanwhile
+    const auto& of_it = *found->second;
+    known[table->file_number] = {minus(of_it.num_entries, of_it.num_deletions + of_it.num_merge_operands), of_it.num_deletions > 0};
+  }
 }
 
 void SpaceGauge::end() {
@@ -130,6 +161,7 @@ void SpaceGauge::end() {
 
 void SpaceGauge::measure_tables() {
   const std::lock_guard in_order(tables_mutex_);
+  const Clock::Time began = clock_.now();
   if (db_.load() == nullptr) return;  // it is still being opened, or already closed
   const std::uint64_t flushed = flushed_.load();
   // A flush takes its rows out of one of the two numbers and puts them into the other. With one from before it and one from
@@ -148,6 +180,10 @@ void SpaceGauge::measure_tables() {
   merge_bytes_.store(found.merge_bytes);
   tables_bytes_.store(found.bytes);
   lost_.store(found.lost);
+  if (found.names.size() + found.blocks.size() >= kMany) {
+    const Clock::Time ended = clock_.now();
+    next_ns_.store((ended + std::min<Clock::Duration>(kRests * (ended - began), kRestMost)).time_since_epoch().count());
+  }
   const std::lock_guard lock(mutex_);
   names_bytes_ = names_above_bytes_ = 0;
   for (const Live::Table& table : found.names) (table.bottom ? names_bytes_ : names_above_bytes_) += table.bytes;
@@ -216,8 +252,6 @@ bool SpaceGauge::has_small_tables() {
   if (has || lost < before) lost_before_.store(lost);
   return has;
 }
-
-void SpaceGauge::refresh() { measure_tables(); }
 
 bool SpaceGauge::stale() const {
   const std::uint64_t step = std::min(sizing_.blocks_memtable / 8, sizing_.fixed / 64);
@@ -361,10 +395,10 @@ void SpaceGauge::compaction_starved() {
   notice_("a compaction finds no space: new data is refused until one does");
 }
 
-void SpaceGauge::flush_ended(Family family, std::uint64_t bytes, std::uint64_t sequence) {
+Clock::Time SpaceGauge::flush_ended(Family family, std::uint64_t bytes, std::uint64_t sequence) {
   pace_.flush_ended(family, bytes, clock_.now());
   if (family == Family::blocks) flushed_.store(sequence);
-  tables_changed();
+  return tables_changed();
 }
 
 void SpaceGauge::all_flushed() {
@@ -372,13 +406,16 @@ void SpaceGauge::all_flushed() {
   all_flushed_.store(true);
 }
 
-void SpaceGauge::tables_changed() {
-  measure_tables();
+Clock::Time SpaceGauge::tables_changed() {
+  const Clock::Time due{Clock::Duration(next_ns_.load())};
+  const bool now = clock_.now() >= due;
+  if (now) measure_tables();
   {
     std::lock_guard lock(wait_mutex_);
     ++changes_;
   }
   changed_.notify_all();
+  return now ? Clock::kNever : due;
 }
 
 }  // namespace lsmfs::kv

@@ -19,7 +19,9 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "kv/fail_stop.h"
 #include "kv/give_way.h"
@@ -64,10 +66,12 @@ class SpaceGauge {
   // After something that adds to the log without adding rows.
   void count_log_block() { since_refresh_.fetch_add(kDeviceBlock, std::memory_order_relaxed); }
 
-  // Tables came or went. From RocksDB's listener, in threads of its background work: only these walk all tables.
-  void tables_changed();
+  // Tables came or went. From RocksDB's listener, in threads of its background work: only these and the keeper's walk all tables.
+  // Tens of thousands take a while, so this may leave it to measure_tables() at a time that it gives. Clock::kNever: it has done it.
+  Clock::Time tables_changed();
+  void measure_tables();  // now
   void flush_begins(Family family) { pace_.flush_begins(family, clock_.now()); }
-  void flush_ended(Family family, std::uint64_t bytes, std::uint64_t sequence);  // those of its rows; of the last of them
+  Clock::Time flush_ended(Family family, std::uint64_t bytes, std::uint64_t sequence);  // those of its rows; of the last. As tables_changed()
   // The memtables of both families were, so that nothing is in the log but what has come since.
   void all_flushed();
   // Of compactions that nobody asked for but RocksDB, in their thread. The first waits, though not for ever, while this one
@@ -80,7 +84,6 @@ class SpaceGauge {
   }
   // Whether small tables lose enough of the volume to be merged, and more than when it last said so.
   bool has_small_tables();
-  void refresh();  // now
 
  private:
   bool stale() const;
@@ -104,9 +107,10 @@ class SpaceGauge {
     std::uint64_t level0_bytes = 0, level0_tables = 0, base_bytes = 0, merge_bytes = 0;  // of the family that has more
     std::vector<Live::Table> names, blocks;
   };
-  Tables tables() const;
-  std::vector<Live::Table> merged_tables(const rocksdb::ColumnFamilyMetaData& facts, rocksdb::ColumnFamilyHandle* handle) const;
-  void measure_tables();
+  // These hold tables_mutex_.
+  Tables tables();
+  std::vector<Live::Table> merged_tables(const rocksdb::ColumnFamilyMetaData& facts, Family family);
+  void learn_rows(const rocksdb::ColumnFamilyMetaData& facts, Family family);
   // Both hold mutex_.
   void measure();
   void count();  // what is wanted
@@ -128,7 +132,13 @@ class SpaceGauge {
   std::atomic<rocksdb::DB*> db_ = nullptr;  // with the handles: changes under tables_mutex_
   rocksdb::ColumnFamilyHandle* handles_[2] = {};
 
+  struct Rows {
+    std::uint64_t count = 0;
+    bool erases = false;  // there are tombstones
+  };
   std::mutex tables_mutex_;  // one measures tables at a time; before mutex_
+  std::atomic<std::int64_t> next_ns_ = 0;  // when all tables may be walked again
+  std::unordered_map<std::uint64_t, Rows> rows_[2];  // of the tables of a family, by their numbers; under tables_mutex_
   std::mutex mutex_;         // measuring
   Live live_;
   std::uint64_t names_bytes_ = 0, names_above_bytes_ = 0;  // in the last level, and over it

@@ -160,7 +160,7 @@ TEST_F(Gauge, ACompactionAfterOneThatFoundNoSpaceWaitsWhileItWouldMeetTheSameEnd
   gauge_->compaction_begins();
   gauge_->compaction_starved();
   EXPECT_EQ(notices_, 1);
-  gauge_->refresh();
+  gauge_->measure_tables();
   EXPECT_EQ(gauge_->room().v, 0u);
   const Compaction compaction(clock_, *gauge_);
   await_wait();
@@ -200,7 +200,7 @@ TEST_F(Gauge, OneThatSucceedsEndsTheStarving) {
   gauge_->compaction_starved();
   EXPECT_EQ(notices_, 1) << "once";
   gauge_->compaction_succeeded(MiB, 1s);
-  gauge_->refresh();
+  gauge_->measure_tables();
   EXPECT_GT(gauge_->room().v, 50 * MiB);
   EXPECT_TRUE(Compaction(clock_, *gauge_).ends());
 }

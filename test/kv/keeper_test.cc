@@ -71,10 +71,23 @@ class KeeperTest : public testing::Test {
   std::unique_ptr<rocksdb::DB> db_;
   test::SteppedClock clock_;
   kv::FailStop fail_stop_{[](std::string_view) {}};
-  std::atomic<int> flushes_ = 0, reclaims_ = 0;
+  std::atomic<int> flushes_ = 0, reclaims_ = 0, measured_ = 0;
   std::optional<std::pair<std::string, std::string>> worst_;
-  kv::Keeper keeper_{fail_stop_, clock_, MiB, {MiB, MiB}, [this] { ++flushes_; }, [this] { ++reclaims_; }, [this] { return worst_; }};
+  kv::Keeper keeper_{fail_stop_, clock_, MiB, {MiB, MiB}, [this] { ++flushes_; }, [this] { ++reclaims_; }, [this] { return worst_; },
+                     [this] { ++measured_; }};
 };
+
+TEST_F(KeeperTest, MeasuresWhenItIsDue) {
+  keeper_.measure_at(clock_.now() + 2s);
+  keeper_.measure_at(clock_.now() + 1s);
+  keeper_.measure_at(Clock::kNever);
+  ASSERT_TRUE(clock_.await_waiting(1));
+  EXPECT_EQ(measured_, 0);
+  ASSERT_TRUE(clock_.step(1s));
+  EXPECT_TRUE(happens(measured_, 1));
+  ASSERT_TRUE(clock_.step(24h));
+  EXPECT_EQ(measured_, 1);
+}
 
 TEST_F(KeeperTest, FlushesWhenItIsAsked) {
   ASSERT_TRUE(clock_.step(24h));
