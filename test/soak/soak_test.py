@@ -31,7 +31,7 @@ STEADY = 600          # seconds of a run from which on it is judged whether the 
 LOST = 0.02           # of the space, when all has been deleted
 SAMPLES = 12
 # Threads that are made when they are first needed, be it late, and stay: how many of each name there may be. No others become more.
-LATE = {"lsmfs-ahead": 16, "lsmfs-log": 1, "lsmfs-flush": 1, "lsmfs-compact": 2, "lsmfs-keeper": 1, "lsmfs-latency": 1}
+LATE = {"lsmfs-ahead": 16, "lsmfs-log": 1, "lsmfs-flush": 2, "lsmfs-compact": 2, "lsmfs-keeper": 1, "lsmfs-latency": 1}
 EARLY = 1 / 1000      # of the steps, that may find no room before it is full
 
 
