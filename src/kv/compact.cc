@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "kv/levels.h"
 #include "kv/sizing.h"
 
 namespace lsmfs::kv {
@@ -26,10 +27,7 @@ rocksdb::ColumnFamilyMetaData tables(rocksdb::DB& db, rocksdb::ColumnFamilyHandl
 }
 
 Piece next_piece(const rocksdb::ColumnFamilyMetaData& facts, const std::string& from, const std::string& to, std::uint64_t bytes) {
-  int last = 0;
-  for (const auto& level : facts.levels) {
-    if (!level.files.empty()) last = level.level;
-  }
+  const int last = last_level(facts);
   // Level 0 is small and goes down as a whole with the first piece.
   std::vector<std::pair<std::string, std::uint64_t>> begins;
   for (const auto& level : facts.levels) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "kv/batch.h"
+#include "kv/levels.h"
 
 namespace lsmfs::kv {
 
@@ -20,10 +21,7 @@ struct Levels {
 Levels levels_of(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* handle) {
   rocksdb::ColumnFamilyMetaData facts;
   db.GetColumnFamilyMetaData(handle, &facts);
-  Levels levels;
-  for (const auto& level : facts.levels) {
-    if (!level.files.empty()) levels.last = level.level;
-  }
+  Levels levels{.last = last_level(facts)};
   for (auto& level : facts.levels) {
     if (level.level < std::max(levels.last, 1)) std::ranges::move(level.files, std::back_inserter(levels.above));
   }

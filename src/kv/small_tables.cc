@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kv/levels.h"
 #include "kv/sizing.h"
 
 namespace lsmfs::kv {
@@ -11,27 +12,23 @@ namespace lsmfs::kv {
 namespace {
 
 // By key; none: all tables lie in level 0.
-const std::vector<rocksdb::SstFileMetaData>* last_level(const rocksdb::ColumnFamilyMetaData& facts, int* level = nullptr) {
-  for (auto at = facts.levels.rbegin(); at != facts.levels.rend(); ++at) {
-    if (at->files.empty()) continue;
-    if (level != nullptr) *level = at->level;
-    return at->level > 0 ? &at->files : nullptr;
-  }
-  return nullptr;
+const std::vector<rocksdb::SstFileMetaData>* last_tables(const rocksdb::ColumnFamilyMetaData& facts) {
+  const int last = last_level(facts);
+  return last > 0 ? &std::ranges::find(facts.levels, last, &rocksdb::LevelMetaData::level)->files : nullptr;
 }
 
 }  // namespace
 
 std::uint64_t lost_in_small_tables(const rocksdb::ColumnFamilyMetaData& facts, std::uint64_t target) {
   std::uint64_t lost = 0;
-  if (const auto* tables = last_level(facts)) {
+  if (const auto* tables = last_tables(facts)) {
     for (const auto& table : *tables) lost += table.size < target / 2 ? on_volume(table.size) - table.size : 0;
   }
   return lost;
 }
 
 std::vector<std::string> small_neighbours(const rocksdb::ColumnFamilyMetaData& facts, std::uint64_t target) {
-  const auto* const tables = last_level(facts);
+  const auto* const tables = last_tables(facts);
   if (tables == nullptr) return {};
   // A window over the tables, as wide as fits.
   std::uint64_t size = 0, taken = 0, most = 0;
@@ -65,12 +62,10 @@ bool merge_small_neighbours(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* handle
   db.GetColumnFamilyMetaData(handle, &facts);
   const std::vector<std::string> files = small_neighbours(facts, target);
   if (files.size() < 2) return false;
-  int level = 0;
-  last_level(facts, &level);
   rocksdb::CompactionOptions options;
   options.compression = rocksdb::kDisableCompressionOption;  // that of the family
   options.output_file_size_limit = target;
-  return db.CompactFiles(options, handle, files, level).ok();
+  return db.CompactFiles(options, handle, files, last_level(facts)).ok();
 }
 
 }  // namespace lsmfs::kv
