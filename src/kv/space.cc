@@ -7,6 +7,7 @@
 
 #include "kv/batch.h"
 #include "kv/database.h"
+#include "kv/levels.h"
 #include "kv/options.h"
 #include "kv/small_tables.h"
 
@@ -20,13 +21,15 @@ constexpr auto kPurge = std::chrono::milliseconds(500);       // and after this 
 constexpr auto kLogGone = std::chrono::seconds(1);            // after a flush its log is removed at the latest
 constexpr auto kFutile = std::chrono::seconds(20);            // between compactions that would meet the same end
 constexpr auto kGiveUp = std::chrono::seconds(60);            // a wait in which nothing ends
-constexpr double kMostLoss = 1.25;  // what a table takes of the volume for a byte of it
-constexpr double kLeastGrowth = 1. / 16;  // of rows that replace others, where most cannot be compressed
-constexpr std::size_t kFewRanges = 32;  // for more new tables than these, all are asked
-constexpr std::size_t kMany = 2000;                         // tables: after a walk over so many there is no other one
-constexpr int kRests = 20;                                  // for so many times as long as it took,
-constexpr auto kRestMost = std::chrono::milliseconds(500);  // or for this, since some may wait for what it finds
-constexpr int kTries = 4;  // of measuring, while flushes end meanwhile
+constexpr double kMostLoss = 1.25;                            // what a table takes of the volume for a byte of it
+constexpr double kLeastGrowth = 1. / 16;                      // of rows that replace others, where most cannot be compressed
+constexpr int kTries = 4;                                     // of measuring, while flushes end meanwhile
+
+// A walk over so many tables takes long. There is no other one for some times as long; but who waits for space waits for a walk, too.
+constexpr std::size_t kManyTables = 2000;
+constexpr int kRests = 20;
+constexpr auto kRestMost = std::chrono::milliseconds(500);
+constexpr std::size_t kFewTables = 32;  // that are new: of more, all tables are asked for their properties
 
 std::uint64_t minus(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0; }
 
@@ -81,29 +84,30 @@ SpaceGauge::Tables SpaceGauge::tables() {
       all.level0_tables = std::max<std::uint64_t>(all.level0_tables, level.files.size());
     }
     all.merge_bytes = std::max(all.merge_bytes, merge);
-    auto& merged = family == Family::names ? all.names : all.blocks;
-    merged = merged_tables(facts, family);
-    all.lost += lost_in_small_tables(facts, family == Family::names ? sizing_.names_table : sizing_.table);
+    if (family == Family::names) {
+      all.names = merged_tables(facts, {});
+      all.lost += lost_in_small_tables(facts, sizing_.names_table);
+    } else {
+      learn_rows(facts);
+      all.blocks = merged_tables(facts, rows_);
+      all.lost += lost_in_small_tables(facts, sizing_.table);
+    }
   }
   return all;
 }
 
 // What each table has, and what it takes of the volume once it is in the last level: those over it are small, and lose more of their
 // granules than what will be left of them.
-std::vector<Live::Table> SpaceGauge::merged_tables(const rocksdb::ColumnFamilyMetaData& facts, Family family) {
-  int last = 0;
+std::vector<Live::Table> SpaceGauge::merged_tables(const rocksdb::ColumnFamilyMetaData& facts, const RowsOfTables& known) {
+  const int last = last_level(facts);
   std::uint64_t size = 0, taken = 0;  // of the last level
   for (const auto& level : facts.levels) {
-    if (level.files.empty() || level.level == 0) continue;
-    last = level.level;
+    if (level.level != last || last == 0) continue;
     size = level.size;
-    taken = 0;
     for (const auto& table : level.files) taken += on_volume(table.size);
   }
   // Many of the last level may be small, too, and nearly empty; those that others are merged into are not.
   const double loss = size > 0 ? std::min(static_cast<double>(taken) / static_cast<double>(size), kMostLoss) : 1;
-  learn_rows(facts, family);
-  const auto& known = rows_[family_number(family)];
   std::vector<Live::Table> tables;
   for (const auto& level : facts.levels) {
     for (const auto& table : level.files) {
@@ -124,25 +128,24 @@ std::vector<Live::Table> SpaceGauge::merged_tables(const rocksdb::ColumnFamilyMe
 
 // The facts of a table count no rows after a mount (skip_stats_update_on_db_open), and never patches. Its properties do, and are in
 // memory, as all tables are open; but to ask for them takes longer than all else here, and they never change.
-void SpaceGauge::learn_rows(const rocksdb::ColumnFamilyMetaData& facts, Family family) {
-  auto& known = rows_[family_number(family)];
-  auto before = std::exchange(known, {});
+void SpaceGauge::learn_rows(const rocksdb::ColumnFamilyMetaData& facts) {
+  RowsOfTables before = std::exchange(rows_, {});
   std::vector<const rocksdb::SstFileMetaData*> fresh;
   for (const auto& level : facts.levels) {
     for (const auto& table : level.files) {
       if (auto row = before.extract(table.file_number)) {
-        known.insert(std::move(row));
+        rows_.insert(std::move(row));
       } else {
         fresh.push_back(&table);
       }
     }
   }
   if (fresh.empty()) return;
-  auto* const handle = handles_[family_number(family)];
+  auto* const handle = handles_[family_number(Family::blocks)];
   rocksdb::TablePropertiesCollection properties;
   std::vector<rocksdb::Range> ranges;
   for (const auto* table : fresh) ranges.emplace_back(table->smallestkey, table->largestkey);
-  const bool few = ranges.size() <= kFewRanges;
+  const bool few = ranges.size() <= kFewTables;
   const auto status = few ? db_.load()->GetPropertiesOfTablesInRange(handle, ranges.data(), ranges.size(), &properties)
                           : db_.load()->GetPropertiesOfAllTables(handle, &properties);
   if (!status.ok()) return;  // the next one asks again
@@ -150,7 +153,7 @@ void SpaceGauge::learn_rows(const rocksdb::ColumnFamilyMetaData& facts, Family f
     const auto found = properties.find(table->db_path + table->name);
     if (found == properties.end()) continue;  // it has gone meanwhile
     const auto& of_it = *found->second;
-    known[table->file_number] = {minus(of_it.num_entries, of_it.num_deletions + of_it.num_merge_operands), of_it.num_deletions > 0};
+    rows_[table->file_number] = {minus(of_it.num_entries, of_it.num_deletions + of_it.num_merge_operands), of_it.num_deletions > 0};
   }
 }
 
@@ -180,7 +183,7 @@ void SpaceGauge::measure_tables() {
   merge_bytes_.store(found.merge_bytes);
   tables_bytes_.store(found.bytes);
   lost_.store(found.lost);
-  if (found.names.size() + found.blocks.size() >= kMany) {
+  if (found.names.size() + found.blocks.size() >= kManyTables) {
     const Clock::Time ended = clock_.now();
     next_ns_.store((ended + std::min<Clock::Duration>(kRests * (ended - began), kRestMost)).time_since_epoch().count());
   }
@@ -395,10 +398,10 @@ void SpaceGauge::compaction_starved() {
   notice_("a compaction finds no space: new data is refused until one does");
 }
 
-Clock::Time SpaceGauge::flush_ended(Family family, std::uint64_t bytes, std::uint64_t sequence) {
+void SpaceGauge::flush_ended(Family family, std::uint64_t bytes, std::uint64_t sequence) {
   pace_.flush_ended(family, bytes, clock_.now());
   if (family == Family::blocks) flushed_.store(sequence);
-  return tables_changed();
+  tables_changed();
 }
 
 void SpaceGauge::all_flushed() {
@@ -406,16 +409,18 @@ void SpaceGauge::all_flushed() {
   all_flushed_.store(true);
 }
 
-Clock::Time SpaceGauge::tables_changed() {
+void SpaceGauge::tables_changed() {
   const Clock::Time due{Clock::Duration(next_ns_.load())};
-  const bool now = clock_.now() >= due;
-  if (now) measure_tables();
+  if (clock_.now() >= due) {
+    measure_tables();
+  } else {
+    want_measure_(due);
+  }
   {
     std::lock_guard lock(wait_mutex_);
     ++changes_;
   }
   changed_.notify_all();
-  return now ? Clock::kNever : due;
 }
 
 }  // namespace lsmfs::kv

@@ -39,10 +39,11 @@ class SpaceGauge {
   // fixed region. (RocksDB counts the bytes of its records, not the blocks that each sync begins.)
   // `give_way` is told when compactions are wanted.
   // `want_space` likewise, while commits wait for space that merging brings back.
+  // `want_measure`, with a time: measure_tables() is to be called then.
   SpaceGauge(Volume& volume, const Sizing& sizing, const FailStop& fail_stop, GiveWay& give_way, Clock& clock, std::function<void()> want_flush,
-             std::function<void()> want_space, std::function<void(std::string_view)> notice)
+             std::function<void()> want_space, std::function<void(Clock::Time)> want_measure, std::function<void(std::string_view)> notice)
       : volume_(volume), sizing_(sizing), fail_stop_(fail_stop), give_way_(give_way), clock_(clock), want_flush_(std::move(want_flush)),
-        want_space_(std::move(want_space)), notice_(std::move(notice)) {}
+        want_space_(std::move(want_space)), want_measure_(std::move(want_measure)), notice_(std::move(notice)) {}
 
   // Before anything else, once the database is open. handles: names, blocks.
   void start(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* const (&handles)[2]);
@@ -67,11 +68,11 @@ class SpaceGauge {
   void count_log_block() { since_refresh_.fetch_add(kDeviceBlock, std::memory_order_relaxed); }
 
   // Tables came or went. From RocksDB's listener, in threads of its background work: only these and the keeper's walk all tables.
-  // Tens of thousands take a while, so this may leave it to measure_tables() at a time that it gives. Clock::kNever: it has done it.
-  Clock::Time tables_changed();
+  // Thousands take a while, so it may be left for later.
+  void tables_changed();
   void measure_tables();  // now
   void flush_begins(Family family) { pace_.flush_begins(family, clock_.now()); }
-  Clock::Time flush_ended(Family family, std::uint64_t bytes, std::uint64_t sequence);  // those of its rows; of the last. As tables_changed()
+  void flush_ended(Family family, std::uint64_t bytes, std::uint64_t sequence);  // those of its rows; of the last of them
   // The memtables of both families were, so that nothing is in the log but what has come since.
   void all_flushed();
   // Of compactions that nobody asked for but RocksDB, in their thread. The first waits, though not for ever, while this one
@@ -107,10 +108,15 @@ class SpaceGauge {
     std::uint64_t level0_bytes = 0, level0_tables = 0, base_bytes = 0, merge_bytes = 0;  // of the family that has more
     std::vector<Live::Table> names, blocks;
   };
+  struct Rows {
+    std::uint64_t count = 0;
+    bool erases = false;  // there are tombstones
+  };
+  using RowsOfTables = std::unordered_map<std::uint64_t, Rows>;  // by their numbers
+  static std::vector<Live::Table> merged_tables(const rocksdb::ColumnFamilyMetaData& facts, const RowsOfTables& known);
   // These hold tables_mutex_.
   Tables tables();
-  std::vector<Live::Table> merged_tables(const rocksdb::ColumnFamilyMetaData& facts, Family family);
-  void learn_rows(const rocksdb::ColumnFamilyMetaData& facts, Family family);
+  void learn_rows(const rocksdb::ColumnFamilyMetaData& facts);  // of family blocks
   // Both hold mutex_.
   void measure();
   void count();  // what is wanted
@@ -128,17 +134,14 @@ class SpaceGauge {
   Clock& clock_;
   Pace pace_;
   const std::function<void()> want_flush_, want_space_;
+  const std::function<void(Clock::Time)> want_measure_;
   const std::function<void(std::string_view)> notice_;
   std::atomic<rocksdb::DB*> db_ = nullptr;  // with the handles: changes under tables_mutex_
   rocksdb::ColumnFamilyHandle* handles_[2] = {};
 
-  struct Rows {
-    std::uint64_t count = 0;
-    bool erases = false;  // there are tombstones
-  };
   std::mutex tables_mutex_;  // one measures tables at a time; before mutex_
+  RowsOfTables rows_;        // of those of blocks, under tables_mutex_
   std::atomic<std::int64_t> next_ns_ = 0;  // when all tables may be walked again
-  std::unordered_map<std::uint64_t, Rows> rows_[2];  // of the tables of a family, by their numbers; under tables_mutex_
   std::mutex mutex_;         // measuring
   Live live_;
   std::uint64_t names_bytes_ = 0, names_above_bytes_ = 0;  // in the last level, and over it

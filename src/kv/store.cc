@@ -62,7 +62,7 @@ class RocksStore::Listener final : public rocksdb::EventListener {
     if (family_of(info) == Family::blocks && ++flushes_ % kFlushesUntilTrim == 0) malloc_trim(0);
   }
   void OnFlushCompleted(rocksdb::DB*, const rocksdb::FlushJobInfo& info) override {
-    keeper_.measure_at(space_.flush_ended(family_of(info), info.table_properties.raw_key_size + info.table_properties.raw_value_size, info.largest_seqno));
+    space_.flush_ended(family_of(info), info.table_properties.raw_key_size + info.table_properties.raw_value_size, info.largest_seqno);
     keeper_.tables_changed();
   }
   void OnCompactionCompleted(rocksdb::DB*, const rocksdb::CompactionJobInfo& info) override {
@@ -74,7 +74,7 @@ class RocksStore::Listener final : public rocksdb::EventListener {
     if (info.stats.total_input_bytes > 0) {  // else it has only moved tables to another level
       space_.compaction_succeeded(info.stats.total_input_bytes, std::chrono::microseconds(info.stats.elapsed_micros));
     }
-    keeper_.measure_at(space_.tables_changed());
+    space_.tables_changed();
     keeper_.tables_changed();
     if (space_.has_small_tables()) keeper_.want_fewer_tables();
   }
@@ -110,7 +110,8 @@ RocksStore::RocksStore(Volume& volume, const StoreOptions& options, const kv::Si
       keeper_(fail_stop_, *options.clock, std::clamp(sizing_.total / 64, 2 * MiB, GiB), {sizing_.names_table, sizing_.table},
               [this] { space_.all_flushed(); }, [this] { reclaimed(); }, [this] { return space_.worst(); },
               [this] { space_.measure_tables(); }),
-      space_(volume, sizing_, fail_stop_, give_way_, *options.clock, [this] { keeper_.want_flush(); }, [this] { keeper_.want_space(); }, options.notice) {}
+      space_(volume, sizing_, fail_stop_, give_way_, *options.clock, [this] { keeper_.want_flush(); }, [this] { keeper_.want_space(); },
+             [this](Clock::Time due) { keeper_.measure_at(due); }, options.notice) {}
 
 Result<void> RocksStore::open() {
   if (!options_.read_only && !volume_.writable()) return make_error(EROFS, "store: the volume is read-only");
@@ -295,7 +296,7 @@ Result<ByteCount> RocksStore::trim(const TrimRange& range, const Stop& stop) {
 void RocksStore::reclaimed() {
   // The space of the tables that are gone returns when that is durable.
   if (auto done = volume_.commit(); !done) fail_stop_.set(done.error());
-  keeper_.measure_at(space_.tables_changed());
+  space_.tables_changed();
 }
 
 Result<void> RocksStore::settle() {

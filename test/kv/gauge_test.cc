@@ -32,7 +32,7 @@ class Gauge : public testing::Test {
     sizing_ = kv::Sizing::plan(volume_->usage(), ByteCount{64 * MiB});
     database_.emplace(*volume_, sizing_, fail_stop_, way_, kv::Database::Options{true, nullptr, [](std::string_view) {}, &clock_});
     assert_ok(database_->open(false));
-    gauge_.emplace(*volume_, sizing_, fail_stop_, way_, clock_, [] {}, [] {}, [this](std::string_view) { ++notices_; });
+    gauge_.emplace(*volume_, sizing_, fail_stop_, way_, clock_, [] {}, [] {}, [](Clock::Time) {}, [this](std::string_view) { ++notices_; });
     gauge_->start(&database_->db(), database_->handles());
   }
   // Leaves about so much of the tables' space.
