@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <optional>
 #include <random>
 #include <string>
@@ -38,6 +39,22 @@ Result<Attr> make_file(Tree& tree, Ino dir, std::string_view name) {
   return made;
 }
 
+// What a directory lists is there when it is looked up, and in use during the call.
+Result<void> each_child(Tree& tree, Ino dir, const std::function<Result<void>(const Attr&)>& call) {
+  std::vector<std::string> names;
+  LSMFS_TRY(tree.readdir(dir, 0, false, [&](const DirEntry& entry) {
+    if (entry.name != "." && entry.name != "..") names.emplace_back(entry.name);
+    return true;
+  }, Wait::yes));
+  for (const std::string& name : names) {
+    LSMFS_ASSIGN(const std::optional<Attr> child, tree.lookup(dir, name, Wait::yes));
+    if (!child) return wrong(name + ", which was listed, is not there");
+    LSMFS_TRY(call(*child));
+    tree.forget(child->ino, 1);
+  }
+  return {};
+}
+
 // Each directory takes a file, gives back what was written, and lets it go.
 Result<void> use_directories(Tree& tree, Ino dir) {
   static constexpr std::string_view kName = "made after the crash";
@@ -45,40 +62,19 @@ Result<void> use_directories(Tree& tree, Ino dir) {
   LSMFS_TRY(tree.unlink(dir, kName, Wait::yes));
   tree.forget(made.ino, 1);
 
-  std::vector<std::string> directories;
-  LSMFS_TRY(tree.readdir(dir, 0, false, [&](const DirEntry& entry) {
-    if (S_ISDIR(entry.attr.mode) && entry.name != "." && entry.name != "..") directories.emplace_back(entry.name);
-    return true;
-  }, Wait::yes));
-  for (const std::string& name : directories) {
-    LSMFS_ASSIGN(const std::optional<Attr> child, tree.lookup(dir, name, Wait::yes));
-    if (!child) return wrong(name + ", which was listed, is not there");
-    LSMFS_TRY(use_directories(tree, child->ino));
-    tree.forget(child->ino, 1);
-  }
-  return {};
+  return each_child(tree, dir, [&](const Attr& child) { return S_ISDIR(child.mode) ? use_directories(tree, child.ino) : Result<void>(); });
 }
 
 // What replaces needs no room.
 Result<void> write_over(Tree& tree, Ino dir) {
-  std::vector<std::string> names;
-  LSMFS_TRY(tree.readdir(dir, 0, false, [&](const DirEntry& entry) {
-    names.emplace_back(entry.name);
-    return true;
-  }, Wait::yes));
-  for (const std::string& name : names) {
-    if (name == "." || name == "..") continue;
-    LSMFS_ASSIGN(const std::optional<Attr> child, tree.lookup(dir, name, Wait::yes));
-    if (!child) return wrong(name + ", which was listed, is not there");
-    if (S_ISDIR(child->mode)) LSMFS_TRY(write_over(tree, child->ino));
-    if (S_ISREG(child->mode)) {
-      std::string buffer(child->size, '?');
-      LSMFS_ASSIGN(const std::size_t got, tree.read(child->ino, ByteOffset{0}, {reinterpret_cast<std::byte*>(buffer.data()), buffer.size()}, Wait::yes));
-      LSMFS_TRY(tree.write(child->ino, ByteOffset{0}, as_bytes(buffer).first(got), Wait::yes));
-    }
-    tree.forget(child->ino, 1);
-  }
-  return {};
+  return each_child(tree, dir, [&](const Attr& child) -> Result<void> {
+    if (S_ISDIR(child.mode)) return write_over(tree, child.ino);
+    if (!S_ISREG(child.mode)) return {};
+    std::string buffer(child.size, '?');
+    LSMFS_ASSIGN(const std::size_t got, tree.read(child.ino, ByteOffset{0}, {reinterpret_cast<std::byte*>(buffer.data()), buffer.size()}, Wait::yes));
+    LSMFS_TRY(tree.write(child.ino, ByteOffset{0}, as_bytes(buffer).first(got), Wait::yes));
+    return {};
+  });
 }
 
 Result<void> same(Tree& tree, const std::string& expected) {

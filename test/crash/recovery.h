@@ -11,10 +11,10 @@
 namespace lsmfs::test {
 
 struct Demands {
-  bool unmounted = false;   // before anybody mounts it, it is the same tree, in which lsmfs fsck finds nothing
-  bool cut_mount = false;   // it is the same tree after a mount that was cut off
+  bool unmounted = false;     // before anybody mounts it, it is the same tree, in which lsmfs fsck finds nothing
+  bool cut_mount = false;     // it is the same tree after a mount that was cut off
   bool written_over = false;  // all files can be written over from end to end, also where there is room for nothing more
-  bool later_life = false;  // what is made and synced after the mount is there at the next one, also after another power cut
+  bool later_life = false;    // what is made and synced after the mount is there at the next one, also after another power cut
   std::uint64_t seed = 1;
 };
 

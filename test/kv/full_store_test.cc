@@ -99,8 +99,7 @@ Machine machine_with(Planted planted, std::uint64_t size, const StoreOptions& op
   return m;
 }
 
-// A store is filled but for a sixteenth, and written over twice. What is free stays so at all times, and at the end, when merges have
-// caught up with it or not.
+// A store is filled but for a sixteenth, and written over twice. What is free stays, at all times.
 void write_over(const std::function<std::uint64_t(Counted&)>& next, Planted planted = Planted::none) {
   auto m = machine_with(planted, 256 * MiB, kv_test::quiet_options());
   Counted rows(*m.store, planted != Planted::obsolete_rows_count);

@@ -35,8 +35,8 @@ class ScrubStore : public testing::Test {
   ScrubStore() : machine_(Machine::fresh()) {
     fill(0);
     expect_ok(machine_.store->flush());
-    for (const std::string& name : machine_.volume->list()) {
-      if (name.ends_with(".sst")) tables_.push_back({name, place_of(*machine_.disk, *machine_.volume, name), machine_.volume->size_of(name)->v});
+    for (const std::string& name : kv_test::tables_of(*machine_.volume)) {
+      tables_.push_back({name, place_of(*machine_.disk, *machine_.volume, name), machine_.volume->size_of(name)->v});
     }
     EXPECT_EQ(tables_.size(), 2u);
   }

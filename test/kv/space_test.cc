@@ -468,11 +468,7 @@ class Starved : public testing::Test {
     const auto levels = m_.store->stats().levels;
     return levels.empty() || levels.front().level > 0 ? 0 : levels.front().files;
   }
-  std::vector<std::string> tables() const {
-    auto names = m_.volume->list();
-    std::erase_if(names, [](const std::string& name) { return !name.ends_with(".sst"); });
-    return names;
-  }
+  std::vector<std::string> tables() const { return kv_test::tables_of(*m_.volume); }
 
   std::mt19937_64 random_{17};
   std::atomic<int> notices_ = 0;

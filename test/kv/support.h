@@ -218,6 +218,12 @@ struct Machine {
   }
 };
 
+inline std::vector<std::string> tables_of(const Volume& volume) {
+  std::vector<std::string> names = volume.list();
+  std::erase_if(names, [](const std::string& name) { return !name.ends_with(".sst"); });
+  return names;
+}
+
 // Gives the bytes.
 inline std::uint64_t trim(Store& store) {
   const auto trimmed = store.trim({}, [] { return false; });

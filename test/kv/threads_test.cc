@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <random>
-#include <set>
-#include <string>
 #include <thread>
 
 #include "base/watched.h"
@@ -147,18 +145,11 @@ TEST(Threads, TablesThatAReaderLetsGoOfAreRemovedDuringAFlush) {
     for (std::uint64_t row = 0; row < 10; ++row) batch.put(Family::blocks, number_key(row), "x");
     expect_ok(m.store->commit(batch));
   };
-  const auto tables = [&] {
-    std::set<std::string> names;
-    for (const std::string& name : m.volume->list()) {
-      if (name.ends_with(".sst")) names.insert(name);
-    }
-    return names;
-  };
   for (int table = 0; table < 2; ++table) {
     put();
     expect_ok(m.store->flush());
   }
-  const auto merged = tables();
+  const auto merged = kv_test::tables_of(*m.volume);
   auto cursor = m.store->cursor(Family::blocks, {});
   cursor->seek("");
   expect_ok(m.store->compact(Family::blocks, "", ""));
@@ -166,9 +157,9 @@ TEST(Threads, TablesThatAReaderLetsGoOfAreRemovedDuringAFlush) {
   gate.shut();
   std::thread flush([&] { expect_ok(m.store->flush()); });
   EXPECT_TRUE(gate.await(1));
-  EXPECT_TRUE(std::ranges::includes(tables(), merged)) << "a cursor reads them";
+  EXPECT_TRUE(std::ranges::includes(kv_test::tables_of(*m.volume), merged)) << "a cursor reads them";
   cursor.reset();
-  EXPECT_TRUE(until([&] { return std::ranges::none_of(tables(), [&](const auto& name) { return merged.contains(name); }); }));
+  EXPECT_TRUE(until([&] { return std::ranges::none_of(merged, [&](const auto& name) { return m.volume->exists(name); }); }));
   gate.open();
   flush.join();
   m.stop();

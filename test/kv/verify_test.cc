@@ -29,8 +29,8 @@ class Verify : public testing::Test {
     machine_.stop();
     auto volume = Volume::open(machine_.disk->device());
     EXPECT_TRUE(volume);
-    for (const std::string& name : (*volume)->list()) {
-      if (name.ends_with(".sst")) tables_.push_back({name, place_of(*machine_.disk, **volume, name), (*volume)->size_of(name)->v});
+    for (const std::string& name : kv_test::tables_of(**volume)) {
+      tables_.push_back({name, place_of(*machine_.disk, **volume, name), (*volume)->size_of(name)->v});
     }
   }
 
