@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "kv/damaged_blocks.h"
 #include "kv/guarded.h"
 #include "kv/memory_only.h"
 #include "kv/options.h"
@@ -51,7 +52,7 @@ class RocksCursor final : public Cursor {
     move([&] { iterator_->Next(); });
   }
 
-  bool valid() const override { return !missed_ && thrown_.ok() && !past_end_ && iterator_->Valid() && sound(); }
+  bool valid() const override { return !missed_ && !damaged_ && thrown_.ok() && !past_end_ && iterator_->Valid() && sound(); }
 
   std::string_view key() const override { return view(iterator_->key()); }
   std::string_view value() const override { return view(iterator_->value()); }
@@ -63,7 +64,9 @@ class RocksCursor final : public Cursor {
     if (missed_) return make_error(EAGAIN, "cursor");
     if (!thrown_.ok()) return to_error(thrown_, "cursor");
     if (past_end_) return {};
-    return to_result(iterator_->status(), "cursor");
+    LSMFS_TRY(to_result(iterator_->status(), "cursor"));
+    if (damaged_) return make_error(EUCLEAN, "cursor: a block is damaged; the rows after it cannot be trusted");
+    return {};
   }
 
  private:
@@ -71,13 +74,14 @@ class RocksCursor final : public Cursor {
   template <class Step>
   void move(const Step& step) {
     const MemoryOnly scope(memory_only_);
-    const std::uint64_t before = skipped_by_this_thread();
+    const std::uint64_t before = skipped_by_this_thread(), damaged_before = damaged_blocks_of_this_thread();
     rocksdb::Status status = guarded([&] {
       step();
       return rocksdb::Status::OK();
     });
     if (!status.ok()) thrown_ = std::move(status);
     missed_ = scope.refused();
+    damaged_ = damaged_ || damaged_blocks_of_this_thread() != damaged_before;
     if (const std::uint64_t skipped = skipped_by_this_thread() - before; skipped >= kPassedAtOnce) tell_passed(skipped);
   }
   static std::uint64_t skipped_by_this_thread() {
@@ -104,6 +108,7 @@ class RocksCursor final : public Cursor {
   Slice lower_slice_, upper_slice_;
   const bool memory_only_;
   bool missed_ = false;  // a row may be missing: from then on the iterator is not to be trusted
+  bool damaged_ = false;    // likewise
   rocksdb::Status thrown_;  // the iterator is not touched any more then
   const FailStop& fail_stop_;
   std::uint64_t read_failures_ = 0;
