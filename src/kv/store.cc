@@ -290,6 +290,8 @@ Result<ByteCount> RocksStore::trim(const TrimRange& range, const Stop& stop) {
   // Tables that a compaction replaced are removed at its end already.
   auto trimmed = volume_.trim(range, [&] { return read_only_ || stop(); });
   if (!trimmed && read_only_) return make_error(EROFS, "trim: the store is for reading only from now on");
+  // A discard that fails is no loss; a failed write of what has been removed is one.
+  if (const auto failure = volume_.failure()) fail_stop_.set(*failure);
   return trimmed;
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "crash/lies.h"
+#include "kv/store.h"
 #include "threads.h"
 #include "until.h"
 #include "volume/support.h"
@@ -267,6 +268,12 @@ std::size_t Trial::tables() const {
 }
 
 ByteCount Trial::room() const { return stack_.store->room(); }
+
+void Trial::settle() {
+  const auto* const rocks = dynamic_cast<const RocksStore*>(stack_.store.get());
+  if (rocks == nullptr) return;
+  EXPECT_TRUE(until([&] { return rocks->idle() || !stack_.store->sync(); }));
+}
 
 bool Trial::trim() {
   const auto trimmed = tree().trim({}, [] { return false; });

@@ -75,6 +75,7 @@ class Trial {
   void note_synced();
   std::size_t tables() const;  // that there are
   ByteCount room() const;      // for what grows
+  void settle();               // returns when nothing goes on in the background, unless it is stopped
   // Discards what is free. False: the device has refused, which changes nothing.
   bool trim();
   // From now on a thread of its own does this now and once more after each so many of the operations and syncs. A flush of the

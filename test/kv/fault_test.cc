@@ -97,6 +97,23 @@ void fail_at_requests(int code, std::uint64_t stride) {
 TEST(Fault, AFailedWriteOrFlushAtAnyRequestIsStickyAndLosesNothingSynced) { fail_at_requests(EIO, 3); }
 TEST(Fault, ADeviceThatReportsNoSpaceIsNoDifferent) { fail_at_requests(ENOSPC, 13); }
 
+TEST(Fault, AFailedFlushBeforeATrimIsSticky) {
+  auto m = Machine::fresh();
+  Batch batch;
+  batch.put(Family::blocks, "a", std::string(100, 'x'));
+  kv_test::assert_ok(m.store->commit(batch));
+  kv_test::expect_ok(m.store->sync());
+  // As a table that nobody reads any more: a trim makes its end durable first.
+  EXPECT_TRUE(m.volume->create("obsolete", FileKind::table));
+  kv_test::expect_ok(m.volume->remove("obsolete"));
+  m.disk->fail_writes_from = 1;
+  EXPECT_FALSE(m.store->trim({}, [] { return false; }));
+  m.disk->fail_writes_from = 0;
+  EXPECT_FALSE(m.store->sync());
+  EXPECT_FALSE(m.store->commit(batch));
+  m.drop();
+}
+
 TEST(Fault, AReadErrorIsReportedAndStopsWriting) {
   auto m = Machine::fresh();
   std::mt19937_64 random(1);
