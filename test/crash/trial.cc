@@ -261,10 +261,12 @@ void Trial::note_synced() {
   if (!noted && !note(noted.error()) && problem_.empty()) problem_ = "note of a sync: " + noted.error().message();
 }
 
-std::size_t Trial::tables() const {
-  std::size_t count = 0;
-  for (const StoreStats::Level& level : stack_.store->stats().levels) count += level.files;
-  return count;
+std::string Trial::last_table() const {
+  std::string last;
+  for (std::string& name : stack_.volume->list()) {
+    if (name.ends_with(".sst")) last = std::max(last, std::move(name));
+  }
+  return last;
 }
 
 ByteCount Trial::room() const { return stack_.store->room(); }

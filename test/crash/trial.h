@@ -73,9 +73,9 @@ class Trial {
   void compact();  // and these become others
   bool relocate();  // what renames left behind moves; false: there is none
   void note_synced();
-  std::size_t tables() const;  // that there are
-  ByteCount room() const;      // for what grows
-  void settle();               // returns when nothing goes on in the background, unless it is stopped
+  std::string last_table() const;  // the name of the latest one; a later one has a greater name
+  ByteCount room() const;          // for what grows
+  void settle();                   // returns when nothing goes on in the background, unless it is stopped
   // Discards what is free. False: the device has refused, which changes nothing.
   bool trim();
   // From now on a thread of its own does this now and once more after each so many of the operations and syncs. A flush of the
