@@ -205,13 +205,14 @@ class Store : public RowReader {
   // How many rows family blocks has now, as its caller counts them; each batch that changes that says it, too. A store cannot
   // tell what is obsolete without it, since changes are blind, and counts all that it holds as wanted.
   virtual void note_rows(std::uint64_t rows) = 0;
-  // Bytes of new data that commit() may still take before the reserve for compaction and erasing
-  // is touched; 0 when full. Cheap: called for each write.
+  // Bytes of file data that cannot be compressed, in rows that are new, for which there is space; 0: the store is full. As many rows
+  // as were removed since it was nearly full find it again. Cheap: called for each write.
   virtual ByteCount room() const = 0;
+  // Likewise of names, for which there is a little more.
+  virtual ByteCount room_for_names() const = 0;
   // Likewise of rows that replace others. They use it up only as far as they compress worse than those.
   virtual ByteCount room_to_replace() const = 0;
-  // What df tells: how many bytes of data that cannot be compressed still find a place, and would if there were none. Off
-  // both are taken the reserve and an estimate of what tables leave empty of their granules, so room() is larger.
+  // What df tells: room() now, and of an empty store.
   struct Space {
     ByteCount total, free;
   };

@@ -29,7 +29,7 @@ class Live {
   struct Table {
     std::uint64_t number = 0;      // RocksDB's: never used twice
     std::string first, last;       // keys
-    std::uint64_t bytes = 0;       // of the volume, once it has been merged into the last level
+    std::uint64_t bytes = 0;
     std::uint64_t rows = 0;        // versions of rows: what erases or patches one does not count
     bool bottom = false;           // of the last level: the others lie over it
     bool erases = false;           // it has tombstones
@@ -43,10 +43,11 @@ class Live {
   // All tables. They hold what was committed up to `flushed`, RocksDB's sequence number of the last row in them.
   void measured(std::vector<Table> tables, std::uint64_t flushed);
 
-  // What the tables would take of the volume if they were merged completely, and what was committed since the last flush.
+  // Of tables, if they were merged completely and had what was committed since the last flush.
   std::uint64_t bytes() const;
+  std::uint64_t rows() const { return now_.rows; }
   std::uint64_t obsolete_bytes() const { return obsolete_; }
-  // What a row in tables takes of the volume on average, if it is wanted. 0: there is none.
+  // What a row in tables takes of them on average, if it is wanted. 0: there is none.
   double row_bytes() const;
   // First and last key of the table of the last level, of those that others lie over, of which the largest part is obsolete. Nothing:
   // no table lies over others, and so nothing is.

@@ -79,10 +79,4 @@ Sizing Sizing::plan(const VolumeUsage& usage, ByteCount cache) {
   return s;
 }
 
-std::uint64_t Sizing::fits(std::uint64_t room) const {
-  constexpr std::uint64_t kKeys = 100;  // a hundredth for keys, indexes and names
-  const std::uint64_t filled = room - room / (on_volume(blocks_memtable) / kTableGranule + 1);
-  return filled - filled / kKeys;
-}
-
 }  // namespace lsmfs::kv

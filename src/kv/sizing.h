@@ -39,13 +39,13 @@ struct Sizing {
 
   static Sizing plan(const VolumeUsage& usage, ByteCount cache);
 
-  // How much data that cannot be compressed finds a place in so much room. Data that came in path order stays in the tables
-  // that memtables were written to. These end anywhere in their last granule: half of one is lost on average, and a whole one is
-  // taken off, so that rather more fits than less.
-  std::uint64_t fits(std::uint64_t room) const;
+  // What the reserve has for rows that are obsolete, and for estimates that err.
+  std::uint64_t slack() const { return reserve - working; }
 };
 
 // What a table of `size` bytes takes of the volume.
 constexpr std::uint64_t on_volume(std::uint64_t size) { return round_up(size, kTableGranule); }
+// And for each byte of it, when it has just this size.
+constexpr double taken_per_byte(std::uint64_t size) { return static_cast<double>(on_volume(size)) / static_cast<double>(size); }
 
 }  // namespace lsmfs::kv

@@ -21,7 +21,7 @@ constexpr auto kPurge = std::chrono::milliseconds(500);       // and after this 
 constexpr auto kLogGone = std::chrono::seconds(1);            // after a flush its log is removed at the latest
 constexpr auto kFutile = std::chrono::seconds(20);            // between compactions that would meet the same end
 constexpr auto kGiveUp = std::chrono::seconds(60);            // a wait in which nothing ends
-constexpr double kMostLoss = 1.25;                            // what a table takes of the volume for a byte of it
+constexpr std::uint64_t kRowData = 4096;                      // bytes of file data in a row
 constexpr double kLeastGrowth = 1. / 16;                      // of rows that replace others, where most cannot be compressed
 constexpr int kTries = 4;                                     // of measuring, while flushes end meanwhile
 
@@ -71,11 +71,13 @@ SpaceGauge::Tables SpaceGauge::tables() {
     rocksdb::ColumnFamilyMetaData facts;
     db_.load()->GetColumnFamilyMetaData(handle, &facts);
     const std::uint64_t base = property(*db_.load(), handle, rocksdb::DB::Properties::kBaseLevel);
+    const int last = last_level(facts);
     std::uint64_t merge = 0;
     for (const auto& level : facts.levels) {
       std::uint64_t taken = 0;
       for (const auto& table : level.files) taken += on_volume(table.size);
       all.bytes += taken;
+      if (level.level == last && last > 0) all.last += taken;
       const bool is_base = static_cast<std::uint64_t>(level.level) == base;
       if (is_base) all.base_bytes = std::max(all.base_bytes, level.size);
       if (is_base || level.level == 0) merge += taken;
@@ -96,30 +98,19 @@ SpaceGauge::Tables SpaceGauge::tables() {
   return all;
 }
 
-// What each table has, and what it takes of the volume once it is in the last level: those over it are small, and lose more of their
-// granules than what will be left of them.
 std::vector<Live::Table> SpaceGauge::merged_tables(const rocksdb::ColumnFamilyMetaData& facts, const RowsOfTables& known) {
   const int last = last_level(facts);
-  std::uint64_t size = 0, taken = 0;  // of the last level
-  for (const auto& level : facts.levels) {
-    if (level.level != last || last == 0) continue;
-    size = level.size;
-    for (const auto& table : level.files) taken += on_volume(table.size);
-  }
-  // Many of the last level may be small, too, and nearly empty; those that others are merged into are not.
-  const double loss = size > 0 ? std::min(static_cast<double>(taken) / static_cast<double>(size), kMostLoss) : 1;
   std::vector<Live::Table> tables;
   for (const auto& level : facts.levels) {
     for (const auto& table : level.files) {
       const auto found = known.find(table.file_number);
       const Rows rows = found != known.end() ? found->second : Rows{};
-      const bool bottom = level.level == last && last > 0;
       tables.push_back({.number = table.file_number,
                         .first = table.smallestkey,
                         .last = table.largestkey,
-                        .bytes = bottom ? on_volume(table.size) : static_cast<std::uint64_t>(loss * static_cast<double>(table.size)),
+                        .bytes = table.size,
                         .rows = rows.count,
-                        .bottom = bottom,
+                        .bottom = level.level == last && last > 0,
                         .erases = rows.erases});
     }
   }
@@ -188,8 +179,10 @@ void SpaceGauge::measure_tables() {
     next_ns_.store((ended + std::min<Clock::Duration>(kRests * (ended - began), kRestMost)).time_since_epoch().count());
   }
   const std::lock_guard lock(mutex_);
-  names_bytes_ = names_above_bytes_ = 0;
+  names_bytes_ = names_above_bytes_ = blocks_bytes_ = 0;
   for (const Live::Table& table : found.names) (table.bottom ? names_bytes_ : names_above_bytes_) += table.bytes;
+  for (const Live::Table& table : found.blocks) blocks_bytes_ += table.bottom ? table.bytes : 0;
+  last_taken_ = found.last;
   live_.measured(std::move(found.blocks), flushed);
   memtables_ = after;
   measure();
@@ -216,18 +209,34 @@ void SpaceGauge::measure() {
   listed_.store(usage.list_free.v > usage.list_total.v / 8);
   count();
   pace_.space(static_cast<std::uint64_t>(std::max<std::int64_t>(spare(), 0)), sizing_.total);
-  give_way_.hurry(level0_tables_.load() >= kLevel0Wait / 2 || minus(total().v, wanted_.load()) < sizing_.total / 16 || must_wait());
+  give_way_.hurry(level0_tables_.load() >= kLevel0Wait / 2 || minus(limit(), wanted_.load()) < sizing_.total / 16 || must_wait());
   measured_ns_.store(clock_.now_ns(), std::memory_order_release);
 }
 
 void SpaceGauge::count() {
-  // What lies over the last level of names replaces more than it adds, and is left out as far as the reserve has it; but what is
-  // there takes a granule at least.
+  const auto taken = [](std::uint64_t bytes, std::uint64_t table) {
+    return static_cast<std::uint64_t>(static_cast<double>(bytes) * taken_per_byte(table));
+  };
+  // What lies over the last level of names replaces more than it adds, and is left out as far as the reserve has it. What is there
+  // takes a granule at least, which no limit has.
   const std::uint64_t above = names_above_bytes_ + memtables_.families[family_number(Family::names)].bytes;
-  const std::uint64_t names = std::max(names_bytes_ + minus(above, sizing_.names_above), std::min(above, kTableGranule));
+  const std::uint64_t names = std::max(taken(names_bytes_, sizing_.names_table), kTableGranule);
   const std::uint64_t uncounted = counts_rows_.load() ? 0 : memtables_.families[family_number(Family::blocks)].bytes;
-  wanted_.store(names + live_.bytes() + uncounted);
+  const std::uint64_t blocks = taken(live_.bytes() + uncounted, sizing_.table);
+  // Tables that end early in a granule come and go. So the reserve has what they lose, unless that is much.
+  const std::uint64_t lost = minus(last_taken_, names + taken(blocks_bytes_, sizing_.table));
+  wanted_.store(names - kTableGranule + minus(above, sizing_.names_above) + blocks + minus(lost, sizing_.slack() / 8));
   growth_of_replaced_.store(std::max(1 - live_.row_bytes() / Live::kRowBytes, kLeastGrowth));
+  count_removed();
+}
+
+void SpaceGauge::count_removed() {
+  if (!counts_rows_.load()) return;
+  const std::uint64_t rows = live_.rows(), before = minus(filled_rows_, rows);
+  const auto again = static_cast<std::uint64_t>(static_cast<double>(before) * row_on_volume());
+  const bool little = wanted_.load() + again > limit() - sizing_.slack() / 8;
+  filled_rows_ = little ? std::max(filled_rows_, rows) : rows;
+  removed_.store((filled_rows_ - rows) * kRowData);
 }
 
 void SpaceGauge::note_rows(std::uint64_t rows) {
@@ -269,17 +278,26 @@ void SpaceGauge::try_refresh() {
   if (lock.owns_lock()) measure();
 }
 
-ByteCount SpaceGauge::room() const {
-  const_cast<SpaceGauge*>(this)->try_refresh();
-  // Nothing is lost by a compaction that finds no space, and erasing goes on.
-  if (!listed_.load() || starved_.load()) return ByteCount{0};
-  const std::uint64_t more = counts_rows_.load() ? 0 : since_refresh_.load(std::memory_order_relaxed);
-  return ByteCount{minus(total().v, wanted_.load() + more)};
+ByteCount SpaceGauge::in_rows(std::uint64_t on_volume) const {
+  return ByteCount{static_cast<std::uint64_t>(static_cast<double>(on_volume) / row_on_volume() * kRowData)};
 }
 
-ByteCount SpaceGauge::room_to_replace() const {
+ByteCount SpaceGauge::under(std::uint64_t limit) const {
   const_cast<SpaceGauge*>(this)->try_refresh();
-  return ByteCount{static_cast<std::uint64_t>(static_cast<double>(minus(total_to_replace().v, wanted_.load())) / growth_of_replaced_.load())};
+  const std::uint64_t more = counts_rows_.load() ? 0 : since_refresh_.load(std::memory_order_relaxed);
+  return in_rows(minus(limit, wanted_.load() + more));
+}
+
+// Nothing is lost by a compaction that finds no space, and erasing goes on.
+ByteCount SpaceGauge::room() const {
+  if (!takes_new()) return ByteCount{0};
+  return std::max(under(limit()), std::min(under(limit_again()), ByteCount{removed_.load()}));
+}
+
+ByteCount SpaceGauge::room_for_names() const { return takes_new() ? under(limit_of_names()) : ByteCount{0}; }
+
+ByteCount SpaceGauge::room_to_replace() const {
+  return ByteCount{static_cast<std::uint64_t>(static_cast<double>(under(limit_to_replace()).v) / growth_of_replaced_.load())};
 }
 
 bool SpaceGauge::log_has_grown() const {

@@ -4,7 +4,7 @@
 // numbers of the database and the volume and answers two questions: may new data come in (room),
 // must a commit wait (admit), or be slow (kv/pace); and it asks for a flush of the memtables when the log needs space.
 //
-//   room = total - reserve - what is wanted of all that has been committed (kv/live), in whole granules.
+//   room = total - reserve - what is wanted of all that has been committed (kv/live), in tables that fill their granules.
 // What is obsolete and not merged away yet, and what a running compaction writes, comes out of the reserve and not out of room. It is 0
 // when the volume can list only an eighth more files than it could at first, and while compactions starve: one of those that
 // RocksDB needs has found no space, and none has succeeded since. Nothing is lost by that, and erasing goes on.
@@ -51,11 +51,10 @@ class SpaceGauge {
   // Before the database is closed.
   void end();
 
-  ByteCount room() const;
+  ByteCount room() const;  // also for as many rows as were removed since there was little
+  ByteCount room_for_names() const;
   ByteCount room_to_replace() const;
-  // Of which half of what the reserve has over the working space is left for estimates that err.
-  ByteCount total_to_replace() const { return ByteCount{sizing_.total - sizing_.working - (sizing_.reserve - sizing_.working) / 2}; }
-  ByteCount total() const { return ByteCount{sizing_.total - sizing_.reserve}; }
+  ByteCount total() const { return in_rows(limit()); }
 
   // Before a commit of `bytes`: waits until it may come. Errors of FailStop; ENOSPC: it never may, since compactions starve.
   Result<void> admit(std::uint64_t bytes);
@@ -93,6 +92,16 @@ class SpaceGauge {
   // There is little of it left, and more soon.
   bool log_waits() const;
   void try_refresh();
+  // How much may be wanted. Growth of file data ends at the first. The slack of the reserve has a little more for names, so that a
+  // file can still be made, and for rows in the place of others, however little the estimate has changed since these were there.
+  std::uint64_t limit() const { return sizing_.total - sizing_.reserve - kTableGranule; }  // the granule is for the first names
+  std::uint64_t limit_of_names() const { return limit() + sizing_.slack() / 16; }
+  std::uint64_t limit_again() const { return limit() + sizing_.slack() / 8; }
+  std::uint64_t limit_to_replace() const { return limit() + sizing_.slack() / 2; }
+  double row_on_volume() const { return Live::kRowBytes * taken_per_byte(sizing_.table); }  // of one that cannot be compressed
+  ByteCount in_rows(std::uint64_t on_volume) const;  // bytes of file data that cannot be compressed
+  ByteCount under(std::uint64_t limit) const;        // in rows
+  bool takes_new() const { return listed_.load() && !starved_.load(); }
   struct Memtables {
     Pace::Backlog families[2];  // by family_number
     bool many = false;          // of one of them
@@ -104,6 +113,7 @@ class SpaceGauge {
   Memtables memtables() const;
   struct Tables {
     std::uint64_t bytes = 0;  // of the volume
+    std::uint64_t last = 0;   // likewise, of the last levels
     std::uint64_t lost = 0;   // in small ones
     std::uint64_t level0_bytes = 0, level0_tables = 0, base_bytes = 0, merge_bytes = 0;  // of the family that has more
     std::vector<Live::Table> names, blocks;
@@ -119,7 +129,8 @@ class SpaceGauge {
   void learn_rows(const rocksdb::ColumnFamilyMetaData& facts);  // of family blocks
   // Both hold mutex_.
   void measure();
-  void count();  // what is wanted
+  void count();          // what is wanted
+  void count_removed();
   bool must_wait() const;
   bool nothing_to_merge();  // so a wait for space would be in vain
   std::int64_t spare() const;  // bytes that commits may still take before they have to wait for merging; less than none: they have to
@@ -144,7 +155,10 @@ class SpaceGauge {
   std::atomic<std::int64_t> next_ns_ = 0;  // when all tables may be walked again
   std::mutex mutex_;         // measuring
   Live live_;
-  std::uint64_t names_bytes_ = 0, names_above_bytes_ = 0;  // in the last level, and over it
+  std::uint64_t names_bytes_ = 0, names_above_bytes_ = 0;  // of tables, in the last level, and over it
+  std::uint64_t blocks_bytes_ = 0;                         // of tables of the last level
+  std::uint64_t last_taken_ = 0;                           // of the volume, by both
+  std::uint64_t filled_rows_ = 0;                          // the most that there were since there was little room
   Memtables memtables_;                                    // less what of them is in tables that are counted
 
   std::mutex wait_mutex_;  // waiting
@@ -160,7 +174,8 @@ class SpaceGauge {
   static inline thread_local std::uint64_t began_with_ = 0;
   std::atomic<std::int64_t> measured_ns_ = 0, all_flushed_ns_ = 0;
   std::atomic<std::uint64_t> since_refresh_ = 0;  // bytes committed
-  std::atomic<std::uint64_t> wanted_ = 0;         // bytes
+  std::atomic<std::uint64_t> wanted_ = 0;         // bytes of the volume
+  std::atomic<std::uint64_t> removed_ = 0;        // bytes in rows, since there was little room
   std::atomic<double> growth_of_replaced_ = 1;    // at most so much of what replaces rows, as part of it
   std::atomic<std::uint64_t> flushed_ = 0;        // sequence number of the last row of blocks in tables
   std::atomic<std::uint64_t> free_ = 0, unflushed_ = 0, level0_bytes_ = 0, tables_bytes_ = 0;

@@ -349,8 +349,7 @@ Result<void> RocksStore::close() {
 }
 
 Store::Space RocksStore::space() const {
-  const std::uint64_t total = space_.total().v;
-  return {ByteCount{sizing_.fits(total)}, ByteCount{sizing_.fits(std::min(space_.room().v, total))}};
+  return {space_.total(), std::min(space_.room(), space_.total())};
 }
 
 StoreStats RocksStore::stats() const {

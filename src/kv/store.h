@@ -49,6 +49,7 @@ class RocksStore final : public Store {
   Result<void> set_read_only(bool read_only) override;
   void note_rows(std::uint64_t rows) override { space_.note_rows(rows); }
   ByteCount room_to_replace() const override { return space_.room_to_replace(); }
+  ByteCount room_for_names() const override { return options_.read_only ? ByteCount{0} : space_.room_for_names(); }
   ByteCount room() const override { return options_.read_only ? ByteCount{0} : space_.room(); }
   Store::Space space() const override;
   StoreStats stats() const override;

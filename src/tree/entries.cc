@@ -37,7 +37,7 @@ Result<Attr> LsmTree::make(Ino dir_ino, std::string_view name, const NewInode& w
   if (S_ISLNK(what.mode) && what.symlink.size() > kSymlinkMax) return make_error(ENAMETOOLONG, "");
   if (S_ISLNK(what.mode) && what.symlink.empty()) return make_error(ENOENT, "");
   LSMFS_TRY(may_add_to(dir->record));
-  LSMFS_TRY(need_room(kRecordRoom));
+  LSMFS_TRY(need_room_for_names(kRecordRoom));
   LSMFS_ASSIGN(const Inherited inherited, inherit(lock, *dir, what, wait));
 
   Inode& inode = add(*dir, name, what, inherited, Time::now(clock_));
@@ -105,7 +105,7 @@ Result<Attr> LsmTree::make_unnamed(Ino dir_ino, const NewInode& what, Wait wait)
   LSMFS_ASSIGN(Inode * dir, find_directory(dir_ino));
   if (!S_ISREG(what.mode)) return make_error(EINVAL, "");
   LSMFS_TRY(may_add_to(dir->record));
-  LSMFS_TRY(need_room(kRecordRoom));
+  LSMFS_TRY(need_room_for_names(kRecordRoom));
   LSMFS_ASSIGN(const Inherited inherited, inherit(lock, *dir, what, wait));
   Inode made = new_inode(*dir, what, inherited, Time::now(clock_));
   made.record.nlink = 0;
@@ -132,7 +132,7 @@ Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wai
   if (inode->record.is_directory()) return make_error(EPERM, "");
   if (inode->removed() && !inode->linkable) return make_error(ENOENT, "");
   if (inode->record.nlink >= kLinkMax) return make_error(EMLINK, "");
-  LSMFS_TRY(need_room(kRecordRoom));
+  LSMFS_TRY(need_room_for_names(kRecordRoom));
   std::string new_home;
   Taken blocks;
   if (inode->removed()) {

@@ -138,7 +138,7 @@ Result<void> LsmTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait) {
   }
   if (file) existing = static_cast<std::uint64_t>(std::distance(file->rows.lower_bound(first), file->rows.upper_bound(last)));
   if (const std::uint64_t more = last - first + 1 - existing; more > 0) {
-    LSMFS_TRY(need_room(more * kBlockSize + kRecordRoom));
+    LSMFS_TRY(need_rows(more));
   } else {
     LSMFS_TRY(need_room_to_replace(data.size()));
   }

@@ -37,7 +37,7 @@ Result<void> LsmTree::fallocate(Ino ino, int mode, ByteOffset offset, ByteCount 
   const std::uint64_t past_end = end - std::min(end, std::max(offset.v, record.size));
   const std::uint64_t holes = (block_count(record.size) - std::min(record.blocks, block_count(record.size))) * kBlockSize;
   const std::uint64_t missing = std::min(past_end + holes, length.v);
-  if (!punch && !zero && missing > 0) LSMFS_TRY(need_room(missing + kRecordRoom));
+  if (!punch && !zero && missing > 0) LSMFS_TRY(need_room(missing));
 
   if (punch || zero) LSMFS_TRY(make_hole(lock, *inode, offset.v, std::min(end, record.size), std::move(seen), wait));
   if (!keep_size && end > record.size) {

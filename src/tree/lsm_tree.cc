@@ -285,10 +285,25 @@ Result<void> LsmTree::settle(const Lock& lock, std::uint64_t group, Wait wait) {
   return group > committed_ && !failure_ ? commit_all(lock, wait) : Result<void>();
 }
 
-Result<void> LsmTree::need_room(std::size_t bytes) const {
+std::uint64_t LsmTree::uncommitted_room() const {
   const std::uint64_t rows = state_.data_rows - std::min(committed_rows_, state_.data_rows);
+  return std::min(rows * kBlockSize, uncommitted_bytes());
+}
+
+Result<void> LsmTree::need_rows(std::uint64_t rows) const {
+  // In place of rows that were removed and that the store has not heard of.
+  if (state_.data_rows + rows <= committed_rows_) return need_room_to_replace(rows * kBlockSize);
+  return need_room(std::min(rows, state_.data_rows + rows - committed_rows_) * kBlockSize);
+}
+
+Result<void> LsmTree::need_room(std::uint64_t bytes) const {
+  if (store_.room().v < bytes + uncommitted_room()) return make_error(ENOSPC, "");
+  return {};
+}
+
+Result<void> LsmTree::need_room_for_names(std::size_t bytes) const {
   const std::size_t records = open_->records.size() + (sealed_ ? sealed_->records.size() : 0);
-  if (store_.room().v < bytes + std::min(rows * kBlockSize, uncommitted_bytes()) + records * kRecordBytes) return make_error(ENOSPC, "");
+  if (store_.room_for_names().v < bytes + uncommitted_room() + records * kRecordBytes) return make_error(ENOSPC, "");
   return {};
 }
 

@@ -98,7 +98,7 @@ class LsmTree final : public Tree {
   static constexpr std::size_t kGroupRecords = 512;
   static constexpr std::size_t kGroupGrowth = 4;
   static constexpr std::size_t kGroupMost = 6;
-  // What the log and the tables may need for one more record or row, generously; for the check of free space.
+  // What the log and the tables may need for one more record, generously; for the check of free space.
   static constexpr std::size_t kRecordRoom = 16 * KiB;
   static constexpr std::uint64_t kLittleRoom = 16 * MiB;
   static constexpr auto kForgottenIn = std::chrono::seconds(1), kForgottenSoon = std::chrono::milliseconds(50);
@@ -129,8 +129,12 @@ class LsmTree final : public Tree {
   // Commits the groups when they may change rows that `group`, of an inode, says it changed last, so that
   // the store shows them. After a failure nothing is committed any more: the store shows what it has.
   Result<void> settle(const Lock& lock, std::uint64_t group, Wait wait);
-  Result<void> need_room(std::size_t bytes) const;             // of what is new; ENOSPC
-  Result<void> need_room_to_replace(std::size_t bytes) const;  // of rows that are there; likewise
+  // ENOSPC: there is no space for so many rows that are new, bytes of them, bytes of names, bytes that replace rows.
+  Result<void> need_rows(std::uint64_t rows) const;
+  Result<void> need_room(std::uint64_t bytes) const;
+  Result<void> need_room_for_names(std::size_t bytes) const;
+  Result<void> need_room_to_replace(std::size_t bytes) const;
+  std::uint64_t uncommitted_room() const;  // that rows need which are new
   std::size_t uncommitted_bytes() const;
   void settled(const Group& group);
   void fail(std::string_view what, const Error& error);  // read-only from now on, and says so once

@@ -42,7 +42,7 @@ Result<void> LsmTree::rename(Ino from_dir, std::string_view from, Ino to_dir, st
   const NewInode whiteout{.mode = S_IFCHR, .uid = whiteout_owner.uid, .gid = whiteout_owner.gid, .rdev = 0};
   Inherited inherited;
   if (flags & RENAME_WHITEOUT) {
-    LSMFS_TRY(need_room(kRecordRoom));
+    LSMFS_TRY(need_room_for_names(kRecordRoom));
     LSMFS_ASSIGN(inherited, inherit(lock, *source_dir, whiteout, wait));
   }
   const std::string source_home = keys::child_home(*target_dir->shared_home(), to, source->ino());

@@ -56,7 +56,7 @@ Result<void> LsmTree::setxattr(Ino ino, std::string_view name, std::string_view 
   // What listxattr gives must fit into what it can give.
   if (!old && record.xattr_names_size() + name.size() + 1 > kXattrListMax) return make_error(ENOSPC, "");
   const std::size_t old_size = old ? std::max<std::size_t>(old->row_size, old->value.size()) : 0;
-  if (!old || value.size() > old_size) LSMFS_TRY(need_room(value.size() + kRecordRoom));
+  if (!old || value.size() > old_size) LSMFS_TRY(value.size() <= kXattrInlineMax ? need_room_for_names(kRecordRoom) : need_room(value.size()));
 
   bool kept = true;
   const std::uint32_t mode = record.mode;

@@ -48,6 +48,32 @@ TEST(Space, AFullTreeRefusesWritesAndTakesRemovals) {
   EXPECT_EQ(h.rows(Family::blocks), 0u);
 }
 
+// Of what cannot be compressed, in path order or not.
+TEST(Space, AsMuchFitsAsItSays) {
+  for (const bool in_order : {true, false}) {
+    SCOPED_TRACE(in_order);
+    Harness h;
+    const std::uint64_t free = h.tree().space(Wait::yes)->free.v;
+    std::uint64_t written = 0;
+    for (std::uint64_t n = 0;; ++n) {
+      const std::string name = fmt::format("{:04}", in_order ? n : n * 7919 % 10'000);
+      const auto made = h.tree().make(kRootIno, name, {.mode = S_IFREG | 0644}, Wait::yes);
+      ASSERT_EQ(code(made), 0);
+      const int error = code(h.tree().write(made->ino, ByteOffset{0}, as_bytes(noise(256 * KiB, n)), Wait::yes));
+      if (error) {
+        ASSERT_EQ(error, ENOSPC);
+        break;
+      }
+      written += 256 * KiB;
+    }
+    EXPECT_GE(written, free - 256 * KiB - free / 200);
+    EXPECT_LE(written, free + free / 50);
+    ASSERT_TRUE(h.tree().sync());
+    EXPECT_LE(h.tree().space(Wait::yes)->free.v, 256 * KiB + free / 50);
+    EXPECT_EQ(h.check(), "");
+  }
+}
+
 // Only what grows needs room.
 TEST(Space, InAFullTreeWhatIsThereCanBeWrittenOverCutAndPunched) {
   Harness h;
@@ -78,6 +104,41 @@ TEST(Space, InAFullTreeWhatIsThereCanBeWrittenOverCutAndPunched) {
   ASSERT_EQ(code(h.tree().fallocate(f, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, ByteOffset{0}, ByteCount{4 * MiB}, Wait::yes)), 0);
   ASSERT_TRUE(h.tree().sync());
   h.write(g, 6 * MiB, noise(2 * MiB, 3));
+  EXPECT_EQ(h.check(), "");
+}
+
+// However little that is, and however much the estimate of what is free has changed since the tree was full.
+TEST(Space, AFullTreeTakesAsMuchAsIsRemovedFromIt) {
+  Harness h;
+  constexpr int kSmall = 64;
+  constexpr std::size_t kSize = 32 * KiB;
+  const auto name = [](int i) { return fmt::format("small{}", i); };
+  for (int i = 0; i < kSmall; ++i) h.create(kRootIno, name(i), noise(kSize, static_cast<std::uint64_t>(i)));
+  Ino f = h.create(kRootIno, "f");
+  std::uint64_t size = 0;
+  int error = 0;
+  for (const std::size_t piece : {std::size_t{MiB}, std::size_t{kBlockSize}}) {
+    for (error = 0; !error; size += error ? 0 : piece) error = code(h.tree().write(f, ByteOffset{size}, as_bytes(noise(piece, size)), Wait::yes));
+  }
+  std::mt19937_64 random(8);
+  for (int round = 0; round < 2 * kSmall; ++round) {
+    SCOPED_TRACE(round);
+    const int i = round % kSmall;
+    const std::uint64_t at = random() % (size / MiB) * MiB;
+    ASSERT_EQ(code(h.tree().write(f, ByteOffset{at}, as_bytes(noise(MiB, random())), Wait::yes)), 0);
+    const Ino gone = h.walk(name(i));
+    ASSERT_EQ(code(h.tree().unlink(kRootIno, name(i), Wait::yes)), 0);
+    h.tree().forget(gone, 1000);
+    const auto made = h.tree().make(kRootIno, name(i), {.mode = S_IFREG | 0644}, Wait::yes);
+    ASSERT_EQ(code(made), 0);
+    ASSERT_EQ(code(h.tree().write(made->ino, ByteOffset{0}, as_bytes(noise(kSize, random())), Wait::yes)), 0);
+    if (round % 16 != 0) continue;
+    h.remount();
+    f = h.walk("f");
+  }
+  std::uint64_t grown = 0;
+  while (code(h.tree().write(f, ByteOffset{size + grown}, as_bytes(noise(kBlockSize, grown)), Wait::yes)) == 0) grown += kBlockSize;
+  EXPECT_LE(grown, 4 * MiB) << "that is what rows in memory count too much";
   EXPECT_EQ(h.check(), "");
 }
 
@@ -130,6 +191,8 @@ TEST(Space, InAFullTreeWhatDoesNotGrowIsDone) {
   EXPECT_EQ(allocate(sparse, 0, 1 * MiB, 1 * GiB), ENOSPC);
   EXPECT_EQ(code(h.tree().rename(kRootIno, "f", kRootIno, "a longer name", 0, Wait::yes)), 0);
   EXPECT_EQ(code(h.tree().setattr(f, {.mode = 0600}, Wait::yes)), 0);
+  EXPECT_EQ(code(h.tree().make(kRootIno, "empty", {.mode = S_IFREG | 0644}, Wait::yes)), 0);
+  EXPECT_EQ(code(h.tree().setxattr(h.walk("empty"), "user.small", "3", 0, Wait::yes)), 0);
   EXPECT_EQ(h.check(), "");
 }
 
