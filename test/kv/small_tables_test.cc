@@ -2,7 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <rocksdb/db.h>
+#include <rocksdb/env.h>
+#include <rocksdb/listener.h>
+
+#include <thread>
+
+#include "gate.h"
 #include "kv/support.h"
+#include "until.h"
 
 namespace lsmfs::small_tables_test {
 namespace {
@@ -67,6 +75,50 @@ TEST(SmallTables, OfManyUnmountsAreMerged) {
     EXPECT_EQ(**row, "a row");
   }
   m.stop();
+}
+
+// RocksDB would move it there beside the merge, and one of its assertions would fail.
+TEST(SmallTables, AreMergedBeforeATableOfLevel0ComesBetweenThem) {
+  struct Listener : rocksdb::EventListener {
+    void OnTableFileCreationStarted(const rocksdb::TableFileCreationBriefInfo& info) override {
+      const bool passed = info.reason != rocksdb::TableFileCreationReason::kCompaction || gate.pass();
+      EXPECT_TRUE(passed);
+    }
+    test::Gate gate;
+  };
+  const auto listener = std::make_shared<Listener>();
+  const std::unique_ptr<rocksdb::Env> memory(rocksdb::NewMemEnv(rocksdb::Env::Default()));
+  rocksdb::Options options;
+  options.env = memory.get();
+  options.create_if_missing = true;
+  options.level0_file_num_compaction_trigger = 1;
+  options.level_compaction_dynamic_level_bytes = false;
+  options.listeners = {listener};
+  rocksdb::DB* opened = nullptr;
+  ASSERT_TRUE(rocksdb::DB::Open(options, "/db", &opened).ok());
+  const std::unique_ptr<rocksdb::DB> db(opened);
+  const auto write = [&](int from, bool wait) {
+    for (int row = from; row < from + 10; ++row) ASSERT_TRUE(db->Put({}, kv_test::number_key(row), "a row").ok());
+    rocksdb::FlushOptions flush;
+    flush.wait = wait;
+    ASSERT_TRUE(db->Flush(flush).ok());
+  };
+  const auto tables = [&](int level) {
+    std::string number;
+    EXPECT_TRUE(db->GetProperty(rocksdb::DB::Properties::kNumFilesAtLevelPrefix + std::to_string(level), &number));
+    return number;
+  };
+  for (const int from : {0, 100}) write(from, true);
+  ASSERT_TRUE(test::until([&] { return tables(1) == "2"; }));
+  std::thread merging([&] { EXPECT_TRUE(kv::merge_small_neighbours(*db, db->DefaultColumnFamily(), kTarget)); });
+  listener->gate.await(1);
+  write(50, false);
+  bool flushed = false;
+  for (int look = 0; look < 100'000 && !flushed; ++look) flushed = tables(0) != "0";
+  EXPECT_FALSE(flushed);
+  listener->gate.open();
+  merging.join();
+  EXPECT_TRUE(db->Flush({}).ok()) << "it comes later";
 }
 
 }  // namespace
