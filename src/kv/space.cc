@@ -221,21 +221,23 @@ void SpaceGauge::count() {
   // takes a granule at least, which no limit has.
   const std::uint64_t above = names_above_bytes_ + memtables_.families[family_number(Family::names)].bytes;
   const std::uint64_t names = std::max(taken(names_bytes_, sizing_.names_table), kTableGranule);
+  names_in_granule_.store(std::min(names_bytes_ + above, kTableGranule));
   const std::uint64_t uncounted = counts_rows_.load() ? 0 : memtables_.families[family_number(Family::blocks)].bytes;
   const std::uint64_t blocks = taken(live_.bytes() + uncounted, sizing_.table);
   // Tables that end early in a granule come and go. So the reserve has what they lose, unless that is much.
   const std::uint64_t lost = minus(last_taken_, names + taken(blocks_bytes_, sizing_.table));
-  wanted_.store(names - kTableGranule + minus(above, sizing_.names_above) + blocks + minus(lost, sizing_.slack() / 8));
+  wanted_.store(names - kTableGranule + minus(above, sizing_.names_above) + blocks + minus(lost, sizing_.slack() / 4));
   growth_of_replaced_.store(std::max(1 - live_.row_bytes() / Live::kRowBytes, kLeastGrowth));
   count_removed();
 }
 
 void SpaceGauge::count_removed() {
   if (!counts_rows_.load()) return;
-  const std::uint64_t rows = live_.rows(), before = minus(filled_rows_, rows);
-  const auto again = static_cast<std::uint64_t>(static_cast<double>(before) * row_on_volume());
-  const bool little = wanted_.load() + again > limit() - sizing_.slack() / 8;
-  filled_rows_ = little ? std::max(filled_rows_, rows) : rows;
+  const std::uint64_t rows = live_.rows(), removed = minus(filled_rows_, rows);
+  const std::uint64_t filled = wanted_.load() + static_cast<std::uint64_t>(static_cast<double>(removed) * row_on_volume());
+  // Over that they compressed, and others would not.
+  const bool nearly_full = filled > limit() - little() && filled <= limit_again();
+  filled_rows_ = nearly_full ? std::max(filled_rows_, rows) : rows;
   removed_.store((filled_rows_ - rows) * kRowData);
 }
 
@@ -292,6 +294,11 @@ ByteCount SpaceGauge::under(std::uint64_t limit) const {
 ByteCount SpaceGauge::room() const {
   if (!takes_new()) return ByteCount{0};
   return std::max(under(limit()), std::min(under(limit_again()), ByteCount{removed_.load()}));
+}
+
+Store::Space SpaceGauge::space() const {
+  const ByteCount total = in_rows(limit()), free = under(limit() - names_in_granule_.load());
+  return {total, takes_new() && free > in_rows(little()) ? free : std::min(room(), total)};
 }
 
 ByteCount SpaceGauge::room_for_names() const { return takes_new() ? under(limit_of_names()) : ByteCount{0}; }

@@ -54,7 +54,7 @@ class SpaceGauge {
   ByteCount room() const;  // also for as many rows as were removed since there was little
   ByteCount room_for_names() const;
   ByteCount room_to_replace() const;
-  ByteCount total() const { return in_rows(limit()); }
+  Store::Space space() const;
 
   // Before a commit of `bytes`: waits until it may come. Errors of FailStop; ENOSPC: it never may, since compactions starve.
   Result<void> admit(std::uint64_t bytes);
@@ -92,12 +92,14 @@ class SpaceGauge {
   // There is little of it left, and more soon.
   bool log_waits() const;
   void try_refresh();
-  // How much may be wanted. Growth of file data ends at the first. The slack of the reserve has a little more for names, so that a
-  // file can still be made, and for rows in the place of others, however little the estimate has changed since these were there.
+  // How much may be wanted. Growth of file data ends at the first limit. Names go on a little further, so that a file can still be
+  // made, and so do as many rows as were removed, since the estimate may have grown meanwhile. Rows that replace others have half
+  // of the slack. The other half is for estimates that err, and for granules that are lost.
   std::uint64_t limit() const { return sizing_.total - sizing_.reserve - kTableGranule; }  // the granule is for the first names
   std::uint64_t limit_of_names() const { return limit() + sizing_.slack() / 16; }
-  std::uint64_t limit_again() const { return limit() + sizing_.slack() / 8; }
+  std::uint64_t limit_again() const { return limit() + little(); }
   std::uint64_t limit_to_replace() const { return limit() + sizing_.slack() / 2; }
+  std::uint64_t little() const { return sizing_.slack() / 8; }
   double row_on_volume() const { return Live::kRowBytes * taken_per_byte(sizing_.table); }  // of one that cannot be compressed
   ByteCount in_rows(std::uint64_t on_volume) const;  // bytes of file data that cannot be compressed
   ByteCount under(std::uint64_t limit) const;        // in rows
@@ -175,6 +177,7 @@ class SpaceGauge {
   std::atomic<std::int64_t> measured_ns_ = 0, all_flushed_ns_ = 0;
   std::atomic<std::uint64_t> since_refresh_ = 0;  // bytes committed
   std::atomic<std::uint64_t> wanted_ = 0;         // bytes of the volume
+  std::atomic<std::uint64_t> names_in_granule_ = 0;  // bytes of names, as far as the first granule has them
   std::atomic<std::uint64_t> removed_ = 0;        // bytes in rows, since there was little room
   std::atomic<double> growth_of_replaced_ = 1;    // at most so much of what replaces rows, as part of it
   std::atomic<std::uint64_t> flushed_ = 0;        // sequence number of the last row of blocks in tables

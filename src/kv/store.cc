@@ -302,7 +302,7 @@ void RocksStore::reclaimed() {
 }
 
 Result<void> RocksStore::settle() {
-  if (!fail_stop_.failed() && space_.room().v < space_.total().v / 4) keeper_.finish();
+  if (!fail_stop_.failed() && space_.room().v < space_.space().total.v / 4) keeper_.finish();
   keeper_.stop();
   LSMFS_TRY(flush());
   return sync();
@@ -346,10 +346,6 @@ Result<void> RocksStore::close() {
   if (result) result = kv::to_result(status, "close");
   if (result) result = volume_.commit();
   return result;
-}
-
-Store::Space RocksStore::space() const {
-  return {space_.total(), std::min(space_.room(), space_.total())};
 }
 
 StoreStats RocksStore::stats() const {

@@ -51,7 +51,7 @@ class RocksStore final : public Store {
   ByteCount room_to_replace() const override { return space_.room_to_replace(); }
   ByteCount room_for_names() const override { return options_.read_only ? ByteCount{0} : space_.room_for_names(); }
   ByteCount room() const override { return options_.read_only ? ByteCount{0} : space_.room(); }
-  Store::Space space() const override;
+  Store::Space space() const override { return space_.space(); }
   StoreStats stats() const override;
   // RocksDB does nothing in the background, nor will it before something is written or erased ranges have rested. For tests.
   bool idle() const;

@@ -115,7 +115,7 @@ TEST(Space, AFullStoreErasesAndFillsAgainTimeAfterTime) {
   EXPECT_GT(empty_room, 50 * MiB) << "of a 128 MiB volume";
   const Store::Space said = m.store->space();
   EXPECT_LE(said.total.v - said.free.v, 64 * KiB) << "an empty memtable has a little";
-  EXPECT_EQ(said.free.v, empty_room);
+  EXPECT_LE(said.free.v, empty_room);
   for (int cycle = 0; cycle < 4; ++cycle) {
     SCOPED_TRACE("cycle " + std::to_string(cycle));
     const std::uint64_t rows = fill(*m.store, random, 0);
