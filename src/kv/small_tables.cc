@@ -11,10 +11,10 @@ namespace lsmfs::kv {
 
 namespace {
 
-// By key; none: all tables lie in level 0.
-const std::vector<rocksdb::SstFileMetaData>* last_tables(const rocksdb::ColumnFamilyMetaData& facts) {
+// Its tables by key; none: all lie in level 0.
+const rocksdb::LevelMetaData* last_of(const rocksdb::ColumnFamilyMetaData& facts) {
   const int last = last_level(facts);
-  return last > 0 ? &std::ranges::find(facts.levels, last, &rocksdb::LevelMetaData::level)->files : nullptr;
+  return last > 0 ? &*std::ranges::find(facts.levels, last, &rocksdb::LevelMetaData::level) : nullptr;
 }
 
 // RocksDB moves tables of level 0 down without writing them (TryPickL0TrivialMove). Up to 9.2 it does not ask whether a compaction
@@ -37,31 +37,31 @@ class Pause {
 // A large last level stays below others while a table is merged. What runs beside that is small where the last level is.
 constexpr std::uint64_t kSmallLevel = 32;  // tables
 
-bool level0_may_go_to_last(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* handle, const rocksdb::ColumnFamilyMetaData& facts, std::uint64_t target) {
+bool level0_may_go_to(const rocksdb::LevelMetaData& last, rocksdb::DB& db, rocksdb::ColumnFamilyHandle* handle, std::uint64_t target) {
   std::uint64_t base = 0;
-  const int last = last_level(facts);
-  if (!db.GetIntProperty(handle, rocksdb::DB::Properties::kBaseLevel, &base) || base >= static_cast<std::uint64_t>(last)) return true;
-  return std::ranges::find(facts.levels, last, &rocksdb::LevelMetaData::level)->size < kSmallLevel * target;
+  const bool known = db.GetIntProperty(handle, rocksdb::DB::Properties::kBaseLevel, &base);
+  return !known || base >= static_cast<std::uint64_t>(last.level) || last.size < kSmallLevel * target;
 }
 
 }  // namespace
 
 std::uint64_t lost_in_small_tables(const rocksdb::ColumnFamilyMetaData& facts, std::uint64_t target) {
   std::uint64_t lost = 0;
-  if (const auto* tables = last_tables(facts)) {
-    for (const auto& table : *tables) lost += table.size < target / 2 ? on_volume(table.size) - table.size : 0;
+  if (const auto* last = last_of(facts)) {
+    for (const auto& table : last->files) lost += table.size < target / 2 ? on_volume(table.size) - table.size : 0;
   }
   return lost;
 }
 
 std::vector<std::string> small_neighbours(const rocksdb::ColumnFamilyMetaData& facts, std::uint64_t target) {
-  const auto* const tables = last_tables(facts);
-  if (tables == nullptr) return {};
+  const auto* const level = last_of(facts);
+  if (level == nullptr) return {};
+  const auto& tables = level->files;
   // A window over the tables, as wide as fits.
   std::uint64_t size = 0, taken = 0, most = 0;
   std::size_t from = 0, best_from = 0, best_to = 0;
-  for (std::size_t to = 0; to < tables->size(); ++to) {
-    const auto& last = (*tables)[to];
+  for (std::size_t to = 0; to < tables.size(); ++to) {
+    const auto& last = tables[to];
     size += last.size;
     taken += on_volume(last.size);
     if (last.being_compacted) {
@@ -70,8 +70,8 @@ std::vector<std::string> small_neighbours(const rocksdb::ColumnFamilyMetaData& f
       continue;
     }
     for (; size > target; ++from) {
-      size -= (*tables)[from].size;
-      taken -= on_volume((*tables)[from].size);
+      size -= tables[from].size;
+      taken -= on_volume(tables[from].size);
     }
     const std::uint64_t after = on_volume(size);
     if (2 * after > taken || taken - after <= most) continue;
@@ -80,7 +80,7 @@ std::vector<std::string> small_neighbours(const rocksdb::ColumnFamilyMetaData& f
     best_to = to + 1;
   }
   std::vector<std::string> files;
-  for (std::size_t i = best_from; i < best_to; ++i) files.push_back((*tables)[i].name);
+  for (std::size_t i = best_from; i < best_to; ++i) files.push_back(tables[i].name);
   return files;
 }
 
@@ -88,7 +88,7 @@ bool merge_small_neighbours(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* handle
   rocksdb::ColumnFamilyMetaData facts;
   db.GetColumnFamilyMetaData(handle, &facts);
   if (small_neighbours(facts, target).size() < 2) return false;
-  const Pause pause(db, level0_may_go_to_last(db, handle, facts, target));
+  const Pause pause(db, level0_may_go_to(*last_of(facts), db, handle, target));
   db.GetColumnFamilyMetaData(handle, &facts);  // what has run until the pause may have changed it
   const std::vector<std::string> files = small_neighbours(facts, target);
   if (files.size() < 2) return false;
