@@ -212,7 +212,7 @@ class Store : public RowReader {
   virtual ByteCount room_for_names() const = 0;
   // Likewise of rows that replace others. They use it up only as far as they compress worse than those.
   virtual ByteCount room_to_replace() const = 0;
-  // What df tells: room() now, and of an empty store.
+  // What df tells: of an empty store, and now. That is room(), but for rows that only have been removed, unless little is left.
   struct Space {
     ByteCount total, free;
   };
