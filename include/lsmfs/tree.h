@@ -70,6 +70,7 @@ struct AttrChange {
   std::optional<std::uint64_t> size;
   std::optional<Time> atime, mtime, ctime;
   bool touches = false;               // atime and mtime are both set, to now
+  bool settles = false;               // the times are those of changes that were allowed when they were made
   std::optional<std::uint32_t> flags;  // of kInodeFlags; EOPNOTSUPP
 };
 

@@ -48,8 +48,10 @@ AttrChange to_change(const struct stat& values, int to_set) {
   if (to_set & FUSE_SET_ATTR_SIZE) change.size = static_cast<std::uint64_t>(values.st_size);
   if (to_set & FUSE_SET_ATTR_ATIME) change.atime = to_time(values.st_atim);
   if (to_set & FUSE_SET_ATTR_MTIME) change.mtime = to_time(values.st_mtim);
-  change.touches = (to_set & FUSE_SET_ATTR_ATIME_NOW) && (to_set & FUSE_SET_ATTR_MTIME_NOW);
   if (to_set & FUSE_SET_ATTR_CTIME) change.ctime = to_time(values.st_ctim);
+  // With the writeback cache the kernel says what time it is now, but of access.
+  const bool mtime_now = (to_set & FUSE_SET_ATTR_MTIME_NOW) || (change.mtime && change.mtime == change.ctime);
+  change.touches = (to_set & FUSE_SET_ATTR_ATIME_NOW) && mtime_now;
   if (to_set & (FUSE_SET_ATTR_ATIME_NOW | FUSE_SET_ATTR_MTIME_NOW)) {
     const Time now = Time::now();
     if (to_set & FUSE_SET_ATTR_ATIME_NOW) change.atime = now;

@@ -108,11 +108,18 @@ Result<bool> is_root_or_owner(fuse_req_t req, Ino ino, Wait wait) {
   return fuse_req_ctx(req)->uid == 0 || fuse_req_ctx(req)->uid == attr.uid;
 }
 
-void setattr(fuse_req_t req, fuse_ino_t ino, struct stat* values, int to_set, fuse_file_info*) {
+void setattr(fuse_req_t req, fuse_ino_t ino, struct stat* values, int to_set, fuse_file_info* open) {
   auto& tree = context_of(req).tree;
-  serve(req, [&tree, req, ino, change = to_change(*values, to_set), drop = drops_privileges,
-              nothing = to_set == 0](Wait wait) -> Result<Attributes> {
+  // With the writeback cache the kernel notes times itself, and tells them later: with an open file, or at least without having
+  // changed that of the last write, as when a link was made. A program's utimensat(2) comes without the former.
+  const bool noted = context_of(req).writeback && to_set == (FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_CTIME);
+  serve(req, [&tree, req, ino, change = to_change(*values, to_set), drop = drops_privileges, noted, is_open = open != nullptr,
+              nothing = (to_set & ~FUSE_SET_ATTR_CTIME) == 0](Wait wait) -> Result<Attributes> {
     AttrChange all = change;
+    if (noted) {
+      LSMFS_ASSIGN(const Attr before, tree.getattr(Ino{ino}, wait));
+      all.settles = is_open || before.mtime == change.mtime;
+    }
     if (drop && !all.mode) {
       LSMFS_ASSIGN(all.mode, mode_without_privileges(req, Ino{ino}, wait));
     }
@@ -269,15 +276,29 @@ void send(fuse_req_t req, Tree&, const WrittenFile& reply) {
   }
 }
 
+// Of the kernel's pages, which it writes whole when something was appended to one. What an append-only file takes of that is what is
+// new; what is there must be as it is.
+Result<void> write_pages(Tree& tree, Ino ino, ByteOffset to, Bytes bytes, Wait wait) {
+  auto written = tree.write(ino, to, bytes, wait);
+  if (written || written.error().code != EPERM) return written;
+  LSMFS_ASSIGN(const Attr attr, tree.getattr(ino, wait));
+  if (to.v >= attr.size) return written;
+  const MutableBytes there = scratch(kTransferMax).first(std::min<std::uint64_t>(bytes.size(), attr.size - to.v));
+  LSMFS_ASSIGN(const std::size_t got, tree.read(ino, to, there, wait, AccessTime::stays));
+  if (got != there.size() || !std::ranges::equal(there, bytes.first(got))) return written;
+  if (got == bytes.size()) return {};
+  return tree.write(ino, ByteOffset{attr.size}, bytes.subspan(got), wait);
+}
+
 void write(fuse_req_t req, fuse_ino_t ino, const char* data, std::size_t size, off_t offset, fuse_file_info* file) {
   auto& tree = context_of(req).tree;
   const bool direct = (file->flags & O_DIRECT) && !file->writepage;
-  serve(req, [&tree, req, ino, direct, to = ByteOffset{static_cast<std::uint64_t>(offset)},
+  serve(req, [&tree, req, ino, direct, pages = file->writepage != 0, to = ByteOffset{static_cast<std::uint64_t>(offset)},
               drop = drops_privileges](Wait wait, Bytes bytes) -> Result<WrittenFile> {
     if (drop) LSMFS_TRY(drop_privileges(req, Ino{ino}, wait));
     // What reaches past the largest size there can be is written up to it.
     const Bytes fits = to.v < kFileSizeMax ? bytes.first(std::min<std::size_t>(bytes.size(), kFileSizeMax - to.v)) : bytes;
-    LSMFS_TRY(tree.write(Ino{ino}, to, fits, wait));
+    LSMFS_TRY(pages ? write_pages(tree, Ino{ino}, to, fits, wait) : tree.write(Ino{ino}, to, fits, wait));
     return WrittenFile{Ino{ino}, fits.size(), direct && context_of(req).kernel_cache.take_read(Ino{ino})};
   }, as_bytes({data, size}));
 }

@@ -27,11 +27,14 @@ bool PrivilegeWatch::drops(const fuse_in_header& request) {
     return false;
   }
   if (request.opcode != FUSE_SETATTR) return false;
-  const bool capability_gone = without_capability_.exchange(0) == request.nodeid;
   const std::uint32_t valid = body_of<fuse_setattr_in>(request).valid;
+  // The kernel's own times, with the writeback cache, may come in between.
+  if ((valid & ~FATTR_FH) == (FATTR_MTIME | FATTR_CTIME)) return false;
+  const bool capability_gone = without_capability_.exchange(0) == request.nodeid;
   // Every change of hands, also chown(-1, -1), of which nothing is left but the request. Such a request
   // also follows when the kernel has removed a capability before a write; that says by itself what it drops.
-  if (valid == 0) return !capability_gone;
+  // With the writeback cache, in which the kernel keeps times, that of the change comes with it.
+  if ((valid & ~(FATTR_CTIME | FATTR_FH)) == 0) return !capability_gone;
   return (valid & (FATTR_UID | FATTR_GID | kSetattrKillSuidgid)) != 0;
 }
 

@@ -31,7 +31,7 @@ inline Result<void> may_allocate(const Record& record, bool changes_data) {
   return permit(!record.is_immutable() && (!record.is_append_only() || !changes_data));
 }
 inline Result<void> may_set(const Record& record, const AttrChange& change) {
-  if (change.flags) return {};
+  if (change.flags || change.settles) return {};
   if (record.is_immutable()) return permit(false);
   const bool explicit_times = (change.atime || change.mtime) && !change.touches;
   return permit(!record.is_append_only() || !(change.mode || change.uid || change.gid || change.size || explicit_times));

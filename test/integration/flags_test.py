@@ -13,6 +13,10 @@ touch -c -d @5 f; setfacl -m u:1:r f; cat f; lsattr -p f | sed 's/e/-/'
 stat -c %s:%a:%u f; python3 -c 'import os; print(os.stat("f").st_ctime > 0)'
 chattr -i f; chattr =a f; {SHOW}
 echo more >> f; cat f; perl -e 'truncate("f", 0) or die $!'; chmod 600 f; touch -c -d @5 f; touch -c -m f; touch -c f; rm -f f; ln f g
+python3 -c 'import os; f = os.open("f", os.O_WRONLY | os.O_APPEND); os.write(f, b"x"); os.close(f); print(os.stat("f").st_size)'
+touch g; python3 -c 'import os; f = os.open("g", os.O_WRONLY); os.write(f, b"x"); os.fsync(f); os.link("g", "h"); os.system("chattr +i g"); os.close(f)'
+chattr -i g; rm g h
+for mode in 4755 2755 6777 2745; do touch s; chmod $mode s; python3 -c 'import os; os.chown("s", -1, -1)'; stat -c %a s; rm s; done
 chattr =Ad f; chattr +A d; {SHOW}; touch d/b; mkdir d/c; ln -s x d/l; {SHOW}
 chattr +i d; touch d/new; mkdir d/new; rm -f d/a; mv d/a a; mv f d/f; ln f d/f; touch -c d/a; rmdir d/c; mv d e
 chattr -i d; chattr +a d; touch d/new; rm -f d/a; mv d/a d/aa; mv f d/f; ls d; {SHOW}

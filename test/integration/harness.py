@@ -23,6 +23,7 @@ from until import until  # noqa: E402
 
 LSMFS = os.environ.get("LSMFS", os.path.join(ROOT, "build", "release", "lsmfs"))
 FS = os.environ.get("LSMFS_TEST_FS", "lsmfs")
+MOUNT_OPTIONS = os.environ.get("LSMFS_MOUNT_OPTIONS", "")  # of every mount of an lsmfs, as in "writeback"
 MOUNTER = "lsmfs-mounter"
 SEED = int(os.environ.get("LSMFS_SEED") or random.SystemRandom().getrandbits(32))  # of what a test draws
 SKIPPED = 77  # the exit status that ctest takes for a test that did not run
@@ -122,6 +123,8 @@ class Volume:
     def mount(self, options=""):
         """Mounts; returns the seconds it took."""
         begin = time.monotonic()
+        if self.fs == "lsmfs":
+            options = ",".join(word for word in (MOUNT_OPTIONS, options) if word)
         more = ["-o", options] if options else []
         if self.fs == "lsmfs":
             self._must(LSMFS, "mount", self.device, self.point, "--log", self.log, *more)
