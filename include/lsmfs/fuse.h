@@ -7,9 +7,12 @@
 // what is in memory (Wait::no). What would have to wait goes to a pool of workers that run the same call with Wait::yes.
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -71,7 +74,7 @@ class Mount {
   virtual Result<void> serve(std::function<void()> on_ready, std::function<void()> on_destroy) = 0;
 };
 
-// One line of the mount table of this process.
+// One line of a process's mount table.
 struct MountEntry {
   std::uint64_t id = 0;  // stx_mnt_id of statx(2)
   std::string device;  // "major:minor" of what stat(2) says in it
@@ -85,8 +88,12 @@ struct MountEntry {
     return is_lsmfs() && type == other.type && source == other.source && device == other.device && mount_point == other.mount_point;
   }
 };
-// In the order of mounting: of several on one mount point the last is the visible one.
-Result<std::vector<MountEntry>> mount_table();
+// In the order of mounting: of several on one mount point the last is the visible one. Of another process: as its mount
+// namespace shows them.
+Result<std::vector<MountEntry>> mount_table(std::optional<pid_t> process = {});
+
+// The visible one at `mount_point`, as the mount table writes it; nullopt: nothing is mounted there.
+Result<std::optional<MountEntry>> mounted_at(const std::string& mount_point);
 
 // Unmounts what is mounted last on `mount_point` (as it is written in the mount table), with
 // fusermount3 when not root. Errors: EBUSY (in use), EPERM, EINVAL (nothing is mounted there).

@@ -21,12 +21,25 @@ namespace {
 
 constexpr auto kInterruptEvery = std::chrono::milliseconds(10);
 
-// libfuse allocates the memory at the first use.
-struct RequestBuffer : fuse_buf {
-  RequestBuffer() : fuse_buf{} {}
-  ~RequestBuffer() { free(mem); }
-  RequestBuffer(const RequestBuffer&) = delete;
-  RequestBuffer& operator=(const RequestBuffer&) = delete;
+// What the kernel sends, as libfuse takes it. It is read here: libfuse prints what read(2) says of an end, in a way that takes
+// system calls which are not allowed.
+class RequestBuffer : public fuse_buf {
+ public:
+  RequestBuffer() : fuse_buf{}, memory_(kSize) { mem = memory_.data(); }
+
+  // Waits for a request. Gives its bytes; 0: the connection is gone; else an errno value, negative.
+  int receive(int from) {
+    const ssize_t got = read(from, mem, kSize);
+    if (got < 0) return errno == ENODEV ? 0 : -errno;
+    if (static_cast<std::size_t>(got) < sizeof(fuse_in_header)) return -EIO;
+    size = static_cast<std::size_t>(got);
+    return static_cast<int>(got);
+  }
+
+ private:
+  // The kernel wants to know that any request fits: the largest write, and what comes before its data.
+  static constexpr std::size_t kSize = kTransferMax + kDeviceBlock;
+  AlignedBuffer memory_;
 };
 
 // What libfuse and lsmfs send to the kernel, all of it, as writev(2).
@@ -152,7 +165,7 @@ Result<void> FuseMount::begin() {
   if (!session_) return make_error(ENOMEM, "libfuse session");
 
   LSMFS_ASSIGN(Fd fd, mounter().mount());
-  entry_ = mounted_at(options_.mount_point);
+  if (auto entry = mounted_at(options_.mount_point)) entry_ = std::move(*entry);
   if (fuse_session_mount(session_.get(), fmt::format("/dev/fd/{}", fd.get()).c_str()) != 0) {
     return make_error(EIO, "libfuse does not take /dev/fuse");
   }
@@ -163,10 +176,8 @@ Result<void> FuseMount::begin() {
       rings_.reset();
     }
   }
-  // The first request is INIT. Its buffer is not used again: what is negotiated decides how large
-  // one has to be.
   RequestBuffer buffer;
-  const int got = fuse_session_receive_buf(session_.get(), &buffer);
+  const int got = buffer.receive(fuse_session_fd(session_.get()));  // INIT
   Handshake& handshake = options_.prepared->handshake;
   if (got > 0) LSMFS_TRY(handshake.run(fuse_session_fd(session_.get()), header_of(buffer), rings_ != nullptr, [&] { process(buffer); }));
   kernel_cache_.start(session_.get());
@@ -273,10 +284,12 @@ Result<void> FuseMount::loop() {
   RequestBuffer buffer;
   const Serve serve = server();
   while (!fuse_session_exited(session_.get()) && !(stop_ && kernel_cache_.end())) {
-    const int got = fuse_session_receive_buf(session_.get(), &buffer);
-    if (got == -EINTR || got == -EAGAIN) continue;
+    const int got = buffer.receive(fuse_session_fd(session_.get()));
+    // ENOENT: the request was interrupted before it was read.
+    if (got == -EINTR || got == -EAGAIN || got == -ENOENT) continue;
+    // Unmounted. The kernel says ECONNABORTED when requests were under way, mostly to forget inodes.
+    if (got == 0 || (got == -ECONNABORTED && !still_mounted())) break;
     if (got < 0) return make_error(-got, "reading /dev/fuse");
-    if (got == 0) break;  // unmounted
     if (follower_) follower_->begin(static_cast<pid_t>(header_of(buffer).pid));
     serve(buffer);
     if (follower_) follower_->end();

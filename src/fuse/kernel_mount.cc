@@ -121,18 +121,9 @@ Result<void> unmount(const std::string& mount_point, bool lazy) {
   return make_error(errno, mount_point);
 }
 
-std::optional<MountEntry> mounted_at(const std::string& mount_point) {
-  const auto table = mount_table();
-  if (!table) return std::nullopt;
-  const auto found = std::find_if(table->rbegin(), table->rend(),
-                                  [&](const MountEntry& entry) { return entry.mount_point == mount_point; });
-  if (found == table->rend()) return std::nullopt;
-  return *found;
-}
-
 bool still_mounted(const MountEntry& entry) {
   const auto now = mounted_at(entry.mount_point);
-  return now && now->same_as(entry);
+  return now && *now && (*now)->same_as(entry);
 }
 
 void set_read_ahead(const MountEntry& entry, unsigned kib) {

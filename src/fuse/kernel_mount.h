@@ -17,9 +17,6 @@ bool apply_flag(std::string_view option, unsigned long& flags);
 // Gives the descriptor of /dev/fuse that serves the new mount. Errors as Mount::start.
 Result<Fd> kernel_mount(const MountOptions& options);
 
-// The entry of the mount table that is visible at `mount_point`; nullopt: nothing is mounted there.
-std::optional<MountEntry> mounted_at(const std::string& mount_point);
-
 // Whether `entry` is what is visible at its mount point now: somebody may have unmounted, and mounted something else.
 bool still_mounted(const MountEntry& entry);
 

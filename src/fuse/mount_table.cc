@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <string>
@@ -36,8 +37,8 @@ std::string unescape(std::string_view word) {
   return out;
 }
 
-Result<std::string> read_whole(const char* path) {
-  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+Result<std::string> read_whole(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return make_error(errno, path);
   std::string text;
   char chunk[16 * KiB];
@@ -51,8 +52,8 @@ Result<std::string> read_whole(const char* path) {
 
 }  // namespace
 
-Result<std::vector<MountEntry>> mount_table() {
-  LSMFS_ASSIGN(const std::string text, read_whole("/proc/self/mountinfo"));
+Result<std::vector<MountEntry>> mount_table(std::optional<pid_t> process) {
+  LSMFS_ASSIGN(const std::string text, read_whole("/proc/" + (process ? std::to_string(*process) : "self") + "/mountinfo"));
   std::vector<MountEntry> entries;
   for (std::string_view rest = text; !rest.empty();) {
     const auto end = std::min(rest.find('\n'), rest.size());
@@ -72,6 +73,13 @@ Result<std::vector<MountEntry>> mount_table() {
     if (!entry.mount_point.empty()) entries.push_back(std::move(entry));
   }
   return entries;
+}
+
+Result<std::optional<MountEntry>> mounted_at(const std::string& mount_point) {
+  LSMFS_ASSIGN(auto table, mount_table());
+  const auto found = std::find_if(table.rbegin(), table.rend(), [&](const MountEntry& entry) { return entry.mount_point == mount_point; });
+  if (found == table.rend()) return std::optional<MountEntry>();
+  return std::optional(std::move(*found));
 }
 
 }  // namespace lsmfs

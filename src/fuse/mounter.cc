@@ -16,7 +16,7 @@ class Here final : public Mounter {
 
   Result<Fd> mount() override {
     LSMFS_ASSIGN(Fd fd, kernel_mount(options_));
-    entry_ = mounted_at(options_.mount_point);
+    if (auto entry = mounted_at(options_.mount_point)) entry_ = std::move(*entry);
     return fd;
   }
 

@@ -25,7 +25,10 @@ namespace {
 
 using Lifecycle = MountTest;
 
-std::optional<MountEntry> entry_of(const std::string& path) { return mounted_at(path); }
+std::optional<MountEntry> entry_of(const std::string& path) {
+  auto entry = mounted_at(path);
+  return entry ? std::move(*entry) : std::nullopt;
+}
 
 // A mount as the kernel has it, in its file system fusectl: also when it has left the mount table.
 class Connection {
