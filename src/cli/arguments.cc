@@ -62,6 +62,13 @@ void take(CLI::App& app, MountArguments& arguments) {
   app.footer(kMountFooter);
 }
 
+void take(CLI::App& app, UmountArguments& arguments) {
+  app.add_flag("--wait", arguments.wait, "return only when all is on disk, however long it is still used elsewhere");
+  app.add_option("directory", arguments.directory, "where it is mounted")->required();
+  app.footer("What other mount namespaces or bind mounts show goes on; without --wait they are named, and it returns.\n"
+             "Exit codes: 0 it is not here any more, 1 no permission, 2 system error, 32 it is still mounted, or its daemon had ended before.");
+}
+
 void take(CLI::App& app, FsckArguments& arguments) {
   using Repair = FsckArguments::Repair;
   CLI::Option* none = app.add_flag_callback("-n", [&] { arguments.repair = Repair::none; }, "change nothing (the default)");

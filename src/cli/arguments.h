@@ -10,6 +10,7 @@ namespace lsmfs::cli {
 
 void take(CLI::App& app, MkfsArguments& arguments);
 void take(CLI::App& app, MountArguments& arguments);
+void take(CLI::App& app, UmountArguments& arguments);
 void take(CLI::App& app, FsckArguments& arguments);
 void take(CLI::App& app, InfoArguments& arguments);
 void take(CLI::App& app, ScrubArguments& arguments);

@@ -26,7 +26,11 @@ struct MountArguments {
 };
 int mount(const MountArguments& arguments);
 
-int umount(const std::string& directory);
+struct UmountArguments {
+  std::string directory;
+  bool wait = false;  // also for those elsewhere who still use it
+};
+int umount(const UmountArguments& arguments);
 
 struct FsckArguments {
   std::string path;             // device or image

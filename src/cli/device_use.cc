@@ -7,11 +7,15 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <fstream>
 #include <memory>
+#include <vector>
 
+#include "cli/facts.h"
+#include "cli/holders.h"
+#include "cli/storage.h"
 #include "lsmfs/fuse.h"
 #include "lsmfs/volume.h"
 
@@ -22,22 +26,10 @@ using namespace std::chrono_literals;
 
 constexpr auto kBetweenLooks = 10ms;
 // The kernel gives up a mount's claim on its block device after the daemon has ended, by itself and unseen. That is a
-// matter of milliseconds, unless the machine is busy or slow.
-constexpr auto kClaimGoes = 5s;
+// matter of milliseconds, unless the machine is busy or slow. So is what a new mount namespace shows at first.
+constexpr auto kGoes = 5s;
 constexpr auto kClosing = 60s;
 constexpr auto kWorthAWord = 200ms;
-
-std::optional<std::string> in_mount_table(const std::string& path, const struct stat& facts) {
-  const auto table = mount_table();
-  if (!table) return std::nullopt;
-  const std::string number = fmt::format("{}:{}", major(facts.st_rdev), minor(facts.st_rdev));
-  for (const auto& entry : *table) {
-    if ((entry.is_lsmfs() && entry.source == path) || (S_ISBLK(facts.st_mode) && entry.device == number)) {
-      return "mounted at " + entry.mount_point;
-    }
-  }
-  return std::nullopt;
-}
 
 bool is_swap(const std::string& path) {
   std::ifstream swaps("/proc/swaps");
@@ -45,17 +37,6 @@ bool is_swap(const std::string& path) {
     if (line.starts_with(path + " ") || line.starts_with(path + "\t")) return true;
   }
   return false;
-}
-
-// The loop device that shows the image, if there is one.
-std::optional<std::string> loop_device_of(const std::string& path) {
-  std::error_code error;
-  for (const auto& block : std::filesystem::directory_iterator("/sys/block", error)) {
-    std::ifstream file(block.path() / "loop/backing_file");
-    std::string backing;
-    if (std::getline(file, backing) && backing == path) return "/dev/" + block.path().filename().string();
-  }
-  return std::nullopt;
 }
 
 bool is_claimed(const std::string& path) {
@@ -68,15 +49,127 @@ bool is_locked(const std::string& path) {
   return fd && ::flock(fd->get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
-// What can be told without opening it.
-std::optional<std::string> named_use(const std::string& path, const struct stat& facts) {
-  if (auto where = in_mount_table(path, facts)) return where;
-  if (is_swap(path)) return "used as swap";
-  if (S_ISREG(facts.st_mode)) {
-    if (auto loop = loop_device_of(path)) return "attached to " + *loop;
+// Who has a lock of flock(2) on the file. proc(5): "1: FLOCK ADVISORY WRITE 123 08:01:456 0 EOF", the device in hexadecimal digits.
+std::optional<pid_t> lock_holder(const Storage& file) {
+  std::ifstream locks("/proc/locks");
+  for (std::string line; std::getline(locks, line);) {
+    long process = 0;
+    unsigned first = 0, second = 0;
+    unsigned long inode = 0;
+    if (std::sscanf(line.c_str(), "%*d: FLOCK %*s %*s %ld %x:%x:%lu", &process, &first, &second, &inode) != 4) continue;
+    if (process > 0 && inode == file.inode && makedev(first, second) == file.device) return static_cast<pid_t>(process);
   }
   return std::nullopt;
 }
+
+// What a path leads to, and by what other names the same bytes can be reached.
+class Target {
+ public:
+  explicit Target(const std::string& path) : path_(path), storage_(storage_of(path)) {
+    struct stat facts {};
+    if (stat(path.c_str(), &facts) != 0) return;
+    there_ = true;
+    block_ = S_ISBLK(facts.st_mode);
+    if (block_) number_ = fmt::format("{}:{}", major(facts.st_rdev), minor(facts.st_rdev));
+    if (!storage_) return;
+    others_ = loop_devices_over(*storage_);
+    const auto self = std::ranges::find(others_, number_, &LoopDevice::number);
+    if (self == others_.end()) return;
+    // The kernel itself sees to it that the parts of one disk do not get into each other's way.
+    const std::string disk = self->disk;
+    file_ = self->file;
+    std::erase_if(others_, [&](const LoopDevice& other) { return other.disk == disk; });
+  }
+
+  bool there() const { return there_; }
+
+  // What can be told without opening it.
+  std::optional<std::string> named_use() const {
+    if (auto where = mounted()) return where;
+    if (is_swap(path_)) return "used as swap";
+    if (!block_ && !others_.empty()) return "attached to " + others_.front().path;
+    return std::nullopt;
+  }
+
+  // By a daemon whose image has another name by now: who has the lock says where it serves.
+  std::optional<std::string> served_under_an_old_name() const {
+    const auto holder = storage_ ? lock_holder(*storage_) : std::nullopt;
+    const auto table = mount_table();
+    if (!holder || !table) return std::nullopt;
+    for (const MountEntry& entry : *table) {
+      if (!entry.is_lsmfs() || is_locked(entry.source)) continue;
+      const auto facts = query_mount(entry.mount_point);
+      if (facts && daemon_in_facts(*facts) == holder) return fmt::format("mounted at {}, as {}", entry.mount_point, entry.source);
+    }
+    return std::nullopt;
+  }
+
+  // Copies of a mount that other namespaces have. Who makes one has copies of all mounts for a moment.
+  std::optional<std::string> mounted_elsewhere() const {
+    for (const MountCopy& mount : foreign_mounts()) {
+      if (shows(mount.entry, fmt::format("/proc/{}/root", mount.process))) return mount.text();
+    }
+    return std::nullopt;
+  }
+
+  // What is claimed of all that shows it.
+  std::optional<std::string> claimed() const {
+    if (!block_) return std::nullopt;
+    if (is_claimed(path_)) return "claimed by another program, or by something on top of it";
+    for (const LoopDevice& other : others_) {
+      // With partitions one of them may be what is claimed, and not ours.
+      const bool divided = std::ranges::count(others_, other.disk, &LoopDevice::disk) > 1 && other.number == other.disk;
+      if (!divided && is_claimed(other.path)) return fmt::format("{} shows the same bytes, and is claimed by another program", other.path);
+    }
+    return std::nullopt;
+  }
+
+  // Whether another lsmfs has it, by this or any other name.
+  bool locked() const { return is_locked(path_) || locked_elsewhere(); }
+  // The other name.
+  std::optional<std::string> locked_elsewhere() const {
+    for (const LoopDevice& other : others_) {
+      if (is_locked(other.path)) return other.path;
+    }
+    // The file may have another name by now, and another file its name.
+    const auto file = file_.empty() ? std::nullopt : storage_of(file_);
+    if (file && storage_ && file->overlaps(*storage_) && is_locked(file_)) return file_;
+    return std::nullopt;
+  }
+
+ private:
+  bool shows(const MountEntry& entry, const std::string& root = "") const {
+    if (block_ && entry.device == number_) return true;
+    if (!entry.is_lsmfs()) return false;
+    if (entry.source == path_ && root.empty()) return true;
+    const auto other = storage_of(root + entry.source);
+    return storage_ && other && other->overlaps(*storage_);
+  }
+
+  // As a file system of any type under this device's number, or as one of ours by any name.
+  std::optional<std::string> mounted() const {
+    const auto table = mount_table();
+    if (!table) return std::nullopt;
+    const auto through = [&](const MountEntry& entry) {
+      return entry.source == path_ || entry.device == number_ ? "" : ", as " + entry.source;
+    };
+    for (const MountEntry& entry : *table) {
+      if (shows(entry)) return fmt::format("mounted at {}{}", entry.mount_point, through(entry));
+    }
+    for (const LoopDevice& other : others_) {
+      const auto entry = std::ranges::find(*table, other.number, &MountEntry::device);
+      if (entry != table->end()) return fmt::format("mounted at {}, as {}", entry->mount_point, other.path);
+    }
+    return std::nullopt;
+  }
+
+  const std::string path_;
+  const std::optional<Storage> storage_;
+  bool there_ = false, block_ = false;
+  std::string number_;               // of a block device, "major:minor"
+  std::string file_;                 // of a loop device, what it shows
+  std::vector<LoopDevice> others_;   // that show a part of it, too
+};
 
 struct FreeProbe {
   void operator()(blkid_struct_probe* probe) const { blkid_free_probe(probe); }
@@ -90,25 +183,31 @@ std::string value_of(blkid_probe probe, const char* name) {
 }  // namespace
 
 std::optional<std::string> in_use(const std::string& path, Clock& clock) {
-  struct stat facts {};
-  if (stat(path.c_str(), &facts) != 0) return std::nullopt;
   for (const auto begin = clock.now();; clock.sleep(kBetweenLooks)) {
-    if (auto use = named_use(path, facts)) return use;
-    if (!S_ISBLK(facts.st_mode) || !is_claimed(path)) return std::nullopt;
-    if (clock.now() - begin > kClaimGoes) return "claimed by another program, or by something on top of it";
+    const Target target(path);
+    if (!target.there()) return std::nullopt;
+    if (auto use = target.named_use()) return use;
+    if (const auto other = target.locked_elsewhere()) return fmt::format("another lsmfs has {}, which is the same", *other);
+    const auto mount = target.mounted_elsewhere();
+    const auto use = mount ? mount : target.claimed();
+    if (!use || clock.now() - begin > kGoes) return use;
   }
 }
 
 std::optional<std::string> in_use_for_good(const std::string& path, const std::function<void(std::string_view)>& notice, Clock& clock) {
-  struct stat facts {};
-  if (stat(path.c_str(), &facts) != 0) return std::nullopt;
   // A daemon whose mount is gone first writes what it has, under its lock.
   const auto begin = clock.now();
-  for (bool said = false; is_locked(path); clock.sleep(kBetweenLooks)) {
-    if (auto use = named_use(path, facts)) return use;
+  for (bool said = false;; clock.sleep(kBetweenLooks)) {
+    const Target target(path);
+    if (!target.there()) return std::nullopt;
+    if (!target.locked()) break;
+    if (auto use = target.named_use()) return use;
     const auto waited = clock.now() - begin;
+    auto use = target.mounted_elsewhere();
+    if (use && waited > kGoes) return use;
     if (waited > kClosing) return "another lsmfs is still closing it";
-    if (!said && waited > kWorthAWord) {
+    if (!said && !use && waited > kWorthAWord) {
+      if (use = target.served_under_an_old_name(); use) return use;
       notice(path + ": another lsmfs is still closing it; waiting");
       said = true;
     }

@@ -2,6 +2,7 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -40,6 +41,7 @@ std::string facts_json(Opened& opened, const MountFacts* mount) {
   json["device_bytes"] = volume.device_size.v;
   if (mount) {
     json["mount_point"] = mount->mount_point;
+    json["process"] = {{"id", mount->process}, {"namespace", mount->process_namespace}};
     json["options"] = {{"cache_bytes", mount->cache.v},
                        {"latency", text_of(mount->latency)},
                        {"io_uring", text_of(mount->io_uring)},
@@ -82,6 +84,20 @@ std::optional<MountFacts> mount_facts(const std::string& text) {
   if (!latency || !io_uring) return std::nullopt;
   return MountFacts{json.value("mount_point", ""), ByteCount{options.value("cache_bytes", std::uint64_t{0})}, *latency, *io_uring,
                     options.value("writeback", false), options.value("acl", true)};
+}
+
+std::uint64_t process_namespace() {
+  struct stat facts {};
+  return stat("/proc/self/ns/pid", &facts) == 0 ? facts.st_ino : 0;
+}
+
+std::optional<pid_t> daemon_in_facts(const std::string& text) {
+  const Json json = Json::parse(text, nullptr, false);
+  const Json process = json.is_object() ? json.value("process", Json()) : Json();
+  if (!process.is_object() || process.value("namespace", std::uint64_t{0}) != process_namespace()) return std::nullopt;
+  const auto id = process.value("id", std::int64_t{0});
+  if (id <= 0 || id > INT32_MAX) return std::nullopt;
+  return static_cast<pid_t>(id);
 }
 
 std::string device_in_facts(const std::string& text) {

@@ -1,6 +1,9 @@
 // The facts that `lsmfs info` prints, and that a daemon gives to whoever asks it.
 #pragma once
 
+#include <sys/types.h>
+
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -14,11 +17,17 @@ struct MountFacts {
   ByteCount cache;
   Choice latency, io_uring;
   bool writeback, acl;
+  pid_t process = 0;                    // the daemon's
+  std::uint64_t process_namespace = 0;  // in which it has that number
 };
 // `mount`: null when it is not mounted.
 std::string facts_json(Opened& opened, const MountFacts* mount);
 // Those of the facts that hold for as long as it is mounted; nullopt: not the facts of a mount.
 std::optional<MountFacts> mount_facts(const std::string& json);
+// The daemon, by the number that it has in this process's namespace; nullopt: it has none here, or it is not said.
+std::optional<pid_t> daemon_in_facts(const std::string& json);
+// What tells the namespace of process numbers that this process is in from others.
+std::uint64_t process_namespace();
 // The device or image that they are about; "": not said.
 std::string device_in_facts(const std::string& json);
 

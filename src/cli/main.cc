@@ -24,9 +24,9 @@ int run(int argc, char** argv) {
   MountArguments mount_arguments;
   CLI::App* mount_command = app.add_subcommand("mount", "Mount a device or image; returns when it answers");
   take(*mount_command, mount_arguments);
-  std::string umount_directory;
-  CLI::App* umount_command = app.add_subcommand("umount", "Unmount; returns when all is on disk");
-  umount_command->add_option("directory", umount_directory, "where it is mounted")->required();
+  UmountArguments umount_arguments;
+  CLI::App* umount_command = app.add_subcommand("umount", "Unmount; returns when all is on disk, or says who still uses it elsewhere");
+  take(*umount_command, umount_arguments);
   FsckArguments fsck_arguments;
   CLI::App* fsck_command = app.add_subcommand("fsck", "Look whether all of a file system is sound, and repair it");
   take(*fsck_command, fsck_arguments);
@@ -53,7 +53,7 @@ int run(int argc, char** argv) {
   layout_arguments.operands.insert(layout_arguments.operands.end(), operands.begin(), operands.end());
   if (*mkfs_command) return mkfs(mkfs_arguments);
   if (*mount_command) return mount(mount_arguments);
-  if (*umount_command) return umount(umount_directory);
+  if (*umount_command) return umount(umount_arguments);
   if (*fsck_command) return fsck(fsck_arguments);
   if (*layout_command) return layout(layout_arguments);
   if (*trim_command) return trim(trim_path);

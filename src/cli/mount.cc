@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 
+#include "cli/claim.h"
 #include "cli/commands.h"
 #include "cli/confine.h"
 #include "cli/daemon.h"
@@ -41,12 +42,9 @@ int exit_code_of(const Error& error) {
 }
 
 std::optional<Problem> check_mount_point(const std::string& directory, const std::string& source) {
-  const auto table = mount_table();
-  if (!table) return Problem{kSystemError, table.error().message()};
-  const MountEntry* top = nullptr;
-  for (const auto& entry : *table) {
-    if (entry.mount_point == directory) top = &entry;
-  }
+  const auto found = mounted_at(directory);
+  if (!found) return Problem{kSystemError, found.error().message()};
+  const auto& top = *found;
   struct stat facts {};
   const int code = stat(directory.c_str(), &facts) == 0 ? 0 : errno;
   if (code == ENOTCONN) {
@@ -57,10 +55,10 @@ std::optional<Problem> check_mount_point(const std::string& directory, const std
   if (code == EACCES) return Problem{kUsage, directory + ": no permission to mount there"};
   if (code != 0) return Problem{kMountFailure, make_error(code, directory).message()};
   if (!S_ISDIR(facts.st_mode)) return Problem{kMountFailure, directory + ": is not a directory"};
-  if (top != nullptr && top->source == source) {
+  if (top && top->source == source) {
     return Problem{kMountFailure, fmt::format("{}: {} is mounted here already", directory, source)};
   }
-  if (top != nullptr) {
+  if (top) {
     return Problem{kMountFailure, fmt::format("{}: is in use as the mount point of {} ({}); choose another directory",
                                               directory, top->source, top->type)};
   }
@@ -116,6 +114,7 @@ class Service {
         },
         [&] {
           note(opened_->close(), "closing");
+          claims_.release();
           // A device must be free when umount(8) returns, which is after this. The lock on an image
           // stays until the process ends, which is what `lsmfs umount` waits for.
           if (block_device_) opened_->release_device();
@@ -145,9 +144,12 @@ class Service {
     mount.io_uring = options_.io_uring.value_or(mount.io_uring);
     mount.notice = [this](std::string_view line) { notice(line); };
     if (const auto prepared = prepare_mount(mount); !prepared) return problem_of_mounting(prepared.error());
+    claims_ = Claims::open();
+    const std::uint64_t pid_namespace = process_namespace();
     // Before anything of the device is decoded, and while there is one thread, from which all others inherit it.
     confine(mount.notice);
 
+    if (const auto problem = claim(**device)) return problem;
     open.store.cache = options_.cache.value_or(open.store.cache);
     open.tree.atime = options_.atime.value_or(open.tree.atime);
     open.tree.directory_atime = options_.directory_atime.value_or(open.tree.directory_atime);
@@ -156,11 +158,19 @@ class Service {
     auto opened = Opened::open(std::move(*device), open);
     if (!opened) return problem_of_device(opened.error());
     opened_.emplace(std::move(*opened));
-    const MountFacts facts{directory_, open.store.cache, mount.latency, mount.io_uring, mount.writeback, mount.acl};
+    const MountFacts facts{directory_, open.store.cache, mount.latency, mount.io_uring, mount.writeback, mount.acl, getpid(), pid_namespace};
     auto started = Mount::start(opened_->tree(), mount, administration(facts));
     if (!started) return problem_of_mounting(started.error());
     mount_ = std::move(*started);
     return std::nullopt;
+  }
+
+  std::optional<Problem> claim(Device& device) {
+    const auto info = read_volume_info(device);
+    if (!info) return problem_of_device(info.error());
+    if (claims_.claim(info->uuid)) return std::nullopt;
+    return Problem{kMountFailure, fmt::format("{}: a file system with its UUID, {}, is mounted already; it is the same one, or this is a "
+                                              "copy of it: unmount that first", path_, info->uuid.text())};
   }
 
   Problem problem_of_device(const Error& error) const {
@@ -196,6 +206,7 @@ class Service {
   std::mutex mutex_;
   Starter* starting_ = nullptr;  // guarded by mutex_, once there are other threads
   bool block_device_ = false;
+  Claims claims_;  // as long as the process lives, which is what `lsmfs umount` waits for
   std::optional<Opened> opened_;
   std::unique_ptr<Mount> mount_;
 };

@@ -4,8 +4,6 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include <algorithm>
-
 #include "cli/exit_codes.h"
 #include "cli/facts.h"
 #include "cli/messages.h"
@@ -15,11 +13,10 @@ namespace lsmfs::cli {
 namespace {
 
 std::optional<Problem> check_mounted(const std::string& path, const std::string& directory) {
-  const auto table = mount_table();
-  if (!table) return Problem{kSystemError, table.error().message()};
-  const auto top = std::find_if(table->rbegin(), table->rend(),
-                                [&](const MountEntry& entry) { return entry.mount_point == directory; });
-  if (top == table->rend()) return Problem{kMountFailure, directory + ": is not mounted"};
+  const auto found = mounted_at(directory);
+  if (!found) return Problem{kSystemError, found.error().message()};
+  const auto& top = *found;
+  if (!top) return Problem{kMountFailure, directory + ": is not mounted"};
   if (!top->is_lsmfs()) {
     return Problem{kMountFailure, fmt::format("{}: is a mount of type {}, not lsmfs", directory, top->type)};
   }

@@ -76,6 +76,8 @@ std::vector<Rule> allowed_if() {
       {"fcntl", {is_int(1, F_SETFD)}},
       {"fcntl", {is_int(1, F_GETFL)}},
       {"fcntl", {is_int(1, F_DUPFD_CLOEXEC)}},
+      // A volume is claimed once its UUID is known.
+      {"fcntl", {is_int(1, F_OFD_SETLK)}},
       // The threads that take requests bind themselves to a processor.
       {"sched_setaffinity", {is_int(0, 0)}},
       // Names of threads, and of memory.

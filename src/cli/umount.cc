@@ -1,13 +1,21 @@
-// lsmfs umount: returns when all is on disk.
+// lsmfs umount: returns when all is on disk, or when it can say who still uses the file system elsewhere.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <poll.h>
 #include <sys/file.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <optional>
 
 #include "cli/commands.h"
 #include "cli/device_use.h"
 #include "cli/exit_codes.h"
+#include "cli/facts.h"
+#include "cli/holders.h"
 #include "cli/messages.h"
 #include "cli/paths.h"
 #include "lsmfs/clock.h"
@@ -17,47 +25,115 @@
 namespace lsmfs::cli {
 namespace {
 
-// The daemon of an image ends some time after the mount is gone; it holds a lock on the image until
-// all is written. Whoever may not open the image cannot wait for that.
-void wait_for_daemon(const Result<Fd>& image, const std::string& source) {
-  if (!image) return;
-  // Not one waiting call: a next mount may take the lock first, and would be waited for to its end.
-  while (flock(image->get(), LOCK_SH | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR) && !mounted_where(source)) {
-    system_clock().sleep(std::chrono::milliseconds(5));
+using namespace std::chrono_literals;
+
+constexpr auto kNewNamespace = 2s;
+
+// The daemon of a mount, whose end is waited for. It ends some time after the mount is gone, when all is written. Made before the
+// mount goes: afterwards nothing says where the daemon is.
+class Daemon {
+ public:
+  Daemon(const MountEntry& mount, const std::string& directory) : source_(mount.source) {
+    // It has a lock on the device or image. Whoever mounted that may have given any name, and it may have another one by now.
+    image_ = open_to_look(source_);
+    if (image_ && locked()) return;
+    image_ = make_error(ENOENT, source_);
+    const auto facts = query_mount(directory);
+    if (!facts) {
+      ended_ = facts.error().code == ENOTCONN || facts.error().code == ECONNABORTED;
+      return;
+    }
+    // Of this system call the C library knows nothing before 2.36.
+    if (const auto id = daemon_in_facts(*facts)) process_ = Fd(static_cast<int>(syscall(SYS_pidfd_open, *id, 0)));
+  }
+
+  bool had_ended() const { return ended_; }
+
+  // Says so if it takes long. Whoever may neither open the image nor see the daemon cannot wait.
+  void wait_for_end() {
+    const auto begin = system_clock().now();
+    for (bool said = false; serves();) {
+      if (!said && system_clock().now() - begin > kWorthAWord) {
+        tell(source_ + ": waiting until all is on it");
+        said = true;
+      }
+    }
+  }
+
+ private:
+  static constexpr auto kWorthAWord = 1s;
+  static constexpr auto kBetweenLooks = 5ms;
+
+  bool locked() const { return ::flock(image_->get(), LOCK_SH | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR); }
+
+  // Waits for a moment if it does.
+  bool serves() const {
+    if (process_) {
+      pollfd end{process_.get(), POLLIN, 0};
+      return ::poll(&end, 1, static_cast<int>(kBetweenLooks / 1ms)) <= 0;
+    }
+    // A next mount may have taken the lock, and would be waited for to its end.
+    if (!image_ || !locked() || mounted_where(source_)) return false;
+    system_clock().sleep(kBetweenLooks);
+    return true;
+  }
+
+  const std::string source_;
+  Result<Fd> image_ = Fd();  // or an error: the lock tells nothing
+  Fd process_;               // or none
+  bool ended_ = false;
+};
+
+Problem problem_of(const Error& error, const std::string& directory, const MountEntry& mount) {
+  switch (error.code) {
+    case EBUSY: {
+      auto users = processes_in(mount);
+      constexpr std::size_t kNamed = 5;
+      const std::string more = users.size() > kNamed ? fmt::format(" and {} more", users.size() - kNamed) : "";
+      users.resize(std::min(users.size(), kNamed));
+      if (users.empty()) return {kMountFailure, directory + ": is in use; end the programs that have files open there (fuser -m)"};
+      return {kMountFailure, fmt::format("{}: is in use by {}{}; end that first", directory, fmt::join(users, ", "), more)};
+    }
+    case EPERM:
+      return {kUsage, directory + ": no permission to unmount it"};
+    default:
+      return {kMountFailure, fmt::format("{}: {}", directory, error.message())};
+  }
+}
+
+// Waits until no copy of the mount is left, or until it is `due`; gives those that are.
+std::vector<MountCopy> left_at(Clock::Time due, const MountEntry& mount) {
+  for (;; system_clock().sleep(20ms)) {
+    auto left = mounts_left_of(mount);
+    if (left.empty() || system_clock().now() >= due) return left;
   }
 }
 
 }  // namespace
 
-int umount(const std::string& given) {
-  const std::string directory = absolute_path(given);
-  const auto table = mount_table();
-  if (!table) return report({kSystemError, table.error().message()});
-  const MountEntry* top = nullptr;
-  for (const auto& entry : *table) {
-    if (entry.mount_point == directory) top = &entry;
+int umount(const UmountArguments& arguments) {
+  const std::string directory = absolute_path(arguments.directory);
+  const auto mount = mounted_at(directory);
+  if (!mount) return report({kSystemError, mount.error().message()});
+  if (!*mount) return report({kMountFailure, directory + ": is not mounted"});
+  if (!(*mount)->is_lsmfs()) {
+    return report({kMountFailure, fmt::format("{}: is a mount of type {}, not lsmfs; use umount", directory, (*mount)->type)});
   }
-  if (top == nullptr) return report({kMountFailure, directory + ": is not mounted"});
-  if (!top->is_lsmfs()) {
-    return report(
-        {kMountFailure, fmt::format("{}: is a mount of type {}, not lsmfs; use umount", directory, top->type)});
+  Daemon daemon(**mount, directory);
+  if (const auto done = unmount(directory, false); !done) return report(problem_of(done.error(), directory, **mount));
+  if (daemon.had_ended()) {
+    return report({kMountFailure, fmt::format("{}: is unmounted, but its daemon had ended before; what was not synced then is lost", directory)});
   }
-  // Opened before, since nothing says where the image is afterwards. Whoever mounted it may have given any name.
-  const std::string name = top->source;
-  const auto source = open_to_look(name);
-  const auto done = unmount(directory, false);
-  if (!done) {
-    switch (done.error().code) {
-      case EBUSY:
-        return report(
-            {kMountFailure, directory + ": is in use; end the programs that have files open there (fuser -m)"});
-      case EPERM:
-        return report({kUsage, directory + ": no permission to unmount it"});
-      default:
-        return report({kMountFailure, fmt::format("{}: {}", directory, done.error().message())});
-    }
+  auto left = mounts_left_of(**mount);
+  // Who makes a mount namespace has copies of all mounts for a moment.
+  const bool here = std::ranges::any_of(left, [](const MountCopy& copy) { return copy.process == 0; });
+  if (!here) left = left_at(system_clock().now() + kNewNamespace, **mount);
+  for (const MountCopy& copy : left) tell(fmt::format("{}: is not here any more, and still {}", (*mount)->source, copy.text()));
+  if (!left.empty()) {
+    if (!arguments.wait) return kOk;
+    (void)left_at(Clock::kNever, **mount);
   }
-  wait_for_daemon(source, name);
+  daemon.wait_for_end();
   return kOk;
 }
 

@@ -312,7 +312,7 @@ TEST_F(MountCommand, ADeadMountIsExplained) {
   EXPECT_EQ(outcome.code, 1000 + SIGKILL);
   refused(32, {"mount", path("image"), path("mnt")}, {path("mnt"), "daemon is gone", "umount -l"});
   refused(1, {"info", path("mnt")}, {"daemon is gone"});
-  accepted({"umount", path("mnt")});
+  refused(32, {"umount", path("mnt")}, {path("mnt"), "daemon had ended", "lost"});
   EXPECT_FALSE(is_mounted("mnt"));
   mount();
 }

@@ -171,8 +171,7 @@ $user "$2" umount "$4"
             self.addCleanup(os.chown, path, before.st_uid, before.st_gid)
             os.chown(path, user.pw_uid, user.pw_gid)
         with caches.alone():
-            said = self.must("unshare", "--mount", "--propagation", "private", "sh", "-c", self.BY_A_USER, "sh", self.work.sub("dev"), program,
-                             volume.device, volume.point)
+            said = self.must(*namespace.alone("sh", "-c", self.BY_A_USER, "sh", self.work.sub("dev"), program, volume.device, volume.point))
         facts = json.loads(said)
         self.assertEqual([device["device"] for device in facts["devices"]], [volume.device])
         self.assertGreater(facts["read_bytes"], 0.9 * size)
@@ -325,7 +324,7 @@ $user "$2" umount "$4"
         device = self.volume(256 * MiB).device
         before = tracefs_mounts()
         hide = "umount -a -t tracefs; test -z \"$(grep ' - tracefs ' /proc/self/mountinfo)\" || exit 9; "
-        alone = ["unshare", "--mount", "sh", "-c"]
+        alone = namespace.alone("sh", "-c")
         said = self.must(*alone, hide + '"$0" layout --device "$1" -- sh -c "grep -c tracefs /proc/self/mountinfo; true"; echo $?; '
                                         'grep -c " - tracefs " /proc/self/mountinfo; true', LSMFS, device)
         self.assertEqual(said.split(), ["0", "0", "0"])

@@ -1,27 +1,42 @@
-"""A mount namespace for a test program alone: what it mounts nobody else sees, and what others mount it does not see."""
+"""A mount namespace for a program alone: what it mounts nobody else sees, and what others mount it does not see.
+
+Others' mounts are let go of in it at once, before the program begins. Those are the ones below the folder that all tests share,
+of which copies would keep devices busy after their owners have unmounted them; and every lsmfs that the tests do not lie in, for
+one whose process has ended, be it left over or a crash test's, answers ENOTCONN to programs that go through the machine's mounts."""
 
 import os
-import subprocess
 import sys
 
 import harness
-import workspace
 
 ENTERED = "LSMFS_TEST_NAMESPACE"
+# The first two arguments: a folder that is needed, and the shared one. The rest: a command.
+LET_GO = """
+needed=$1 shared=$2
+shift 2
+findmnt -rno TARGET,FSTYPE | while read -r point type; do
+  case $type in
+    fuse.lsmfs|fuseblk.lsmfs) ;;
+    *) case $point in "$shared"/*) ;; *) continue ;; esac ;;
+  esac
+  for path in "$needed" "$shared"; do
+    case $path/ in "$point"/*) continue 2 ;; esac
+  done
+  umount -l "$point" 2> /dev/null
+done
+exec "$@"
+"""
+
+
+def alone(*command):
+    """The words that run a command in a namespace of its own."""
+    shared = os.path.realpath(os.environ.get("LSMFS_TMPDIR") or "/var/tmp")
+    return ["unshare", "--mount", "--propagation", "private", "sh", "-c", LET_GO, "sh", harness.ROOT, shared, *command]
 
 
 def enter():
-    """Starts this program again, in a mount namespace of its own, without the mounts that belong to others' tests.
-
-    Those are the ones below the folder that all tests share, of which copies would keep devices busy after their owners
-    have unmounted them; and every lsmfs that this program does not lie in, for one whose process has ended, be it left
-    over or a crash test's, answers ENOTCONN to programs that go through the machine's mounts."""
+    """Starts this program again, in a mount namespace of its own."""
     if ENTERED not in os.environ:
         os.environ[ENTERED] = "1"
-        os.execvp("unshare", ["unshare", "--mount", "--propagation", "private", sys.executable, "-B", *sys.argv])
-    folder = os.path.realpath(os.environ.get("LSMFS_TMPDIR") or "/var/tmp")
-    needed = [harness.ROOT, folder]
-    foreign = [point for point in workspace.mounts_of("fuse.lsmfs", "fuseblk.lsmfs")
-               if not any((path + "/").startswith(point + "/") for path in needed)]
-    for point in foreign + workspace.mounts_below(folder):
-        subprocess.run(["umount", "-l", point], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        words = alone(sys.executable, "-B", *sys.argv)
+        os.execvp(words[0], words)

@@ -6,6 +6,7 @@ import shutil
 import stat
 
 import harness
+import namespace
 from harness import LSMFS
 from until import until
 
@@ -79,8 +80,7 @@ class User(harness.MountCase):
     def as_user(self, *command):
         number = os.stat("/dev/fuse").st_rdev
         script = IN_NAMESPACE.format(major=os.major(number), minor=os.minor(number))
-        return harness.call("unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", self.work.sub("dev"),
-                            self.user.pw_uid, self.user.pw_gid, *command)
+        return harness.call(*namespace.alone("sh", "-c", script, "sh", self.work.sub("dev"), self.user.pw_uid, self.user.pw_gid, *command))
 
     def test_an_ordinary_user_makes_mounts_and_unmounts_an_image(self):
         for steps in (STEPS, LATER_STEPS):
