@@ -104,16 +104,29 @@ Status Database::close() {
   return status;
 }
 
-bool is_busy(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* const (&handles)[2]) {
-  using Properties = rocksdb::DB::Properties;
+namespace {
+
+// Whether one of these numbers of a family is not 0, or not known.
+bool is_any(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* const (&handles)[2], std::initializer_list<std::string> properties) {
   for (auto* handle : handles) {
-    for (const std::string& work : {Properties::kMemTableFlushPending, Properties::kNumRunningFlushes, Properties::kCompactionPending,
-                                    Properties::kNumRunningCompactions}) {
+    for (const std::string& property : properties) {
       std::uint64_t value = 0;
-      if (!db.GetIntProperty(handle, work, &value) || value > 0) return true;
+      if (!db.GetIntProperty(handle, property, &value) || value > 0) return true;
     }
   }
   return false;
+}
+
+using Properties = rocksdb::DB::Properties;
+
+}  // namespace
+
+bool is_busy(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* const (&handles)[2]) {
+  return is_running(db, handles) || is_any(db, handles, {Properties::kMemTableFlushPending, Properties::kCompactionPending});
+}
+
+bool is_running(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* const (&handles)[2]) {
+  return is_any(db, handles, {Properties::kNumRunningFlushes, Properties::kNumRunningCompactions});
 }
 
 }  // namespace lsmfs::kv

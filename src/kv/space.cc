@@ -348,8 +348,8 @@ std::int64_t SpaceGauge::spare() const {
 Result<void> SpaceGauge::admit(std::uint64_t bytes) {
   try_refresh();
   if (must_wait()) {
-    // Progress is a flush or compaction that ended. Without any for so long something is wrong
-    // with the arithmetic here: RocksDB's own brakes then decide.
+    // Progress is a flush or compaction that ended, or one that has begun and goes on, be it on a slow or busy machine. Without any
+    // for so long something is wrong with the arithmetic here: RocksDB's own brakes then decide.
     const Waiting waiting("space, which flushes and compactions make");
     std::unique_lock lock(wait_mutex_);
     Clock::Time last_progress = clock_.now(), last_purge = last_progress;
@@ -370,9 +370,11 @@ Result<void> SpaceGauge::admit(std::uint64_t bytes) {
         purge();
         last_purge = clock_.now();
       }
+      // One that waits for space itself is none.
+      const bool merges = !starved_.load() && is_running(*db_.load(), handles_);
       lock.lock();
       clock_.wait(lock, changed_, clock_.now() + kSlice);
-      if (changes_ != seen) {
+      if (changes_ != seen || merges) {
         seen = changes_;
         last_progress = clock_.now();
       } else if (clock_.now() - last_progress > kGiveUp) {
