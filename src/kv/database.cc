@@ -125,8 +125,12 @@ bool is_busy(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* const (&handles)[2]) 
   return is_running(db, handles) || is_any(db, handles, {Properties::kMemTableFlushPending, Properties::kCompactionPending});
 }
 
+bool is_flushing(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* const (&handles)[2]) {
+  return is_any(db, handles, {Properties::kNumRunningFlushes});
+}
+
 bool is_running(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* const (&handles)[2]) {
-  return is_any(db, handles, {Properties::kNumRunningFlushes, Properties::kNumRunningCompactions});
+  return is_flushing(db, handles) || is_any(db, handles, {Properties::kNumRunningCompactions});
 }
 
 }  // namespace lsmfs::kv

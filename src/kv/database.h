@@ -57,6 +57,7 @@ class Database {
 
 // Whether RocksDB does something in the background, or is about to.
 bool is_busy(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* const (&handles)[2]);
+bool is_flushing(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* const (&handles)[2]);
 // Whether it has begun something there, however slowly that goes on.
 bool is_running(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* const (&handles)[2]);
 

@@ -1,5 +1,6 @@
 #include "kv/keeper.h"
 
+#include <malloc.h>
 #include <rocksdb/options.h>
 
 #include <algorithm>
@@ -71,6 +72,14 @@ void Keeper::want_space() {
   wake_.notify_all();
 }
 
+void Keeper::want_less_memory() {
+  {
+    std::lock_guard lock(mutex_);
+    want_less_ = true;
+  }
+  wake_.notify_all();
+}
+
 void Keeper::want_fewer_tables() {
   {
     std::lock_guard lock(mutex_);
@@ -126,6 +135,12 @@ void Keeper::run() {
       measure_due_ = Clock::kNever;
       lock.unlock();
       measure_();
+      lock.lock();
+      continue;
+    }
+    if (std::exchange(want_less_, false)) {
+      lock.unlock();
+      malloc_trim(0);
       lock.lock();
       continue;
     }

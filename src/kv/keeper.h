@@ -47,6 +47,7 @@ class Keeper {
   // Somebody waits for space: what was erased is compacted now. When nothing was, and RocksDB finds nothing to do, what is worst.
   void want_space();
   void want_fewer_tables();  // small ones are merged (kv/small_tables)
+  void want_less_memory();   // gaps in the heap go back to the system
   void note_passed(Family family, std::string_view from, std::string_view to, std::uint64_t rows);  // Erased::passed()
   void note(const std::vector<ErasedRange>& ranges, const ErasedRows (&rows)[2]);  // by family number
   void tables_changed();  // from RocksDB's threads
@@ -75,7 +76,7 @@ class Keeper {
   bool stop_ = false;
   bool busy_ = false;  // its thread has taken requests that it has not come to the end of
   std::condition_variable idle_;
-  bool want_flush_ = false, want_space_ = false, want_end_ = false, want_fewer_ = false, tables_changed_ = false;
+  bool want_flush_ = false, want_space_ = false, want_end_ = false, want_fewer_ = false, want_less_ = false, tables_changed_ = false;
   std::uint64_t changes_ = 0;  // of tables
   Clock::Time measure_due_ = Clock::kNever;
   Erased erased_;

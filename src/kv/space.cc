@@ -408,7 +408,7 @@ void SpaceGauge::purge() {
 }
 
 void SpaceGauge::compaction_begins() {
-  constexpr auto kLook = std::chrono::milliseconds(500);
+  constexpr auto kLook = std::chrono::milliseconds(500), kFlushLook = std::chrono::milliseconds(10);
   const auto free = [this] { return volume_.usage().table_free.v; };
   for (const Clock::Time last = clock_.now() + kFutile; starved_.load() && free() <= starved_with_.load() && clock_.now() < last;) {
     if (give_way_.awaited() || fail_stop_.failed() || db_.load() == nullptr) break;
@@ -416,6 +416,15 @@ void SpaceGauge::compaction_begins() {
     purge();
     if (!volume_.commit()) break;  // which is met by whoever writes next
   }
+  // While a flush runs, RocksDB keeps all tables that there were when it began. One merge after the other beside it would get nothing
+  // back for what it writes.
+  const auto flushes = [this] { return is_flushing(*db_.load(), handles_); };
+  const bool waits = free() < sizing_.working && flushes();
+  for (const Clock::Time last = clock_.now() + kGiveUp; free() < sizing_.working && clock_.now() < last && flushes();) {
+    if (give_way_.awaited() || fail_stop_.failed()) break;
+    clock_.sleep(kFlushLook);
+  }
+  if (waits) (void)volume_.commit();  // so that what the flush has let go of is free; likewise
   began_with_ = free();
 }
 

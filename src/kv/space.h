@@ -75,7 +75,7 @@ class SpaceGauge {
   // The memtables of both families were, so that nothing is in the log but what has come since.
   void all_flushed();
   // Of compactions that nobody asked for but RocksDB, in their thread. The first waits, though not for ever, while this one
-  // would only meet the same end as the last. The third is for all.
+  // would only meet the same end as the last, and on a nearly full volume while a flush runs. The third is for all.
   void compaction_begins();
   void compaction_starved();
   void compaction_succeeded(std::uint64_t bytes, Clock::Duration took) {  // it has read so many

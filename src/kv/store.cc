@@ -1,7 +1,6 @@
 #include "kv/store.h"
 
 #include <fmt/format.h>
-#include <malloc.h>
 #include <rocksdb/convenience.h>
 #include <rocksdb/listener.h>
 #include <rocksdb/table_properties.h>
@@ -58,12 +57,11 @@ class RocksStore::Listener final : public rocksdb::EventListener {
   void OnFlushBegin(rocksdb::DB*, const rocksdb::FlushJobInfo& info) override {
     name_thread("lsmfs-flush");
     space_.flush_begins(family_of(info));
-    // Not when it has ended: others wait for what is noted then.
-    if (family_of(info) == Family::blocks && ++flushes_ % kFlushesUntilTrim == 0) malloc_trim(0);
   }
   void OnFlushCompleted(rocksdb::DB*, const rocksdb::FlushJobInfo& info) override {
     space_.flush_ended(family_of(info), info.table_properties.raw_key_size + info.table_properties.raw_value_size, info.largest_seqno);
     keeper_.tables_changed();
+    if (family_of(info) == Family::blocks && ++flushes_ % kFlushesUntilTrim == 0) keeper_.want_less_memory();
   }
   void OnCompactionCompleted(rocksdb::DB*, const rocksdb::CompactionJobInfo& info) override {
     kv::GiveWay::set_compacting(false);
@@ -90,7 +88,7 @@ class RocksStore::Listener final : public rocksdb::EventListener {
   }
 
   // Memtables grow and go, and the cache makes room for them and fills it again: gaps are left in the heap, which came to half of
-  // what the cache may take. To give back whole pages in these takes some 10 ms.
+  // what the cache may take. To give back whole pages in these takes some 10 ms, more in a large heap: a flush must not wait for that.
   static constexpr unsigned kFlushesUntilTrim = 2;
 
   kv::FailStop& fail_stop_;

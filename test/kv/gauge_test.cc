@@ -24,13 +24,17 @@ using test::SteppedClock;
 
 constexpr auto kSlice = 50ms, kLook = 500ms;  // how often a commit looks, and a compaction
 
-// Compactions begin when its gate is open.
+// Flushes and compactions begin when its gates are open.
 struct Holding final : rocksdb::EventListener {
-  void OnCompactionBegin(rocksdb::DB*, const rocksdb::CompactionJobInfo&) override {
-    const bool passed = gate.pass();
+  void OnFlushBegin(rocksdb::DB*, const rocksdb::FlushJobInfo&) override {
+    const bool passed = flushes.pass();
     EXPECT_TRUE(passed);
   }
-  test::Gate gate{true};
+  void OnCompactionBegin(rocksdb::DB*, const rocksdb::CompactionJobInfo&) override {
+    const bool passed = compactions.pass();
+    EXPECT_TRUE(passed);
+  }
+  test::Gate flushes{true}, compactions{true};
 };
 
 class Gauge : public testing::Test {
@@ -162,18 +166,18 @@ TEST_F(Gauge, ACommitWaitsForACompactionHoweverLongThatTakes) {
     assert_ok(kv::to_result(database_->db().Put({}, database_->handle(Family::blocks), "row", "value"), "put"));
     assert_ok(kv::to_result(database_->db().Flush({}, database_->handle(Family::blocks)), "flush"));
   }
-  listener_->gate.shut();
+  listener_->compactions.shut();
   std::jthread compaction([&] {
     assert_ok(kv::to_result(database_->db().CompactRange({}, database_->handle(Family::blocks), nullptr, nullptr), "compaction"));
   });
-  ASSERT_TRUE(listener_->gate.await(1));
+  ASSERT_TRUE(listener_->compactions.await(1));
   take_space_but(MiB);
   clock_.advance(1s);
   const Commit commit(clock_, *gauge_);
   await_wait();
   for (int i = 0; i < 10; ++i) ASSERT_TRUE(clock_.step(50s));
   EXPECT_TRUE(commit.waits());
-  listener_->gate.open();
+  listener_->compactions.open();
   compaction.join();
   ASSERT_TRUE(clock_.step(50s));
   EXPECT_TRUE(commit.waits());
@@ -220,6 +224,32 @@ TEST_F(Gauge, SuchACompactionBeginsWhenThereIsMoreSpace) {
   give_space_back();
   clock_.advance(kLook);
   EXPECT_TRUE(compaction.ends());
+}
+
+// A flush keeps the tables alive that there were when it began, also those that have been merged since.
+TEST_F(Gauge, OnAFullVolumeACompactionWaitsForTheFlushThatRuns) {
+  assert_ok(kv::to_result(database_->db().Put({}, database_->handle(Family::blocks), "row", "value"), "put"));
+  take_space_but(sizing_.working - MiB);
+  listener_->flushes.shut();
+  std::jthread flush([&] { assert_ok(kv::to_result(database_->db().Flush({}, database_->handle(Family::blocks)), "flush")); });
+  ASSERT_TRUE(listener_->flushes.await(1));
+  const Compaction compaction(clock_, *gauge_);
+  await_wait();
+  ASSERT_TRUE(clock_.step(kLook));
+  EXPECT_TRUE(compaction.waits());
+  listener_->flushes.open();
+  flush.join();
+  clock_.advance(kLook);
+  EXPECT_TRUE(compaction.ends());
+}
+
+TEST_F(Gauge, WhereThereIsSpaceItBeginsBesideAFlush) {
+  assert_ok(kv::to_result(database_->db().Put({}, database_->handle(Family::blocks), "row", "value"), "put"));
+  listener_->flushes.shut();
+  std::jthread flush([&] { assert_ok(kv::to_result(database_->db().Flush({}, database_->handle(Family::blocks)), "flush")); });
+  ASSERT_TRUE(listener_->flushes.await(1));
+  EXPECT_TRUE(Compaction(clock_, *gauge_).ends());
+  listener_->flushes.open();
 }
 
 TEST_F(Gauge, SuchACompactionBeginsWhenItsEndIsAwaited) {
