@@ -48,7 +48,8 @@ std::string contents(const std::string& path) {
       ::_exit(211);
     }
     // A copy of what other tests have mounted would hold on to it.
-    for (const MountEntry& entry : mount_table().value()) {
+    const auto table = mount_table();
+    for (const MountEntry& entry : table.value()) {
       if (entry.is_lsmfs()) (void)::umount2(entry.mount_point.c_str(), MNT_DETACH);
     }
   }
