@@ -418,7 +418,10 @@ void SpaceGauge::compaction_begins() {
   }
   // While a flush runs, RocksDB keeps all tables that there were when it began. One merge after the other beside it would get nothing
   // back for what it writes.
-  const auto flushes = [this] { return is_flushing(*db_.load(), handles_); };
+  const auto flushes = [this] {
+    const std::lock_guard in_order(tables_mutex_);
+    return db_.load() != nullptr && is_flushing(*db_.load(), handles_);  // else it is being opened or closed
+  };
   const bool waits = free() < sizing_.working && flushes();
   for (const Clock::Time last = clock_.now() + kGiveUp; free() < sizing_.working && clock_.now() < last && flushes();) {
     if (give_way_.awaited() || fail_stop_.failed()) break;

@@ -152,7 +152,7 @@ class SpaceGauge {
   std::atomic<rocksdb::DB*> db_ = nullptr;  // with the handles: changes under tables_mutex_
   rocksdb::ColumnFamilyHandle* handles_[2] = {};
 
-  std::mutex tables_mutex_;  // one measures tables at a time; before mutex_
+  std::mutex tables_mutex_;  // one measures tables at a time, and the database stays open meanwhile; before mutex_
   RowsOfTables rows_;        // of those of blocks, under tables_mutex_
   std::atomic<std::int64_t> next_ns_ = 0;  // when all tables may be walked again
   std::mutex mutex_;         // measuring

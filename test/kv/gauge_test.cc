@@ -243,6 +243,13 @@ TEST_F(Gauge, OnAFullVolumeACompactionWaitsForTheFlushThatRuns) {
   EXPECT_TRUE(compaction.ends());
 }
 
+// RocksDB begins with one while it is being opened, if there is one to do.
+TEST_F(Gauge, OnAFullVolumeACompactionBeginsWhileTheDatabaseIsOpenedOrClosed) {
+  take_space_but(sizing_.working - MiB);
+  gauge_->end();
+  EXPECT_TRUE(Compaction(clock_, *gauge_).ends());
+}
+
 TEST_F(Gauge, WhereThereIsSpaceItBeginsBesideAFlush) {
   assert_ok(kv::to_result(database_->db().Put({}, database_->handle(Family::blocks), "row", "value"), "put"));
   listener_->flushes.shut();
