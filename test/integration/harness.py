@@ -2,6 +2,7 @@
 that leaves nothing behind, also when a test fails or is killed."""
 
 import errno
+import fcntl
 import glob
 import hashlib
 import os
@@ -171,6 +172,21 @@ class Volume:
 
     def wait_for_end(self):
         until(lambda: not self.processes(), f"the end of the daemon of {self.device}")
+        # A process that ends has no name any more for a moment in which it has its files still.
+        until(self.is_let_go, f"the end of the lock on {self.device}")
+
+    def is_let_go(self):
+        try:
+            fd = os.open(self.device, os.O_RDONLY)
+        except FileNotFoundError:  # a test has taken it away
+            return True
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        finally:
+            os.close(fd)
+        return True
 
     def processes(self):
         """[(pid, start)] of the daemon and of the process that mounts and unmounts for it."""
