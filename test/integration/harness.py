@@ -178,7 +178,7 @@ class Volume:
     def is_let_go(self):
         try:
             fd = os.open(self.device, os.O_RDONLY)
-        except FileNotFoundError:  # a test has taken it away
+        except OSError:  # a test has taken it away
             return True
         try:
             fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
