@@ -125,12 +125,10 @@ class Volume:
         """Mounts; returns the seconds it took."""
         begin = time.monotonic()
         if self.fs == "lsmfs":
-            options = ",".join(word for word in (MOUNT_OPTIONS, options) if word)
-        more = ["-o", options] if options else []
-        if self.fs == "lsmfs":
-            self._must(LSMFS, "mount", self.device, self.point, "--log", self.log, *more)
+            command, words = [LSMFS, "mount", self.device, self.point, "--log", self.log], [MOUNT_OPTIONS, options]
         else:
-            self._must("mount", "-t", self.fs, self.device, self.point, *more)
+            command, words = ["mount", "-t", self.fs, self.device, self.point], [options]
+        self._must(*command, *(part for word in words if word for part in ("-o", word)))
         taken = time.monotonic() - begin
         if not os.path.ismount(self.point):
             raise AssertionError("mount succeeded, but nothing is mounted")
