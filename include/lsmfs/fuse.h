@@ -82,11 +82,13 @@ struct MountEntry {
   std::string type;    // "fuse.lsmfs" and "fuseblk.lsmfs" are ours
   std::string source;
   bool is_lsmfs() const { return type == "fuse.lsmfs" || type == "fuseblk.lsmfs"; }
-  // Whether both show one file system of ours at one place. Its number alone does not say so: the kernel gives that to the
-  // next mount as soon as it has been unmounted, which is before its daemon has ended.
-  bool same_as(const MountEntry& other) const {
-    return is_lsmfs() && type == other.type && source == other.source && device == other.device && mount_point == other.mount_point;
+  // Whether both show one file system of ours. Its number alone does not say so: the kernel gives that to the next mount as
+  // soon as it has been unmounted, which is before its daemon has ended.
+  bool shows_same(const MountEntry& other) const {
+    return is_lsmfs() && type == other.type && source == other.source && device == other.device;
   }
+  // At one place, too.
+  bool same_as(const MountEntry& other) const { return shows_same(other) && mount_point == other.mount_point; }
 };
 // In the order of mounting: of several on one mount point the last is the visible one. Of another process: as its mount
 // namespace shows them.

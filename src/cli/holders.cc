@@ -64,10 +64,6 @@ bool works_in(const Process& process, const std::string& device) {
   return false;
 }
 
-bool is_same_file_system(const MountEntry& a, const MountEntry& b) {
-  return a.is_lsmfs() && a.type == b.type && a.source == b.source && a.device == b.device;
-}
-
 }  // namespace
 
 std::string MountCopy::text() const {
@@ -95,10 +91,10 @@ std::vector<MountCopy> mounts_left_of(const MountEntry& entry) {
   std::vector<MountCopy> left;
   const auto table = mount_table();
   for (const MountEntry& other : table ? *table : std::vector<MountEntry>()) {
-    if (is_same_file_system(entry, other)) left.push_back({other, 0, ""});
+    if (entry.shows_same(other)) left.push_back({other, 0, ""});
   }
   for (const MountCopy& other : foreign_mounts()) {
-    if (is_same_file_system(entry, other.entry)) left.push_back(other);
+    if (entry.shows_same(other.entry)) left.push_back(other);
   }
   return left;
 }
