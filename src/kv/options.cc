@@ -132,7 +132,7 @@ rocksdb::ColumnFamilyOptions family_options(Family family, const Sizing& sizing,
   // Leveled, sized from the last level up: space amplification of 1.1, so deleted data goes soon.
   o.compaction_style = rocksdb::kCompactionStyleLevel;
   o.level_compaction_dynamic_level_bytes = true;
-  o.max_bytes_for_level_base = names ? std::max(sizing.level_base / 4, MiB) : sizing.level_base;
+  o.max_bytes_for_level_base = names ? sizing.names_level_base : sizing.level_base;
   o.max_bytes_for_level_multiplier = sizing.fanout;
   // The filter of a names table is read as one: a quarter of the size keeps it at some 300 KiB.
   o.target_file_size_base = names ? sizing.names_table : sizing.table;

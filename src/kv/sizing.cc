@@ -43,6 +43,7 @@ Sizing Sizing::plan(const VolumeUsage& usage, ByteCount cache) {
   s.table = under(table);
   s.names_table = under(std::clamp(table / 4, 2 * MiB, 32 * MiB));  // a filter is read as one: 1.2 MB at most
   s.level_base = kLevelBaseMemtables * memtable;
+  s.names_level_base = std::max(s.level_base / 4, MiB);
   // A table overlaps about `fanout` tables of the level below, so this is what one compaction there is to take. It takes up to three
   // tables more: the one that went over the bound, and one at each end.
   const bool small = s.total < GiB;
@@ -70,7 +71,7 @@ Sizing Sizing::plan(const VolumeUsage& usage, ByteCount cache) {
   // What is obsolete and not merged away yet, when compactions have caught up: all that levels above the last hold may replace
   // rows of it. These are level 0 and the base level, and of the others each holds a `fanout`th of the one below.
   // Of a small volume less is kept back: more of it is merged sooner.
-  s.names_above = kLevelBaseMemtables * on_volume(s.names_memtable) + std::max(s.level_base / 4, MiB);
+  s.names_above = kLevelBaseMemtables * on_volume(s.names_memtable) + s.names_level_base;
   const std::uint64_t above = s.names_above + (kTightLevel0 + kLevelBaseMemtables) * memtable;
   const std::uint64_t levels = (s.total - s.working) / static_cast<std::uint64_t>(s.fanout);
   s.reserve = std::min(s.working + above + levels, std::max(s.working + levels, s.total * 3 / 8));

@@ -23,7 +23,8 @@ struct Sizing {
   std::uint64_t names_memtable = 0;
   std::uint64_t table = 0;            // target size of a table of blocks
   std::uint64_t names_table = 0;
-  std::uint64_t level_base = 0;       // of the first sorted level, for blocks; names have a quarter
+  std::uint64_t level_base = 0;       // of the first sorted level, for blocks
+  std::uint64_t names_level_base = 0;
   int fanout = 10;                    // each level holds this many times the one above
   std::uint64_t compaction = 0;       // most bytes that one compaction below level 0 takes in
   std::uint64_t piece = 0;            // a wide range is compacted in pieces of so many bytes (kv/compact.h)

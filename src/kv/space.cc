@@ -70,7 +70,8 @@ SpaceGauge::Tables SpaceGauge::tables() {
     auto* handle = handles_[family_number(family)];
     rocksdb::ColumnFamilyMetaData facts;
     db_.load()->GetColumnFamilyMetaData(handle, &facts);
-    const std::uint64_t base = property(*db_.load(), handle, rocksdb::DB::Properties::kBaseLevel);
+    const int named = static_cast<int>(property(*db_.load(), handle, rocksdb::DB::Properties::kBaseLevel));
+    const int base = level0_goes_to(facts, named, family == Family::names ? sizing_.names_level_base : sizing_.level_base, sizing_.fanout);
     const int last = last_level(facts);
     std::uint64_t merge = 0;
     for (const auto& level : facts.levels) {
@@ -78,7 +79,7 @@ SpaceGauge::Tables SpaceGauge::tables() {
       for (const auto& table : level.files) taken += on_volume(table.size);
       all.bytes += taken;
       if (level.level == last && last > 0) all.last += taken;
-      const bool is_base = static_cast<std::uint64_t>(level.level) == base;
+      const bool is_base = level.level == base;
       if (is_base) all.base_bytes = std::max(all.base_bytes, level.size);
       if (is_base || level.level == 0) merge += taken;
       if (level.level != 0) continue;

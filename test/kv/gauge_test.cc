@@ -4,6 +4,7 @@
 #include <atomic>
 #include <functional>
 #include <optional>
+#include <random>
 #include <thread>
 
 #include "clock.h"
@@ -39,6 +40,7 @@ struct Holding final : rocksdb::EventListener {
 
 class Gauge : public testing::Test {
  protected:
+  explicit Gauge(std::uint64_t size = kDeviceMin) : disk_(size) {}
   void SetUp() override {
     assert_ok(disk_.format());
     auto volume = Volume::open(disk_.device());
@@ -179,9 +181,57 @@ TEST_F(Gauge, ACommitWaitsForACompactionHoweverLongThatTakes) {
   EXPECT_TRUE(commit.waits());
   listener_->compactions.open();
   compaction.join();
+  // RocksDB lets the caller go before it counts the work as ended.
+  ASSERT_TRUE(test::until([&] { return !kv::is_running(database_->db(), database_->handles()); }));
   ASSERT_TRUE(clock_.step(50s));
   EXPECT_TRUE(commit.waits());
   clock_.advance(61s);
+  EXPECT_TRUE(commit.ends());
+  EXPECT_EQ(commit.code(), 0);
+}
+
+class GaugeOfALargeLevel : public Gauge {
+ protected:
+  GaugeOfALargeLevel() : Gauge(256 * MiB) {}
+  // A table of `bytes` of blocks in level 0.
+  void flush_table(std::uint64_t bytes) {
+    rocksdb::DB& db = database_->db();
+    for (std::uint64_t end = row_ + bytes / kDeviceBlock; row_ < end; ++row_) {
+      assert_ok(kv::to_result(db.Put({}, blocks(), kv_test::number_key(row_), kv_test::random_bytes(random_, kDeviceBlock)), "put"));
+    }
+    assert_ok(kv::to_result(db.Flush({}, blocks()), "flush"));
+  }
+  rocksdb::ColumnFamilyHandle* blocks() { return database_->handle(Family::blocks); }
+  std::uint64_t base_level() {
+    std::uint64_t level = 0;
+    EXPECT_TRUE(database_->db().GetIntProperty(blocks(), rocksdb::DB::Properties::kBaseLevel, &level));
+    return level;
+  }
+
+ private:
+  std::uint64_t row_ = 0;
+  std::mt19937_64 random_{1};
+};
+
+// While a level over the last one is the largest, level 0 goes to a level above it. Merges soon make it smaller, and level 0 goes to
+// it again, all of it at once.
+TEST_F(GaugeOfALargeLevel, IsLeftTheSpaceThatItsMergeWithLevel0Needs) {
+  assert_ok(kv::to_result(database_->db().SetOptions(blocks(), {{"disable_auto_compactions", "true"}}), "options"));
+  for (int i = 0; i < 6; ++i) flush_table(16 * MiB);
+  rocksdb::ColumnFamilyMetaData facts;
+  database_->db().GetColumnFamilyMetaData(blocks(), &facts);
+  std::vector<std::string> files;
+  for (const auto& table : facts.levels[0].files) files.push_back(table.name);
+  const int level = facts.levels.back().level - 1;
+  assert_ok(kv::to_result(database_->db().CompactFiles({}, blocks(), files, level), "compaction"));
+  ASSERT_LT(base_level(), static_cast<std::uint64_t>(level));
+  flush_table(2 * MiB);
+  take_space_but(90 * MiB);
+  gauge_->measure_tables();
+  const Commit commit(clock_, *gauge_);
+  await_wait();
+  give_space_back();
+  clock_.advance(kSlice);
   EXPECT_TRUE(commit.ends());
   EXPECT_EQ(commit.code(), 0);
 }
@@ -239,6 +289,7 @@ TEST_F(Gauge, OnAFullVolumeACompactionWaitsForTheFlushThatRuns) {
   EXPECT_TRUE(compaction.waits());
   listener_->flushes.open();
   flush.join();
+  ASSERT_TRUE(test::until([&] { return !kv::is_flushing(database_->db(), database_->handles()); }));
   clock_.advance(kLook);
   EXPECT_TRUE(compaction.ends());
 }
