@@ -31,10 +31,10 @@
 
 namespace lsmfs {
 
-inline constexpr std::uint32_t kFormatVersion = 6;
+inline constexpr std::uint32_t kFormatVersion = 7;
 inline constexpr std::size_t kLabelMax = 64;          // bytes
 inline constexpr std::uint64_t kDeviceMin = 128 * MiB;  // the least device or image
-inline constexpr std::uint64_t kTableGranule = 256 * KiB;  // a table takes whole pieces of this size
+inline constexpr std::uint64_t kTableGranule = 64 * KiB;  // a table takes whole pieces of this size
 
 enum class FileKind : std::uint8_t {
   table = 1,  // large, written once; its exact size becomes durable at sync()

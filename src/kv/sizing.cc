@@ -14,9 +14,8 @@ constexpr std::uint64_t kLevelBaseMemtables = 4;  // what one compaction of leve
 // RocksDB keeps all tables open and lists them in the manifest: so there are at most so many of the target size.
 constexpr std::uint64_t kTables = 40'000;
 
-// Under whole granules: a table of the last level ends up to a block and its index after its target, and one byte over a
-// granule takes a whole further one. (The index is about a thousandth: tables of more than 48 MiB end anywhere, and lose little by it.)
-std::uint64_t under(std::uint64_t size) { return size - kTableGranule / 2; }
+// Under whole granules, since one byte over a granule takes a whole further one.
+std::uint64_t under(std::uint64_t size) { return size - beyond_target(size); }
 
 std::uint64_t level0_compaction(std::uint64_t memtable, std::uint64_t table) {
   return (kTightLevel0 + kLevelBaseMemtables) * on_volume(memtable) + on_volume(table);

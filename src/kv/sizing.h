@@ -46,7 +46,12 @@ struct Sizing {
 
 // What a table of `size` bytes takes of the volume.
 constexpr std::uint64_t on_volume(std::uint64_t size) { return round_up(size, kTableGranule); }
-// And for each byte of it, when it has just this size.
-constexpr double taken_per_byte(std::uint64_t size) { return static_cast<double>(on_volume(size)) / static_cast<double>(size); }
+// How far a table of the last level ends after its target at most: by a block, its index, of about a thousandth, and its properties.
+constexpr std::uint64_t beyond_target(std::uint64_t target) { return 80 * KiB + target / 1000; }
+// What a byte of tables with this target takes, where all end just before a granule does.
+constexpr double taken_per_byte(std::uint64_t target) {
+  const std::uint64_t beyond = beyond_target(target);
+  return static_cast<double>(on_volume(target + beyond)) / static_cast<double>(target + beyond / 2);
+}
 
 }  // namespace lsmfs::kv

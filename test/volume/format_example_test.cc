@@ -88,7 +88,7 @@ TEST(FormatExample, OfAMetadataPayloadIsDecoded) {
   const Layout layout = *plan_layout(128 * MiB);
   std::string expected;
   put_create(expected, 5, FileKind::table, 0, "a.sst");
-  put_extents(expected, 5, 0, {{20 * MiB, 6 * format::kTableGranule}});
+  put_extents(expected, 5, 0, {{20 * MiB, 23 * format::kTableGranule}});
   put_size(expected, 5, 1'500'000);
   put_create(expected, 6, FileKind::log, 0x1122334455667788, "a.log");
   put_extents(expected, 6, 0, {{3 * MiB, 4 * MiB}});
