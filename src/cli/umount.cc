@@ -101,11 +101,12 @@ Problem problem_of(const Error& error, const std::string& directory, const Mount
   }
 }
 
-// Waits until no copy of the mount is left, or until it is `due`; gives those that are.
-std::vector<MountCopy> left_at(Clock::Time due, const MountEntry& mount) {
+// Waits until no copy of the mount is left that matters, or until it is `due`; gives all that are.
+template <class Matters>
+std::vector<MountCopy> left_at(Clock::Time due, const MountEntry& mount, const Matters& matters) {
   for (;; system_clock().sleep(20ms)) {
     auto left = mounts_left_of(mount);
-    if (left.empty() || system_clock().now() >= due) return left;
+    if (std::ranges::none_of(left, matters) || system_clock().now() >= due) return left;
   }
 }
 
@@ -124,14 +125,12 @@ int umount(const UmountArguments& arguments) {
   if (daemon.had_ended()) {
     return report({kMountFailure, fmt::format("{}: is unmounted, but its daemon had ended before; what was not synced then is lost", directory)});
   }
-  auto left = mounts_left_of(**mount);
   // Who makes a mount namespace has copies of all mounts for a moment.
-  const bool here = std::ranges::any_of(left, [](const MountCopy& copy) { return copy.process == 0; });
-  if (!here) left = left_at(system_clock().now() + kNewNamespace, **mount);
+  const auto left = left_at(system_clock().now() + kNewNamespace, **mount, [](const MountCopy& copy) { return copy.process != 0; });
   for (const MountCopy& copy : left) tell(fmt::format("{}: is not here any more, and still {}", (*mount)->source, copy.text()));
   if (!left.empty()) {
     if (!arguments.wait) return kOk;
-    (void)left_at(Clock::kNever, **mount);
+    (void)left_at(Clock::kNever, **mount, [](const MountCopy&) { return true; });
   }
   daemon.wait_for_end();
   return kOk;

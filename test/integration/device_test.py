@@ -6,6 +6,7 @@ import os
 import subprocess
 
 import harness
+import namespace
 from harness import LSMFS, MiB
 from until import until
 
@@ -160,4 +161,6 @@ class Device(harness.MountCase):
 
 
 if __name__ == "__main__":
+    # umount(8) does not wait for the mount namespaces of other tests, which copy its mounts for a moment.
+    namespace.enter()
     harness.main()
