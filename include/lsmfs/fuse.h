@@ -43,6 +43,12 @@ struct MountOptions {
   unsigned workers = 8;
   std::chrono::milliseconds patience{30'000};  // a request that waits for longer is told of to `notice`
   std::function<void(std::string_view)> notice = [](std::string_view) {};
+  // After SIGHUP: opens the log again, which the process may do that prepare_mount() begins, and is called there. Its result goes
+  // to the other. None: SIGHUP stops, as other signals do.
+  std::function<Result<Fd>()> open_log;
+  std::function<void(Result<Fd>)> log_opened = [](const Result<Fd>&) {};
+  // Called in that process, too, when the one that serves the mount has ended without taking it away: it was killed, or worse.
+  std::function<void()> died = [] {};
   std::shared_ptr<PreparedMount> prepared;  // by prepare_mount()
   Clock* clock = &system_clock();  // must outlive the mount
 };
@@ -68,7 +74,7 @@ class Mount {
   static Result<std::unique_ptr<Mount>> start(Tree& tree, const MountOptions& options,
                                               Administration administration);
   virtual ~Mount() = default;
-  // Serves until unmounted or told to stop by SIGINT, SIGTERM or SIGHUP (then it unmounts itself).
+  // Serves until unmounted or told to stop by SIGINT, SIGTERM, SIGXCPU or SIGHUP (then it unmounts itself).
   // `on_ready` runs once the mount answers. `on_destroy` runs when the kernel has sent its last
   // request; umount(8) of a fuseblk mount returns only after it.
   virtual Result<void> serve(std::function<void()> on_ready, std::function<void()> on_destroy) = 0;

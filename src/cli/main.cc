@@ -76,6 +76,8 @@ int main(int argc, char** argv) {
   complete_stdio();
   // Who started it may have ignored the end of children; then nobody could be told how theirs ended.
   signal(SIGCHLD, SIG_DFL);
+  // What is written past a limit of the size of files fails, too, and that can be told.
+  signal(SIGXFSZ, SIG_IGN);
   try {
     return run(argc, argv);
   } catch (const std::exception& error) {  // of libraries: no memory, mostly

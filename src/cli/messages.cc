@@ -44,6 +44,8 @@ std::string explain(const std::string& path, const Error& error) {
       return context();
     case EUCLEAN:
       return context("; it is damaged");
+    case EFBIG:
+      return named("may not have that size, by the limit of its file system or of whoever writes it (ulimit -f)");
     case ENOSPC:
     case EINVAL:
       return context();

@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <mutex>
 #include <optional>
 
 #include "cli/claim.h"
@@ -15,6 +14,7 @@
 #include "cli/device_use.h"
 #include "cli/exit_codes.h"
 #include "cli/facts.h"
+#include "cli/limits.h"
 #include "cli/log.h"
 #include "cli/memory.h"
 #include "cli/messages.h"
@@ -22,6 +22,7 @@
 #include "cli/opened.h"
 #include "cli/paths.h"
 #include "cli/remount.h"
+#include "cli/sizes.h"
 #include "cli/sources.h"
 #include "lsmfs/fuse.h"
 
@@ -55,6 +56,8 @@ std::optional<Problem> check_mount_point(const std::string& directory, const std
   if (code == EACCES) return Problem{kUsage, directory + ": no permission to mount there"};
   if (code != 0) return Problem{kMountFailure, make_error(code, directory).message()};
   if (!S_ISDIR(facts.st_mode)) return Problem{kMountFailure, directory + ": is not a directory"};
+  // The mount point of an automounter, which waits for this mount.
+  if (top && top->type == "autofs") return std::nullopt;
   if (top && top->source == source) {
     return Problem{kMountFailure, fmt::format("{}: {} is mounted here already", directory, source)};
   }
@@ -85,11 +88,15 @@ std::string explain_mounting(const std::string& directory, const Error& error) {
 
 class Service {
  public:
-  Service(const std::string& path, const std::string& directory, const ParsedOptions& options, std::shared_ptr<Log> log)
-      : path_(path), directory_(directory), options_(options), log_(std::move(log)) {}
+  struct LogPlace {
+    std::string file;  // or none
+    bool foreground = false;
+  };
+  Service(const std::string& path, const std::string& directory, const ParsedOptions& options, const LogPlace& place, std::shared_ptr<Log> log)
+      : path_(path), directory_(directory), options_(options), log_place_(place), log_(std::move(log)) {}
 
   int run(Starter& starter) {
-    if (const auto problem = begin(starter)) {
+    if (const auto problem = begin()) {
       log_->warn(problem->text);
       // Before the word goes out, so that nothing of this attempt is left when the command returns.
       mount_.reset();
@@ -106,10 +113,6 @@ class Service {
     const auto served = mount_->serve(
         [&] {
           log_->info(fmt::format("{} is mounted at {}{}", path_, directory_, options_.read_only ? ", read-only" : ""));
-          {
-            const std::lock_guard lock(mutex_);
-            starting_ = nullptr;
-          }
           starter.ready();
         },
         [&] {
@@ -125,8 +128,7 @@ class Service {
   }
 
  private:
-  std::optional<Problem> begin(Starter& starter) {
-    starting_ = &starter;
+  std::optional<Problem> begin() {
     auto device = open_device(path_, options_.read_only ? Access::read_only : Access::read_write, Sharing::locked);
     if (!device) return problem_of_device(device.error());
 
@@ -142,7 +144,8 @@ class Service {
     mount.kernel_options = options_.kernel_options(open.tree.atime, open.tree.directory_atime);
     mount.latency = options_.latency.value_or(mount.latency);
     mount.io_uring = options_.io_uring.value_or(mount.io_uring);
-    mount.notice = [this](std::string_view line) { notice(line); };
+    mount.notice = [this](std::string_view line) { log_->warn(line); };
+    follow_log(mount);
     if (const auto prepared = prepare_mount(mount); !prepared) return problem_of_mounting(prepared.error());
     claims_ = Claims::open();
     const std::uint64_t pid_namespace = process_namespace();
@@ -193,18 +196,27 @@ class Service {
     return opened_->volume().set_label(label);
   }
 
-  // Called from any thread of the layers below; the starter hears only of what comes before ready().
-  void notice(std::string_view line) {
-    log_->warn(line);
-    const std::lock_guard lock(mutex_);
-    if (starting_ != nullptr) starting_->notice(line);
+  void follow_log(MountOptions& mount) const {
+    // Who has no file to open again goes on, but for a program in a terminal that is closed.
+    if (!log_place_.file.empty()) {
+      mount.open_log = [file = log_place_.file] { return Log::open_file(file); };
+      mount.log_opened = [log = log_](Result<Fd> file) {
+        if (file) return log->use(std::move(*file));
+        log->warn(fmt::format("the log cannot be opened again, and goes on where it was: {}", file.error().message()));
+      };
+    } else if (!log_place_.foreground) {
+      mount.open_log = [] { return Result<Fd>(Fd()); };
+    }
+    mount.died = [place = log_place_, path = path_, directory = directory_] {
+      const auto log = Log::open(place.file, place.foreground);
+      if (log) (*log)->warn(fmt::format("{}: its daemon was killed or broke down; what was not synced is lost. {} answers nothing any more: umount it, and mount again", path, directory));
+    };
   }
 
   std::string path_, directory_;
   ParsedOptions options_;
+  const LogPlace log_place_;
   std::shared_ptr<Log> log_;
-  std::mutex mutex_;
-  Starter* starting_ = nullptr;  // guarded by mutex_, once there are other threads
   bool block_device_ = false;
   Claims claims_;  // as long as the process lives, which is what `lsmfs umount` waits for
   std::optional<Opened> opened_;
@@ -236,6 +248,11 @@ int mount(const MountArguments& arguments) {
     const Error error = make_error(errno, path);
     return report({exit_code_of(error), explain(path, error)});
   }
+  raise_limits();
+  if (const auto most = largest_file(); most && S_ISREG(facts.st_mode) && static_cast<std::uint64_t>(facts.st_size) > *most) {
+    return report({kMountFailure, fmt::format("{}: is larger than a file may be that is written here, {}; raise that limit (ulimit -f unlimited)",
+                                              path, format_size(*most))});
+  }
   if (const auto user = in_use_for_good(path, tell)) {
     return report({kMountFailure, fmt::format("{}: is in use: {}; unmount it or end that first", path, *user)});
   }
@@ -251,7 +268,7 @@ int mount(const MountArguments& arguments) {
   if (!log) return report({kUsage, fmt::format("--log {}", log.error().message())});
   return run_and_report(!arguments.foreground, [&](Starter& starter) {
     static std::optional<Service> until_the_process_ends;
-    return until_the_process_ends.emplace(path, directory, *options, *log).run(starter);
+    return until_the_process_ends.emplace(path, directory, *options, Service::LogPlace{log_file, arguments.foreground}, *log).run(starter);
   });
 }
 

@@ -41,8 +41,8 @@ constexpr const char* kAllowed[] = {
     "io_uring_enter",
     // To read, which is what open() below leaves: the table of mounts, the groups of a caller and its processor, all in /proc.
     "open", "openat",
-    // The process that mounts and unmounts, and its end.
-    "recvmsg", "sendmsg", "wait4",
+    // The process that mounts and unmounts, and its end; to leave the terminal.
+    "recvmsg", "sendmsg", "setsid", "wait4",
     // syslog(3); socket is below.
     "connect", "sendto",
     // Facts about this process and the machine.

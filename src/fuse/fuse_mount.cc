@@ -14,7 +14,7 @@
 #include "fuse/handlers.h"
 #include "fuse/kernel_mount.h"
 #include "fuse/newer.h"
-#include "fuse/stop_signals.h"
+#include "fuse/signals.h"
 
 namespace lsmfs {
 namespace {
@@ -94,14 +94,21 @@ class FuseMount::Watch {
     }
   }
 
-  // Waits for a signal that has not been heard before; false: the end comes without one.
+  // Waits for a signal to stop that has not been heard before; false: the end comes without one.
   bool signalled() {
-    std::array<pollfd, 2> wait{{{signals_.descriptor(), POLLIN, 0}, {done_, POLLIN, 0}}};
-    while (poll(wait.data(), wait.size(), -1) < 0) {
+    for (;;) {
+      std::array<pollfd, 3> wait{{{signals_.stop(), POLLIN, 0}, {signals_.hangup(), POLLIN, 0}, {done_, POLLIN, 0}}};
+      while (poll(wait.data(), wait.size(), -1) < 0) {
+      }
+      const auto heard = [](const pollfd& signal) {
+        std::uint64_t count = 0;
+        return signal.revents != 0 && read(signal.fd, &count, sizeof count) > 0;
+      };
+      const bool stop = heard(wait[0]), hangup = heard(wait[1]);
+      if (hangup && mount_.options_.open_log) mount_.options_.log_opened(mount_.mounter().open_log());
+      if (stop || (hangup && !mount_.options_.open_log)) return !mount_.loop_done_ && !mount_.context_.turnstile.closed();
+      if (wait[2].revents != 0) return false;
     }
-    std::uint64_t count = 0;
-    if (wait[0].revents != 0) (void)!read(signals_.descriptor(), &count, sizeof count);
-    return wait[0].revents != 0 && !mount_.loop_done_ && !mount_.context_.turnstile.closed();
   }
 
   void end_loop() {
@@ -119,7 +126,7 @@ class FuseMount::Watch {
   }
 
   FuseMount& mount_;
-  StopSignals signals_;
+  Signals signals_;
   Interruptible loop_;
   int done_ = eventfd(0, EFD_CLOEXEC);
   std::thread thread_;

@@ -22,8 +22,9 @@ namespace {
 
 // A request is one of these letters; after kDefer and kServe comes the number of a thread, in four bytes, after kKeepOff those
 // of a processor and of the thread that is left alone. An answer is an errno value or 0 in four bytes, then the error's context;
-// with it comes the descriptor of /dev/fuse, if that was asked for.
-constexpr char kMount = 'm', kTune = 't', kUnmount = 'u', kUnmountLazily = 'l', kMayDefer = 'p', kDefer = 'd', kServe = 's', kKeepOff = 'k';
+// with it comes the descriptor of /dev/fuse or of the log, if that was asked for. kEnd gets no answer.
+constexpr char kMount = 'm', kTune = 't', kUnmount = 'u', kUnmountLazily = 'l', kOpenLog = 'o', kMayDefer = 'p', kDefer = 'd', kServe = 's',
+               kKeepOff = 'k', kEnd = 'e';
 
 Result<void> set_deferring(Mounter& mounter, std::string_view thread, bool defers, pid_t served) {
   Reader reader(thread);
@@ -53,6 +54,8 @@ Result<Fd> perform(Mounter& mounter, std::string_view request, pid_t served) {
     case kUnmount:
     case kUnmountLazily:
       return without_descriptor(mounter.unmount(request[0] == kUnmountLazily));
+    case kOpenLog:
+      return mounter.open_log();
     case kMayDefer:
       return mounter.may_set_deferring() ? Result<Fd>(Fd()) : make_error(EPERM, "policy of a thread");
     case kDefer:
@@ -85,11 +88,20 @@ std::string encode(const Result<Fd>& done) {
   close_range(own + 1, ~0u, 0);
 
   const auto mounter = mounter_here(options);
+  bool mounted = false;
   while (const auto request = receive_message(channel.get())) {
+    const char letter = request->bytes[0];
+    if (letter == kEnd) _exit(0);
     // The descriptor goes out of this process with the answer: the mount must be dead when its daemon is.
     const auto done = perform(*mounter, request->bytes, served);
+    if (letter == kMount) {
+      mounted = done.has_value();
+      // Not before: an automounter lets those of its own process group mount, and has all others wait for that.
+      setsid();
+    }
     if (!send_message(channel.get(), encode(done), done ? done->get() : -1)) break;
   }
+  if (mounted) options.died();
   _exit(0);
 }
 
@@ -97,6 +109,7 @@ class Apart final : public Mounter {
  public:
   Apart(Fd channel, pid_t process) : channel_(std::move(channel)), process_(process) {}
   ~Apart() override {
+    (void)send_message(channel_.get(), std::string(1, kEnd));
     channel_.reset();
     while (waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {
     }
@@ -110,6 +123,7 @@ class Apart final : public Mounter {
     LSMFS_TRY(ask(lazy ? kUnmountLazily : kUnmount));
     return {};
   }
+  Result<Fd> open_log() override { return ask(kOpenLog); }
   Result<void> set_deferring(pid_t thread, bool defers) override {
     LSMFS_TRY(ask(defers ? kDefer : kServe, {static_cast<std::uint32_t>(thread)}));
     return {};

@@ -28,6 +28,7 @@ class Here final : public Mounter {
     return still_there() ? lsmfs::unmount(options_.mount_point, lazy) : Result<void>();
   }
 
+  Result<Fd> open_log() override { return options_.open_log(); }
   Result<void> set_deferring(pid_t thread, bool defers) override { return lsmfs::set_deferring(thread, defers); }
   bool may_set_deferring() override { return lsmfs::may_set_deferring(); }
   Result<void> keep_off(int, pid_t) override { return {}; }  // there are threads that are none of its business

@@ -1,5 +1,5 @@
-// The part of a mount's life that takes privileges: attaching it to its mount point, taking it away, letting a thread of
-// the policy SCHED_IDLE have the usual one back, and saying where the other threads run.
+// The part of a mount's life that takes privileges: attaching it to its mount point, taking it away, opening the log again, letting a
+// thread of the policy SCHED_IDLE have the usual one back, and saying where the other threads run.
 //
 // Threads: all functions from any, one at a time or several.
 #pragma once
@@ -21,6 +21,7 @@ class Mounter {
   virtual void tune() = 0;
   // Nothing happens when the mount has gone already. EBUSY (not lazy, and in use), EPERM.
   virtual Result<void> unmount(bool lazy) = 0;
+  virtual Result<Fd> open_log() = 0;  // MountOptions::open_log
   // As set_deferring(), for threads of the process that is served. ESRCH: it is not one of those.
   virtual Result<void> set_deferring(pid_t thread, bool defers) = 0;
   // Whether that will be allowed, both ways.

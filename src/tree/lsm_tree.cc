@@ -1,5 +1,6 @@
 #include "tree/lsm_tree.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +12,12 @@ namespace {
 std::uint64_t random_number() {
   std::random_device device;
   return std::uint64_t{device()} << 32 | device();
+}
+
+std::string moment(const Time& time) {
+  constexpr std::int64_t kYear10000 = 253'402'300'800;
+  if (time.seconds < 0 || time.seconds >= kYear10000) return "when the clock was wrong";
+  return fmt::format("at {:%F %T} UTC", fmt::gmtime(static_cast<std::time_t>(time.seconds)));
 }
 
 }  // namespace
@@ -84,6 +91,9 @@ Result<void> LsmTree::start() {
   root.parent = kRootIno;
   root.lookups = 1;  // the kernel never forgets the root
   inodes_.insert(std::move(root));
+  if (state_.in_use) {
+    options_.notice(fmt::format("was not unmounted: all that was synced is there, and is as it was {}", moment(state_.as_of)));
+  }
   if (options_.read_only) return {};
   LSMFS_TRY(sweep_orphans());
   background_ = named_thread("lsmfs-upkeep", [this] { background(); });
@@ -189,7 +199,8 @@ Result<void> LsmTree::commit_all(const Lock& lock, Wait wait) {
     LSMFS_TRY(finish_sealed(lock));
   }
   if (failure_) return make_error(EIO, failure_->context);
-  if (open_->empty()) return {};
+  // The last commit says that it is.
+  if (open_->empty() && !(ends() && state_.in_use)) return {};
   if (wait == Wait::no) return make_error(EAGAIN, "");  // a commit may wait for the device
   seal();
   open_->put_new_files();
@@ -218,6 +229,8 @@ void LsmTree::seal() {
     back_to_entry(*inode);
     batch().put(Family::names, inode->row_key(), encode(inode->record));
   }
+  state_.as_of = Time::now(clock_);
+  state_.in_use = !ends();
   batch().put(Family::names, keys::kState, encode(state_));
   open_->data_rows = state_.data_rows;
   batch().note_rows(state_.data_rows);

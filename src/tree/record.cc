@@ -216,6 +216,8 @@ std::string encode(const State& state) {
   put_varint(out, state.counts.symlinks);
   put_varint(out, state.counts.others);
   put_varint(out, state.data_rows);
+  put_time(out, state.as_of, 0);
+  put_u8(out, state.in_use ? 1 : 0);
   return out;
 }
 
@@ -255,6 +257,10 @@ std::optional<State> decode_state(std::string_view value) {
   s.counts.symlinks = in.varint();
   s.counts.others = in.varint();
   s.data_rows = in.varint();
+  s.as_of = get_time(in, 0);
+  const std::uint8_t in_use = in.u8();
+  s.in_use = in_use == 1;
+  if (in_use > 1) return std::nullopt;
   if (!in.ok() || !in.at_end() || s.next_ino.v < 2 || s.next_ino > kInoMax) return std::nullopt;
   return s;
 }

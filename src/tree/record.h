@@ -73,6 +73,8 @@ struct State {
   Ino next_ino{2};  // at most kInoMax
   TreeCounts counts;
   std::uint64_t data_rows = 0;  // in family blocks: the blocks of all files' records, also of those without a name
+  Time as_of;                   // no change is missing that had returned by then
+  bool in_use = false;          // more may have come after it
 };
 
 using EntryRow = std::variant<Record, Link>;

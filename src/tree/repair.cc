@@ -340,7 +340,7 @@ void Mender::take_in_strays() {
 }
 
 void Mender::mend_state() {
-  State state;
+  State state = facts_.state.value_or(State{});
   state.next_ino = next_ino_;
   state.counts = facts_.counts;
   state.data_rows = data_rows_;

@@ -108,7 +108,7 @@ TEST_F(Lifecycle, WhatSomebodyElseMountsThereMeanwhileStays) {
 }
 
 TEST_F(Lifecycle, ASignalUnmountsAndEndsTheServer) {
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+  for (const int signal : {SIGTERM, SIGINT, SIGXCPU, SIGHUP}) {
     MemoryTree tree;
     Mounted mounted(tree);
     ASSERT_EQ(write_file(mounted.path("f"), "x"), 0);

@@ -55,11 +55,18 @@ TEST(Record, ReadsBackEveryFieldOfEveryKind) {
   state.next_ino = Ino{1'000'000};
   state.counts = {1, 2, 3, 4};
   state.data_rows = 5;
+  state.as_of = {6, 7};
+  state.in_use = true;
   const auto state_back = decode_state(encode(state));
   ASSERT_TRUE(state_back);
   EXPECT_EQ(state_back->next_ino, state.next_ino);
   EXPECT_EQ(state_back->counts.others, 4u);
   EXPECT_EQ(state_back->data_rows, 5u);
+  EXPECT_EQ(state_back->as_of, (Time{6, 7}));
+  EXPECT_TRUE(state_back->in_use);
+  std::string odd = encode(state);
+  odd.back() = 2;
+  EXPECT_FALSE(decode_state(odd));
 }
 
 TEST(Record, RefusesEveryTruncationAndEverythingAppended) {

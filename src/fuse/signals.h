@@ -1,4 +1,4 @@
-// SIGINT, SIGTERM and SIGHUP as something to poll for.
+// Signals as something to poll for: SIGINT, SIGTERM and SIGXCPU, which say stop, and SIGHUP.
 //
 // Handlers, not a blocked mask: other layers' threads exist already and would not have it blocked.
 // At most one object at a time. Threads: made and destroyed by one thread.
@@ -11,19 +11,21 @@
 
 namespace lsmfs {
 
-class StopSignals {
+class Signals {
  public:
-  StopSignals();
-  ~StopSignals();  // the handlers become what they were
-  StopSignals(const StopSignals&) = delete;
-  StopSignals& operator=(const StopSignals&) = delete;
+  Signals();
+  ~Signals();  // the handlers become what they were
+  Signals(const Signals&) = delete;
+  Signals& operator=(const Signals&) = delete;
 
-  // Readable (an eventfd) once one of the signals has come.
-  int descriptor() const { return descriptor_; }
+  // Readable (eventfds) once one of the signals has come.
+  int stop() const { return stop_; }
+  int hangup() const { return hangup_; }
 
  private:
-  static constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP};
-  int descriptor_ = -1;
+  // The limit of processor time sends SIGXCPU, and a while later SIGKILL.
+  static constexpr std::array kSignals{SIGINT, SIGTERM, SIGXCPU, SIGHUP};
+  int stop_ = -1, hangup_ = -1;
   std::array<struct sigaction, kSignals.size()> old_{};
 };
 

@@ -1,4 +1,4 @@
-#include "fuse/stop_signals.h"
+#include "fuse/signals.h"
 
 #include <pthread.h>
 #include <sys/eventfd.h>
@@ -10,35 +10,38 @@
 namespace lsmfs {
 namespace {
 
-std::atomic<int> signal_descriptor{-1};
+std::atomic<int> stop_descriptor{-1}, hangup_descriptor{-1};
 
-void on_signal(int) {
+void on_signal(int number) {
   const int saved = errno;
   const std::uint64_t one = 1;
-  if (write(signal_descriptor, &one, sizeof one) < 0) {
+  if (write(number == SIGHUP ? hangup_descriptor : stop_descriptor, &one, sizeof one) < 0) {
     // it is readable already
   }
   errno = saved;
 }
 
-}  // namespace
-
-StopSignals::StopSignals() {
-  // One for the process, never closed: a handler may still be running in another thread when the
-  // object goes, and must not write into somebody else's file.
-  if (signal_descriptor < 0) signal_descriptor = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  descriptor_ = signal_descriptor;
+// One for the process, never closed: a handler may still be running in another thread when the object goes, and must not write into
+// somebody else's file.
+int without_old_signals(std::atomic<int>& descriptor) {
+  if (descriptor < 0) descriptor = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   std::uint64_t old_signals = 0;
-  if (read(descriptor_, &old_signals, sizeof old_signals) < 0) {
+  if (read(descriptor, &old_signals, sizeof old_signals) < 0) {
     // there were none
   }
+  return descriptor;
+}
+
+}  // namespace
+
+Signals::Signals() : stop_(without_old_signals(stop_descriptor)), hangup_(without_old_signals(hangup_descriptor)) {
   struct sigaction action {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
   for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &action, &old_[i]);
 }
 
-StopSignals::~StopSignals() {
+Signals::~Signals() {
   for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &old_[i], nullptr);
 }
 
