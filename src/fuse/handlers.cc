@@ -103,9 +103,16 @@ Result<void> drop_privileges(fuse_req_t req, Ino ino, Wait wait) {
   return {};
 }
 
+// For requests that, unlike a write, do not say whether the caller may keep them. Whoever has none to lose is not asked for.
+Result<void> drop_privileges_unless_root(fuse_req_t req, Ino ino, Wait wait) {
+  LSMFS_ASSIGN(const auto mode, mode_without_privileges(req, ino, wait));
+  return mode && !caller_of(req).is_root() ? drop_privileges(req, ino, wait) : Result<void>();
+}
+
 Result<bool> is_root_or_owner(fuse_req_t req, Ino ino, Wait wait) {
   LSMFS_ASSIGN(const Attr attr, context_of(req).tree.getattr(ino, wait));
-  return fuse_req_ctx(req)->uid == 0 || fuse_req_ctx(req)->uid == attr.uid;
+  const Caller caller = caller_of(req);
+  return caller.is_root() || caller.uid == attr.uid;
 }
 
 void setattr(fuse_req_t req, fuse_ino_t ino, struct stat* values, int to_set, fuse_file_info* open) {
@@ -305,11 +312,9 @@ void write(fuse_req_t req, fuse_ino_t ino, const char* data, std::size_t size, o
 
 void fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t length, fuse_file_info*) {
   auto& tree = context_of(req).tree;
-  // Unlike a write, it does not say whether the caller may keep the file's privileges.
   serve(req, [&tree, req, ino, mode, from = ByteOffset{static_cast<std::uint64_t>(offset)},
-              size = ByteCount{static_cast<std::uint64_t>(length)}, drop = fuse_req_ctx(req)->uid != 0](
-                 Wait wait) -> Result<Done> {
-    if (drop) LSMFS_TRY(drop_privileges(req, Ino{ino}, wait));
+              size = ByteCount{static_cast<std::uint64_t>(length)}](Wait wait) -> Result<Done> {
+    LSMFS_TRY(drop_privileges_unless_root(req, Ino{ino}, wait));
     LSMFS_TRY(tree.fallocate(Ino{ino}, mode, from, size, wait));
     return Done{};
   });
@@ -357,9 +362,8 @@ void copy_file_range(fuse_req_t req, fuse_ino_t from, off_t from_offset, fuse_fi
     fuse_reply_err(req, EINVAL);
     return;
   }
-  serve(req, [&tree = context_of(req).tree, req, from, to, size, from_offset, to_offset,
-              drop = fuse_req_ctx(req)->uid != 0](Wait wait) -> Result<Written> {
-    if (drop) LSMFS_TRY(drop_privileges(req, Ino{to}, wait));
+  serve(req, [&tree = context_of(req).tree, req, from, to, size, from_offset, to_offset](Wait wait) -> Result<Written> {
+    LSMFS_TRY(drop_privileges_unless_root(req, Ino{to}, wait));
     LSMFS_ASSIGN(const std::size_t copied,
                  copy(tree, Ino{from}, ByteOffset{static_cast<std::uint64_t>(from_offset)}, Ino{to},
                       ByteOffset{static_cast<std::uint64_t>(to_offset)}, size, wait));
@@ -433,11 +437,12 @@ void getxattr(fuse_req_t req, fuse_ino_t ino, const char* name, std::size_t size
 }
 
 // The names that are for the caller: `trusted` ones are for root, whose values the kernel gives to nobody else.
-std::string visible(std::string_view names, bool trusted, bool acl) {
+std::string visible(std::string_view names, fuse_req_t req) {
+  const bool acl = context_of(req).acl;
   std::string out;
   while (!names.empty()) {
     const std::string_view name = names.substr(0, names.find('\0'));
-    if ((trusted || !name.starts_with("trusted.")) && (acl || !is_list(name))) out.append(name).push_back('\0');
+    if ((!name.starts_with("trusted.") || caller_of(req).is_root()) && (acl || !is_list(name))) out.append(name).push_back('\0');
     names.remove_prefix(name.size() + 1);
   }
   return out;
@@ -445,9 +450,9 @@ std::string visible(std::string_view names, bool trusted, bool acl) {
 
 void listxattr(fuse_req_t req, fuse_ino_t ino, std::size_t size) {
   auto& tree = context_of(req).tree;
-  serve(req, [&tree, ino, size, root = fuse_req_ctx(req)->uid == 0, acl = context_of(req).acl](Wait wait) -> Result<Sized> {
+  serve(req, [&tree, req, ino, size](Wait wait) -> Result<Sized> {
     LSMFS_ASSIGN(const auto names, tree.listxattr(Ino{ino}, wait));
-    return sized(visible(names, root, acl), size);
+    return sized(visible(names, req), size);
   });
 }
 

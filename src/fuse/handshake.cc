@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::uint32_t kHandleKillprivV2 = 1u << 28;
 constexpr std::uint32_t kInitExt = 1u << 30;       // there is a second word of flags
-constexpr std::uint32_t kOverIoUring = 1u << 9;    // in the second word: FUSE_OVER_IO_URING >> 32
+// In the second word: FUSE_ALLOW_IDMAP and FUSE_OVER_IO_URING >> 32.
+constexpr std::uint32_t kAllowIdmap = 1u << 8, kOverIoUring = 1u << 9;
 
 // The whole of it has to be that of the message, see fuse_out_header.
 struct Reply {
@@ -52,11 +53,11 @@ Result<void> Handshake::run(int fuse, const fuse_in_header& init, bool io_uring,
   constexpr std::size_t kHasFlags2 = offsetof(Reply, body.flags2) + sizeof reply.body.flags2;
   if (static_cast<std::size_t>(got) >= kHasFlags2) {
     if (offer.flags & kHandleKillprivV2) reply.body.flags |= kHandleKillprivV2;
-    io_uring_ = io_uring && (offer.flags & kInitExt) && (offer.flags2 & kOverIoUring);
-    if (io_uring_) {
-      reply.body.flags |= kInitExt;
-      reply.body.flags2 |= kOverIoUring;
-    }
+    std::uint32_t more = offer.flags & kInitExt ? offer.flags2 & (kAllowIdmap | kOverIoUring) : 0;
+    if (!io_uring) more &= ~kOverIoUring;
+    io_uring_ = (more & kOverIoUring) != 0;
+    if (more != 0) reply.body.flags |= kInitExt;
+    reply.body.flags2 |= more;
   }
   if (write(fuse, &reply, static_cast<std::size_t>(got)) < 0) return last_error("the reply to INIT");
   return {};

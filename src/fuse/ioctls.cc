@@ -10,6 +10,7 @@
 #include "fuse/context.h"
 #include "fuse/drop_caches_ioctl.h"
 #include "fuse/facts_ioctl.h"
+#include "fuse/privileges.h"
 #include "fuse/reconfigure_ioctl.h"
 #include "fuse/scrub_ioctl.h"
 
@@ -45,8 +46,8 @@ void facts(fuse_req_t req, Ino, Bytes) {
 // What ext4 asks of a caller who wants to administer the file system, as far as it can be known here.
 // Whoever runs the daemon owns the device or image and may do as he likes with it.
 bool may_administer(fuse_req_t req) {
-  const uid_t uid = fuse_req_ctx(req)->uid;
-  return uid == 0 || uid == geteuid();
+  const Caller caller = caller_of(req);
+  return caller.is_root() || caller.uid == geteuid();
 }
 
 // Whether nobody wants the answer any more.
@@ -102,7 +103,7 @@ void set_label(fuse_req_t req, Ino, Bytes in) {
 
 void reconfigure(fuse_req_t req, Ino, Bytes in) {
   // The kernel has checked nothing: an ioctl is open to whoever may open the file.
-  if (fuse_req_ctx(req)->uid != 0) {
+  if (!caller_of(req).is_root()) {
     fuse_reply_err(req, EPERM);
     return;
   }

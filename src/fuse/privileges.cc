@@ -1,11 +1,16 @@
 #include "fuse/privileges.h"
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <limits.h>
 #include <linux/fuse.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
+#include <string_view>
 #include <vector>
 
 #include "fuse/message.h"
@@ -17,7 +22,29 @@ namespace {
 constexpr std::uint32_t kWriteKillSuidgid = 1u << 2;   // WRITE
 constexpr std::uint32_t kSetattrKillSuidgid = 1u << 11;  // SETATTR
 
+// The last of the four numbers of a line of /proc/PID/status, which is the one that counts for files.
+std::uint32_t number_of(std::string_view status, std::string_view label) {
+  const auto at = status.find(label);
+  if (at == std::string_view::npos) return Caller::kUnknown;
+  const std::string_view line = status.substr(at, status.find('\n', at + 1) - at);
+  const std::string_view last = line.substr(line.rfind('\t') + 1);
+  std::uint32_t number = Caller::kUnknown;
+  std::from_chars(last.data(), last.data() + last.size(), number);
+  return number;
+}
+
 }  // namespace
+
+Caller caller_of(fuse_req_t req) {
+  const fuse_ctx* const said = fuse_req_ctx(req);
+  if (said->uid != Caller::kUnknown) return {said->uid, said->gid};
+  const Fd file(open(fmt::format("/proc/{}/status", said->pid).c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return {};
+  char text[4096];
+  const ssize_t size = read(file.get(), text, sizeof text);
+  const std::string_view status(text, static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+  return {number_of(status, "\nUid:\t"), number_of(status, "\nGid:\t")};
+}
 
 bool PrivilegeWatch::drops(const fuse_in_header& request) {
   if (request.opcode == FUSE_WRITE) return body_of<fuse_write_in>(request).write_flags & kWriteKillSuidgid;
@@ -39,8 +66,8 @@ bool PrivilegeWatch::drops(const fuse_in_header& request) {
 }
 
 bool root_or_in_group(fuse_req_t req, gid_t gid) {
-  const fuse_ctx* caller = fuse_req_ctx(req);
-  if (caller->uid == 0 || caller->gid == gid) return true;
+  const Caller caller = caller_of(req);
+  if (caller.is_root() || caller.gid == gid) return true;
   std::vector<gid_t> groups(NGROUPS_MAX);
   const int count = fuse_req_getgroups(req, NGROUPS_MAX, groups.data());
   groups.resize(static_cast<std::size_t>(std::clamp(count, 0, NGROUPS_MAX)));

@@ -27,6 +27,18 @@ class PrivilegeWatch {
   std::atomic<std::uint64_t> without_capability_{0};  // the file whose security.capability was removed last
 };
 
+// Who waits for the answer to a request. The kernel says it with requests that make something, and leaves it out of others, since it
+// lets mounts have owners of their own (FUSE_ALLOW_IDMAP): then /proc says it. Somebody else's it cannot become meanwhile: once a
+// request has been read, the thread that made it does not go on, nor end, before it is answered (fuse_request_wait_answer of the kernel).
+struct Caller {
+  static constexpr std::uint32_t kUnknown = ~0u;  // where /proc hides it, or for a caller of another process namespace
+  uid_t uid = kUnknown;
+  gid_t gid = kUnknown;
+  bool is_root() const { return uid == 0; }
+};
+// Must hold: it has not been answered. For requests of the kernel's own, such as late writes, it says nothing of use.
+Caller caller_of(fuse_req_t req);
+
 // Whether the caller may keep a set-group-id bit of that group.
 bool root_or_in_group(fuse_req_t req, gid_t gid);
 

@@ -12,7 +12,7 @@
 namespace lsmfs::handshake_test {
 namespace {
 
-constexpr std::uint32_t kKillpriv = 1u << 28, kExt = 1u << 30, kRings = 1u << 9;
+constexpr std::uint32_t kKillpriv = 1u << 28, kExt = 1u << 30, kIdmap = 1u << 8, kRings = 1u << 9;
 
 struct Offer {
   fuse_in_header header{};
@@ -31,7 +31,7 @@ class HandshakeTest : public testing::Test {
     fuse_ = Fd(ends[0]);
     kernel_ = Fd(ends[1]);
     offer_.body.flags = kKillpriv | kExt;
-    offer_.body.flags2 = kRings;
+    offer_.body.flags2 = kIdmap | kRings;
     offered_.body.minor = 40;
   }
   // libfuse sends so many bytes of what it offers.
@@ -58,16 +58,27 @@ TEST_F(HandshakeTest, AcceptsWhatTheKernelOffersAndWhatIsWanted) {
   EXPECT_EQ(received(reply), sizeof reply);
   EXPECT_EQ(reply.body.minor, 40u);
   EXPECT_EQ(reply.body.flags, kKillpriv | kExt);
-  EXPECT_EQ(reply.body.flags2, kRings);
+  EXPECT_EQ(reply.body.flags2, kIdmap | kRings);
   EXPECT_TRUE(handshake_->io_uring());
 }
 
 TEST_F(HandshakeTest, AcceptsNothingThatIsNotOfferedOrNotWanted) {
   offer_.body.flags = kExt;
+  offer_.body.flags2 = kRings;
   ASSERT_TRUE(shake(sizeof offered_, false).has_value());
   Reply reply;
   EXPECT_EQ(received(reply), sizeof reply);
   EXPECT_EQ(reply.body.flags, 0u);
+  EXPECT_EQ(reply.body.flags2, 0u);
+  EXPECT_FALSE(handshake_->io_uring());
+}
+
+TEST_F(HandshakeTest, TakesNoSecondWordOfFlagsThatTheKernelDoesNotSayIsThere) {
+  offer_.body.flags = kKillpriv;
+  ASSERT_TRUE(shake(sizeof offered_, true).has_value());
+  Reply reply;
+  EXPECT_EQ(received(reply), sizeof reply);
+  EXPECT_EQ(reply.body.flags, kKillpriv);
   EXPECT_EQ(reply.body.flags2, 0u);
   EXPECT_FALSE(handshake_->io_uring());
 }
