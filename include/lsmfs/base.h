@@ -174,6 +174,22 @@ class Reader {
   bool ok_ = true;
 };
 
+// ---- text ---------------------------------------------------------------------------------
+
+struct Character {
+  char32_t code;
+  std::size_t bytes;
+};
+// Of UTF-8, by RFC 3629. nullopt: it begins with none.
+std::optional<Character> first_character(std::string_view text);
+constexpr bool is_control(char32_t code) { return code < 0x20 || (code >= 0x7f && code < 0xa0); }
+
+// Names that others chose, as a terminal may be given them: control characters, those that turn the direction of text, bytes that are
+// no UTF-8, and backslashes are written as \xNN for each byte.
+std::string printable(std::string_view text);
+// Of a line with such names in it: backslashes stay.
+std::string visible(std::string_view text);
+
 // ---- descriptors --------------------------------------------------------------------------
 
 // A file descriptor that closes itself.

@@ -19,15 +19,17 @@ namespace {
 
 class Direct : public Starter {
  public:
+  void notice(std::string_view line) override { tell(line); }
   void failed(const Problem& problem) override { report(problem); }
   void ready() override {}
 };
 
-// Over a pipe, one line: "f CODE TEXT" failed, "r" ready.
+// Over a pipe, one line each: "n TEXT" a notice, "f CODE TEXT" failed, "r" ready.
 class Piped : public Starter {
  public:
   explicit Piped(int fd) : fd_(fd) {}
   ~Piped() override { end(); }
+  void notice(std::string_view line) override { say(fmt::format("n {}", one_line(line))); }
   void failed(const Problem& problem) override {
     say(fmt::format("f {} {}", problem.exit_code, one_line(problem.text)));
     end();
@@ -71,6 +73,7 @@ int listen_to(int fd) {
     const std::string line = heard.substr(0, end);
     heard.erase(0, end + 1);
     if (line == "r") return kOk;
+    if (line.starts_with("n ")) tell(line.substr(2));
     if (line.starts_with("f ")) {
       const auto blank = std::min(line.find(' ', 2), line.size() - 1);
       const auto code = parse_number(line.substr(2, blank - 2), 255);

@@ -12,6 +12,7 @@ namespace lsmfs::cli {
 class Starter {
  public:
   virtual ~Starter() = default;
+  virtual void notice(std::string_view line) = 0;    // for people, on stderr: what is wrong with the device
   virtual void failed(const Problem& problem) = 0;   // the end: one line and the exit code
   virtual void ready() = 0;                          // the end: success
 };

@@ -14,6 +14,7 @@
 #include "cli/exit_codes.h"
 #include "cli/messages.h"
 #include "cli/opened.h"
+#include "cli/progress_line.h"
 #include "cli/sources.h"
 #include "lsmfs/clock.h"
 
@@ -30,11 +31,7 @@ class Progress {
   Progress(const std::string& path, std::optional<int> asked)
       : path_(path),
         fd_(asked && *asked > 0 ? asked : std::nullopt),
-        terminal_(!fd_ && isatty(STDERR_FILENO)),
         quiet_until_(asked ? last_ : last_ + kQuietAtFirst) {}
-  ~Progress() {
-    if (shown_) fmt::print(stderr, "\r\033[K");
-  }
 
   void begin(std::uint64_t total) {
     total_ = std::max<std::uint64_t>(total, 1);
@@ -54,19 +51,17 @@ class Progress {
     if (fd_) {
       const std::string line = fmt::format("1 {} 100 {}\n", percent, path_);
       if (write(*fd_, line.data(), line.size()) < 0) fd_.reset();  // nobody listens
-    } else if (terminal_ && last_ >= quiet_until_) {
-      fmt::print(stderr, "\r\033[Klsmfs: {}: checking, {} %", path_, percent);
-      shown_ = true;
+    } else if (last_ >= quiet_until_) {
+      line_.show(path_, fmt::format("checking, {} %", percent));
     }
   }
 
   const std::string path_;
   std::optional<int> fd_;
-  const bool terminal_;
+  ProgressLine line_;
   Clock::Time last_ = system_clock().now();
   const Clock::Time quiet_until_;
   std::uint64_t total_ = 1;
-  bool shown_ = false;
 };
 
 using Repair = FsckArguments::Repair;
@@ -90,7 +85,10 @@ class Check {
 
     tell(now);
     const std::uint64_t problems = copies_.size() + now.all();
-    if (problems == 0) return clean(now);
+    if (problems == 0) {
+      tell_counts("clean", now);
+      return kOk;
+    }
     if (arguments_.repair == Repair::none) {
       say(fmt::format("{} found, nothing repaired: run lsmfs fsck -y to repair what can be", counted_problems(problems)));
       return kFsckUncorrected;
@@ -116,7 +114,7 @@ class Check {
 
   // Of a check that came to no end.
   bool is_damage(const Error& error) const {
-    return error.code == EUCLEAN || error.code == ENOSPC || (error.code == EIO && arguments_.repair == Repair::all);
+    return error.code == EUCLEAN || (error.code == EIO && arguments_.repair == Repair::all);
   }
 
   // What a repair writes may lie on a part of the device that is bad as well: it counts when all of it has been read.
@@ -133,7 +131,7 @@ class Check {
       copies_.clear();
       const auto left = check();
       if (left && left->clean() && copies_.empty()) {
-        clean(*left);
+        tell_counts("repaired", *left);
         return kFsckCorrected;
       }
       if (attempt < kAttempts) continue;
@@ -193,7 +191,7 @@ class Check {
 
   // The lines name the path once.
   void say(std::string_view line) const {
-    fmt::print("{}{}\n", line.starts_with(path_) ? "" : path_ + ": ", line);
+    cli::say(path_, line);
   }
 
   void tell(const CheckReport& found) {
@@ -202,12 +200,11 @@ class Check {
     if (found.more_problems > 0) say(fmt::format("and {} more", found.more_problems));
   }
 
-  int clean(const CheckReport& found) const {
+  void tell_counts(std::string_view state, const CheckReport& found) const {
     const TreeCounts& counts = found.counts;
-    say(fmt::format("clean: {} files, {} directories, {} symbolic links, {} others", counts.regular, counts.directories,
+    say(fmt::format("{}: {} files, {} directories, {} symbolic links, {} others", state, counts.regular, counts.directories,
                     counts.symlinks, counts.others));
     if (found.unused > 0) say(fmt::format("the next mount erases {} files that were removed while they were open", found.unused));
-    return kOk;
   }
 
   const std::string path_;

@@ -32,7 +32,7 @@ Result<std::string> facts_of_device(const std::string& path) {
   LSMFS_ASSIGN(auto device, open_device(path, Access::read_only, Sharing::locked));
   confine(tell);
   OpenOptions options;
-  options.notice = tell;
+  options.damage = tell;
   LSMFS_ASSIGN(auto opened, Opened::open(std::move(device), options));
   return facts_json(opened, nullptr);
 }

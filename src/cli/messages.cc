@@ -7,7 +7,12 @@
 
 namespace lsmfs::cli {
 
-void tell(std::string_view line) { fmt::print(stderr, "lsmfs: {}\n", line); }
+void tell(std::string_view line) { fmt::print(stderr, "lsmfs: {}\n", visible(line)); }
+
+void say(const std::string& path, std::string_view line) {
+  fmt::print("{}{}\n", line.starts_with(path) ? "" : visible(path) + ": ", visible(line));
+}
+
 
 int report(const Problem& problem) {
   std::string line = problem.text;

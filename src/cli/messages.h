@@ -18,7 +18,9 @@ struct Problem {
 
 inline constexpr auto kBetweenWords = std::chrono::milliseconds(200);  // of progress
 
-void tell(std::string_view line);  // "lsmfs: LINE" on stderr
+// Both write what a terminal may be given, whatever is in a name.
+void tell(std::string_view line);                          // "lsmfs: LINE" on stderr
+void say(const std::string& path, std::string_view line);  // "PATH: LINE" on stdout, with the path once
 // Tells the text, as one line; gives the exit code.
 int report(const Problem& problem);
 

@@ -96,7 +96,7 @@ class Service {
       : path_(path), directory_(directory), options_(options), log_place_(place), log_(std::move(log)) {}
 
   int run(Starter& starter) {
-    if (const auto problem = begin()) {
+    if (const auto problem = begin(starter)) {
       log_->warn(problem->text);
       // Before the word goes out, so that nothing of this attempt is left when the command returns.
       mount_.reset();
@@ -128,7 +128,7 @@ class Service {
   }
 
  private:
-  std::optional<Problem> begin() {
+  std::optional<Problem> begin(Starter& starter) {
     auto device = open_device(path_, options_.read_only ? Access::read_only : Access::read_write, Sharing::locked);
     if (!device) return problem_of_device(device.error());
 
@@ -158,6 +158,10 @@ class Service {
     open.tree.directory_atime = options_.directory_atime.value_or(open.tree.directory_atime);
     open.tree.sync_interval_ms = options_.sync_interval_ms.value_or(open.tree.sync_interval_ms);
     open.notice = mount.notice;
+    open.damage = [&](std::string_view line) {
+      log_->warn(line);
+      starter.notice(line);
+    };
     auto opened = Opened::open(std::move(*device), open);
     if (!opened) return problem_of_device(opened.error());
     opened_.emplace(std::move(*opened));

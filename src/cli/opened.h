@@ -13,7 +13,8 @@ namespace lsmfs::cli {
 struct OpenOptions {
   StoreOptions store;  // notice is set here, and read_only when the device is
   TreeOptions tree;    // the same
-  std::function<void(std::string_view)> notice = [](std::string_view) {};
+  std::function<void(std::string_view)> notice = [](std::string_view) {};  // for a log
+  std::function<void(std::string_view)> damage = [](std::string_view) {};  // copies that are damaged, of what is there twice; while it is opened
 };
 
 class Opened {

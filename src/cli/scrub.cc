@@ -16,6 +16,7 @@
 #include "cli/facts.h"
 #include "cli/messages.h"
 #include "cli/paths.h"
+#include "cli/progress_line.h"
 #include "cli/rate.h"
 #include "cli/sizes.h"
 #include "cli/stop.h"
@@ -71,7 +72,7 @@ class Scrub {
     left_ = step.left.v;
     for (const auto& line : step.damage) {
       clear();
-      fmt::print("{}: {}\n", path_, line);
+      say(path_, line);
       ++problems_;
     }
     std::fflush(stdout);
@@ -89,24 +90,24 @@ class Scrub {
 
   void show() {
     const auto now = clock_.now();
-    if (!terminal_ || (shown_ && now - *shown_ < kBetweenWords)) return;
+    if (!line_.can_show() || (shown_ && now - *shown_ < kBetweenWords)) return;
     shown_ = now;
     const std::uint64_t lasting = rate_.v == 0 ? speed() : std::min(speed(), rate_.v);
     const std::uint64_t all = std::max<std::uint64_t>(verified_ + left_, 1);
     const double percent = 100.0 * static_cast<double>(verified_) / static_cast<double>(all);
     const double left = static_cast<double>(left_) / static_cast<double>(std::max<std::uint64_t>(lasting, 1));
-    fmt::print(stderr, "\r\033[Klsmfs: {}: {} of {} verified ({} %), {}/s, {} left", path_, format_size(verified_),
-               format_size(all), static_cast<unsigned>(percent), format_size(lasting), format_time(left));
+    line_.show(path_, fmt::format("{} of {} verified ({} %), {}/s, {} left", format_size(verified_), format_size(all),
+                                  static_cast<unsigned>(percent), format_size(lasting), format_time(left)));
   }
   void clear() {
-    if (shown_) fmt::print(stderr, "\r\033[K");
+    line_.clear();
     shown_.reset();
   }
 
   const std::string path_;
   const ByteCount rate_;
   StopRequest& stop_;
-  const bool terminal_ = isatty(STDERR_FILENO) != 0;
+  ProgressLine line_;
   Clock& clock_ = system_clock();
   const Clock::Time begin_ = clock_.now();
   std::optional<Clock::Time> shown_;
@@ -125,9 +126,9 @@ int run(const std::string& path, ByteCount rate, const std::string& device, int&
   }
   if (!done && done.error().code == ENOTTY) return report({kFailure, path + ": its daemon is too old to scrub; mount it again"});
   if (!done) return report({kFailure, explain_scrubbing(path, done.error())});
-  fmt::print("{}: {}, {}\n", path, scrub.summary(), found);
+  say(path, fmt::format("{}, {}", scrub.summary(), found));
   if (scrub.problems() == 0) return kOk;
-  fmt::print("{}: nothing repaired: unmount it and run lsmfs fsck -y {}\n", path, device);
+  say(path, "nothing repaired: unmount it and run lsmfs fsck -y " + device);
   return kScrubDamage;
 }
 

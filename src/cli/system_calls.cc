@@ -87,9 +87,10 @@ std::vector<Rule> allowed_if() {
       // The files and the first use of a ring.
       {"io_uring_register", {is_int(1, IORING_REGISTER_FILES)}},
       {"io_uring_register", {is_int(1, IORING_REGISTER_ENABLE_RINGS)}},
-      // Of a block device; and whether stdout is a terminal.
+      // Of a block device; and whether stdout is a terminal, and how wide.
       {"ioctl", {is_int(1, BLKDISCARD)}},
       {"ioctl", {is_int(1, TCGETS)}},
+      {"ioctl", {is_int(1, TIOCGWINSZ)}},
       // /dev/log, again and again if the log's daemon is started again.
       {"socket", {is_int(0, AF_UNIX), bits(1, 0xf, SOCK_DGRAM)}},
   };

@@ -91,7 +91,6 @@ class Checker {
 
 // For a terminal and one line, whatever bytes a name has.
 std::string path_in(std::string_view home, std::string_view name = {});
-std::string printable(std::string_view text);
 // Whether a home ends in that number, as each must, whatever else is in it.
 bool ends_in(std::string_view home, Ino ino);
 std::string hex(std::string_view bytes);

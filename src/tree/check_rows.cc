@@ -8,19 +8,6 @@ namespace lsmfs {
 
 using std::string_view_literals::operator""sv;
 
-std::string printable(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    const auto byte = static_cast<std::uint8_t>(c);
-    if (byte < 0x20 || byte == 0x7f || byte == '\\') {
-      out += fmt::format("\\x{:02x}", byte);
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
-
 std::string path_in(std::string_view home, std::string_view name) {
   std::string path = keys::path_of(home);
   if (!name.empty()) path.append("/").append(name);

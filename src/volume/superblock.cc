@@ -44,8 +44,6 @@ Result<SuperblockInfo> read_copy(Device& device, std::uint64_t offset) {
   return info;
 }
 
-bool continues(unsigned char c) { return (c & 0xc0) == 0x80; }
-
 }  // namespace
 
 std::uint64_t second_superblock_offset(std::uint64_t device_size) { return round_down(device_size, MiB) - MiB; }
@@ -181,26 +179,10 @@ Result<void> check_label(std::string_view label) {
   if (label.size() > kLabelMax) {
     return make_error(EINVAL, fmt::format("label of {} bytes; at most {} are allowed", label.size(), kLabelMax));
   }
-  const Error bad = make_error(EINVAL, "label must be UTF-8 without control characters");
-  for (std::size_t i = 0; i < label.size();) {
-    const auto byte = [&](std::size_t k) {
-      return i + k < label.size() ? static_cast<unsigned char>(label[i + k]) : 0;
-    };
-    const unsigned char c = static_cast<unsigned char>(label[i]);
-    std::size_t length = c < 0x80                ? 1
-                         : c >= 0xc2 && c < 0xe0 ? 2
-                         : (c & 0xf0) == 0xe0    ? 3
-                         : c >= 0xf0 && c < 0xf5 ? 4
-                                                 : 0;
-    if (length == 0 || c < 0x20 || c == 0x7f) return bad;
-    for (std::size_t k = 1; k < length; ++k) {
-      if (!continues(static_cast<unsigned char>(byte(k)))) return bad;
-    }
-    const unsigned char second = static_cast<unsigned char>(byte(1));
-    if (c == 0xc2 && second < 0xa0) return bad;                                      // C1 control characters
-    if ((c == 0xe0 && second < 0xa0) || (c == 0xf0 && second < 0x90)) return bad;    // overlong
-    if ((c == 0xed && second >= 0xa0) || (c == 0xf4 && second >= 0x90)) return bad;  // surrogates, too large
-    i += length;
+  for (std::string_view rest = label; !rest.empty();) {
+    const auto character = first_character(rest);
+    if (!character || is_control(character->code)) return make_error(EINVAL, "label must be UTF-8 without control characters");
+    rest.remove_prefix(character->bytes);
   }
   return {};
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <random>
 
@@ -129,7 +130,7 @@ TEST_F(Fsck, ProblemsAreRepairedWhenThatIsAskedFor) {
   EXPECT_EQ(repaired.err, "");
   EXPECT_NE(repaired.out.find(path("image") + ": a row of names has the unknown key 2f78\n"), std::string::npos) << repaired.out;
   EXPECT_NE(repaired.out.find(": erased\n"), std::string::npos) << repaired.out;
-  EXPECT_NE(repaired.out.find("clean: 0 files"), std::string::npos) << repaired.out;
+  EXPECT_NE(repaired.out.find("repaired: 0 files"), std::string::npos) << repaired.out;
   accepted({"fsck", path("image")});
 }
 
@@ -159,6 +160,13 @@ TEST_F(Fsck, WhatCannotBeRepairedIsSaid) {
   const Outcome outcome = run({"-y", path("image")}, {.name = "fsck.lsmfs"});
   EXPECT_EQ(outcome.code, 4);
   EXPECT_NE(outcome.out.find("cannot be repaired: "), std::string::npos) << outcome.out;
+}
+
+TEST_F(Fsck, ADeviceThatHasBecomeShorterIsNoDamage) {
+  make_image("image");
+  std::filesystem::resize_file(path("image"), std::filesystem::file_size(path("image")) - MiB);
+  for (const char* how : {"-n", "-p", "-y"}) refused(8, {"fsck", how, path("image")}, {"enlarge it again"});
+  std::filesystem::resize_file(path("image"), std::filesystem::file_size(path("image")) + MiB);
 }
 
 TEST_F(Fsck, LongListsEndWithTheirNumber) {

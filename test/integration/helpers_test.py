@@ -4,8 +4,11 @@ The tests run in a mount namespace of their own, where the installed files lie o
 the machine is changed, whatever becomes of this process."""
 
 import contextlib
+import fcntl
 import os
+import struct
 import subprocess
+import termios
 
 import harness
 import namespace
@@ -412,6 +415,27 @@ class Check(Installed):
         self.assertIn(": checking, 0 %", shown)
         self.assertTrue(shown.endswith("\r\x1b[K"), "and taken away")
         self.assertTrue(said.startswith(volume.device + ": clean"))
+
+    def test_progress_fits_into_a_narrow_terminal(self):
+        volume = self.volume(200 * MiB)
+        volume.mount()
+        with open(volume.path("file"), "wb") as file:
+            file.write(os.urandom(MiB))
+        columns = 40
+        for command in ([LSMFS, "scrub", volume.point], ["fsck.lsmfs", "-C0", volume.device]):
+            master, terminal = os.openpty()
+            fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+            with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=terminal) as process:
+                os.close(terminal)
+                self.assertEqual(process.wait(), 0)
+            shown = os.read(master, 4096).decode()
+            os.close(master)
+            lines = [line for line in shown.split("\r\x1b[K") if line]
+            self.assertTrue(lines)
+            for line in lines:
+                self.assertLess(len(line), columns, lines)
+            if os.path.ismount(volume.point):
+                volume.umount()
 
 
 if __name__ == "__main__":
