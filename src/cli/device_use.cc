@@ -44,9 +44,9 @@ bool is_claimed(const std::string& path) {
   return !fd && fd.error().code == EBUSY;
 }
 
-bool is_locked(const std::string& path) {
+bool is_path_locked(const std::string& path) {
   const auto fd = open_to_look(path);
-  return fd && ::flock(fd->get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  return fd && is_locked(*fd);
 }
 
 // Who has a lock of flock(2) on the file. proc(5): "1: FLOCK ADVISORY WRITE 123 08:01:456 0 EOF", the device in hexadecimal digits.
@@ -97,7 +97,7 @@ class Target {
     const auto table = mount_table();
     if (!holder || !table) return std::nullopt;
     for (const MountEntry& entry : *table) {
-      if (!entry.is_lsmfs() || is_locked(entry.source)) continue;
+      if (!entry.is_lsmfs() || is_path_locked(entry.source)) continue;
       const auto facts = query_mount(entry.mount_point);
       if (facts && daemon_in_facts(*facts) == holder) return fmt::format("mounted at {}, as {}", entry.mount_point, entry.source);
     }
@@ -125,15 +125,15 @@ class Target {
   }
 
   // Whether another lsmfs has it, by this or any other name.
-  bool locked() const { return is_locked(path_) || locked_elsewhere(); }
+  bool locked() const { return is_path_locked(path_) || locked_elsewhere(); }
   // The other name.
   std::optional<std::string> locked_elsewhere() const {
     for (const LoopDevice& other : others_) {
-      if (is_locked(other.path)) return other.path;
+      if (is_path_locked(other.path)) return other.path;
     }
     // The file may have another name by now, and another file its name.
     const auto file = file_.empty() ? std::nullopt : storage_of(file_);
-    if (file && storage_ && file->overlaps(*storage_) && is_locked(file_)) return file_;
+    if (file && storage_ && file->overlaps(*storage_) && is_path_locked(file_)) return file_;
     return std::nullopt;
   }
 
@@ -181,6 +181,8 @@ std::string value_of(blkid_probe probe, const char* name) {
 }
 
 }  // namespace
+
+bool is_locked(const Fd& file) { return ::flock(file.get(), LOCK_SH | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR); }
 
 std::optional<std::string> in_use(const std::string& path, Clock& clock) {
   for (const auto begin = clock.now();; clock.sleep(kBetweenLooks)) {

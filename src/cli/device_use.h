@@ -25,6 +25,9 @@ std::optional<std::string> in_use_for_good(const std::string& path, const std::f
 // Where a daemon of ours serves `path`; nullopt: nowhere.
 std::optional<std::string> mounted_where(const std::string& path);
 
+// Whether a daemon of ours has the open device or image, also one that is just finishing.
+bool is_locked(const Fd& file);
+
 // "ext4 (label data)", "an lsmfs (label x)", "a partition table (gpt)": what mkfs would destroy;
 // nullopt: nothing known.
 Result<std::optional<std::string>> signature(Device& device);

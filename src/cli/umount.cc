@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <poll.h>
-#include <sys/file.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -36,7 +35,7 @@ class Daemon {
   Daemon(const MountEntry& mount, const std::string& directory) : source_(mount.source) {
     // It has a lock on the device or image. Whoever mounted that may have given any name, and it may have another one by now.
     image_ = open_to_look(source_);
-    if (image_ && locked()) return;
+    if (image_ && is_locked(*image_)) return;
     image_ = make_error(ENOENT, source_);
     const auto facts = query_mount(directory);
     if (!facts) {
@@ -64,8 +63,6 @@ class Daemon {
   static constexpr auto kWorthAWord = 1s;
   static constexpr auto kBetweenLooks = 5ms;
 
-  bool locked() const { return ::flock(image_->get(), LOCK_SH | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR); }
-
   // Waits for a moment if it does.
   bool serves() const {
     if (process_) {
@@ -73,7 +70,7 @@ class Daemon {
       return ::poll(&end, 1, static_cast<int>(kBetweenLooks / 1ms)) <= 0;
     }
     // A next mount may have taken the lock, and would be waited for to its end.
-    if (!image_ || !locked() || mounted_where(source_)) return false;
+    if (!image_ || !is_locked(*image_) || mounted_where(source_)) return false;
     system_clock().sleep(kBetweenLooks);
     return true;
   }
