@@ -25,7 +25,8 @@ std::optional<std::string> in_use_for_good(const std::string& path, const std::f
 // Where a daemon of ours serves `path`; nullopt: nowhere.
 std::optional<std::string> mounted_where(const std::string& path);
 
-// Whether a daemon of ours has the open device or image, also one that is just finishing.
+// Whether a daemon of ours has the open device or image, also one that is just finishing. If not, the descriptor keeps others from
+// mounting it as long as it is open.
 bool is_locked(const Fd& file);
 
 // "ext4 (label data)", "an lsmfs (label x)", "a partition table (gpt)": what mkfs would destroy;
