@@ -13,7 +13,6 @@ void say(const std::string& path, std::string_view line) {
   fmt::print("{}{}\n", line.starts_with(path) ? "" : visible(path) + ": ", visible(line));
 }
 
-
 int report(const Problem& problem) {
   std::string line = problem.text;
   std::replace(line.begin(), line.end(), '\n', ' ');

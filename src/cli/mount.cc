@@ -213,7 +213,9 @@ class Service {
     }
     mount.died = [place = log_place_, path = path_, directory = directory_] {
       const auto log = Log::open(place.file, place.foreground);
-      if (log) (*log)->warn(fmt::format("{}: its daemon was killed or broke down; what was not synced is lost. {} answers nothing any more: umount it, and mount again", path, directory));
+      if (!log) return;
+      (*log)->warn(fmt::format("{}: its daemon was killed or broke down; what was not synced is lost. {} answers nothing any more: "
+                               "umount it, and mount again", path, directory));
     };
   }
 
@@ -253,7 +255,7 @@ int mount(const MountArguments& arguments) {
     return report({exit_code_of(error), explain(path, error)});
   }
   raise_limits();
-  if (const auto most = largest_file(); most && S_ISREG(facts.st_mode) && static_cast<std::uint64_t>(facts.st_size) > *most) {
+  if (const auto most = largest_file(); most && !options->read_only && S_ISREG(facts.st_mode) && static_cast<std::uint64_t>(facts.st_size) > *most) {
     return report({kMountFailure, fmt::format("{}: is larger than a file may be that is written here, {}; raise that limit (ulimit -f unlimited)",
                                               path, format_size(*most))});
   }
