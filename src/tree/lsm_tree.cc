@@ -200,7 +200,7 @@ Result<void> LsmTree::commit_all(const Lock& lock, Wait wait) {
   }
   if (failure_) return make_error(EIO, failure_->context);
   // The last commit says that it is.
-  if (open_->empty() && !(ends() && state_.in_use)) return {};
+  if (open_->empty() && !(ends() && state_.in_use && !opened_read_only_)) return {};
   if (wait == Wait::no) return make_error(EAGAIN, "");  // a commit may wait for the device
   seal();
   open_->put_new_files();

@@ -63,6 +63,19 @@ TEST_F(Unmounting, IsNotMissedAfterARemountToRead) {
   EXPECT_NE(said(), "");
 }
 
+TEST_F(Unmounting, IsMissedByWhoOnlyReadsAndMayNotSayThatItIsOver) {
+  h.create(kRootIno, "f", "contents");
+  ASSERT_TRUE(h.tree().sync());
+  h.options.read_only = true;
+  h.crash();
+  EXPECT_NE(said(), "");
+  ASSERT_TRUE(h.tree().sync());
+  EXPECT_EQ(code(h.tree().space(Wait::yes)), 0);
+  h.remount();
+  EXPECT_NE(said(), "") << "still";
+  EXPECT_TRUE(state().in_use);
+}
+
 TEST_F(Unmounting, TheTimeIsAnything) {
   h.create(kRootIno, "f", "contents");
   ASSERT_TRUE(h.tree().sync());
