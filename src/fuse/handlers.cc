@@ -93,20 +93,16 @@ Result<std::optional<std::uint32_t>> mode_without_privileges(fuse_req_t req, Ino
   return mode == attr.mode ? std::nullopt : std::optional(mode & 07777);
 }
 
-// For requests whose answer tells the kernel no mode: it would go on executing the file with the old one.
-Result<void> drop_privileges(fuse_req_t req, Ino ino, Wait wait) {
+// For requests whose answer tells the kernel no mode: it would go on executing the file with the old one. Those that, unlike a write,
+// do not say whether the caller may keep its privileges leave that to be asked, of a file that has some.
+enum class Drop : std::uint8_t { always, unless_root };
+Result<void> drop_privileges(fuse_req_t req, Ino ino, Wait wait, Drop when = Drop::always) {
   AttrChange change;
   LSMFS_ASSIGN(change.mode, mode_without_privileges(req, ino, wait));
-  if (!change.mode) return {};
+  if (!change.mode || (when == Drop::unless_root && caller_of(req).is_root())) return {};
   LSMFS_TRY(context_of(req).tree.setattr(ino, change, wait));
   context_of(req).kernel_cache.drop_attributes(ino);
   return {};
-}
-
-// For requests that, unlike a write, do not say whether the caller may keep them. Whoever has none to lose is not asked for.
-Result<void> drop_privileges_unless_root(fuse_req_t req, Ino ino, Wait wait) {
-  LSMFS_ASSIGN(const auto mode, mode_without_privileges(req, ino, wait));
-  return mode && !caller_of(req).is_root() ? drop_privileges(req, ino, wait) : Result<void>();
 }
 
 Result<bool> is_root_or_owner(fuse_req_t req, Ino ino, Wait wait) {
@@ -314,7 +310,7 @@ void fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t len
   auto& tree = context_of(req).tree;
   serve(req, [&tree, req, ino, mode, from = ByteOffset{static_cast<std::uint64_t>(offset)},
               size = ByteCount{static_cast<std::uint64_t>(length)}](Wait wait) -> Result<Done> {
-    LSMFS_TRY(drop_privileges_unless_root(req, Ino{ino}, wait));
+    LSMFS_TRY(drop_privileges(req, Ino{ino}, wait, Drop::unless_root));
     LSMFS_TRY(tree.fallocate(Ino{ino}, mode, from, size, wait));
     return Done{};
   });
@@ -363,7 +359,7 @@ void copy_file_range(fuse_req_t req, fuse_ino_t from, off_t from_offset, fuse_fi
     return;
   }
   serve(req, [&tree = context_of(req).tree, req, from, to, size, from_offset, to_offset](Wait wait) -> Result<Written> {
-    LSMFS_TRY(drop_privileges_unless_root(req, Ino{to}, wait));
+    LSMFS_TRY(drop_privileges(req, Ino{to}, wait, Drop::unless_root));
     LSMFS_ASSIGN(const std::size_t copied,
                  copy(tree, Ino{from}, ByteOffset{static_cast<std::uint64_t>(from_offset)}, Ino{to},
                       ByteOffset{static_cast<std::uint64_t>(to_offset)}, size, wait));
@@ -437,12 +433,12 @@ void getxattr(fuse_req_t req, fuse_ino_t ino, const char* name, std::size_t size
 }
 
 // The names that are for the caller: `trusted` ones are for root, whose values the kernel gives to nobody else.
-std::string visible(std::string_view names, fuse_req_t req) {
-  const bool acl = context_of(req).acl;
+std::string names_for_caller(std::string_view names, fuse_req_t req) {
+  const bool acl = context_of(req).acl, trusted = names.find("trusted.") != std::string_view::npos && caller_of(req).is_root();
   std::string out;
   while (!names.empty()) {
     const std::string_view name = names.substr(0, names.find('\0'));
-    if ((!name.starts_with("trusted.") || caller_of(req).is_root()) && (acl || !is_list(name))) out.append(name).push_back('\0');
+    if ((trusted || !name.starts_with("trusted.")) && (acl || !is_list(name))) out.append(name).push_back('\0');
     names.remove_prefix(name.size() + 1);
   }
   return out;
@@ -452,7 +448,7 @@ void listxattr(fuse_req_t req, fuse_ino_t ino, std::size_t size) {
   auto& tree = context_of(req).tree;
   serve(req, [&tree, req, ino, size](Wait wait) -> Result<Sized> {
     LSMFS_ASSIGN(const auto names, tree.listxattr(Ino{ino}, wait));
-    return sized(visible(names, req), size);
+    return sized(names_for_caller(names, req), size);
   });
 }
 
