@@ -2,7 +2,7 @@
 //
 // It knows from its start what to mount and where, and hears nothing but which of a Mounter's functions to call, and for which
 // of the other one's threads: whoever has taken over that process gets no more from it than the end of this mount. It ends
-// when the other one does.
+// when the other one does, and tells MountOptions::died unless it has heard that this is the end.
 #pragma once
 
 #include <memory>

@@ -199,7 +199,7 @@ Result<void> LsmTree::commit_all(const Lock& lock, Wait wait) {
     LSMFS_TRY(finish_sealed(lock));
   }
   if (failure_) return make_error(EIO, failure_->context);
-  // The last commit says that it is.
+  // The last commit says that no more comes; where nothing may be written, nobody says so.
   if (open_->empty() && !(ends() && state_.in_use && !opened_read_only_)) return {};
   if (wait == Wait::no) return make_error(EAGAIN, "");  // a commit may wait for the device
   seal();

@@ -118,7 +118,7 @@ class LsmTree final : public Tree {
   // files would otherwise end in one group of all of them, for whose commit everybody waits.
   Result<Lock> acquire_for_access(Wait wait);
   bool larger_than(std::size_t times) const;    // the open group, by kGroupBytes and kGroupRecords
-  bool ends() const { return closed_ || options_.read_only; }  // or will be changed again after a remount
+  bool ends() const { return closed_ || options_.read_only; }  // unless a remount lets it be changed again
   bool can_change() const { return !options_.read_only && !failure_; }
   Result<void> pass_on(const Lock& lock, Wait wait, Ino of = {});  // to the committer, if large
   Result<void> commit_all(const Lock& lock, Wait wait);  // both groups

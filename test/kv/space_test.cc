@@ -44,7 +44,7 @@ TEST(Sizing, EveryVolumeKeepsMostOfItsSpaceForData) {
       EXPECT_LE(s.manifest / 140 * kDeviceBlock, usage.fixed_total.v * 3 / 8) << size;
       EXPECT_LE(s.total / s.table, 41'000u) << size;
       // Whole granules cost little.
-      EXPECT_LT(kv::taken_per_byte(s.table), 1.07) << size << " " << cache;
+      EXPECT_LT(kv::taken_per_byte(s.table), 1.03) << size << " " << cache;
       // A table of the last level ends up to a block after its target, and has an index of about a thousandth. It ends in the last
       // granule of a whole number of them that its size was meant to be.
       for (const std::uint64_t table : {s.table, s.names_table}) {
