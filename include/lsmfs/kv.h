@@ -9,7 +9,9 @@
 //      and all of those before the last successful sync().
 //   3. After a failed device write or flush every commit and sync fails; gets and cursors go on, also with what
 //      keep_in_memory() is given.
-//   4. RocksDB never sees a full device as long as callers stop writing when room() says so. Should a compaction that it
+//   4. Damage stays local: a part of a table that is damaged costs the rows in it, which are errors until they are written or
+//      erased, and nothing else.
+//   5. RocksDB never sees a full device as long as callers stop writing when room() says so. Should a compaction that it
 //      needs find no space all the same, room() is 0 until one does, and everything else goes on.
 //
 // Threads: everything of Store may be called from any thread. A Batch or a Cursor belongs to one
@@ -31,7 +33,7 @@ namespace lsmfs {
 
 enum class Family : std::uint8_t {
   names,   // small rows, looked up one by one and listed
-  blocks,  // file data, read in long scans
+  blocks,  // file data, read in long scans; no key begins with another one
 };
 
 // no: answer from memory or fail with EAGAIN, having changed nothing; never wait for the device
@@ -57,6 +59,10 @@ class Batch {
   // Erases all keys in [from, to). For thousands of keys at once: each range costs every later
   // reader a little, so few rows are better erased one by one. `rows`: how many there are, as far as is known.
   void erase_range(Family family, std::string_view from, std::string_view to, std::uint64_t rows = 0);
+  // All of [from, to) is as this batch leaves it: what was lost there (Store::lost) and has no row after it has none.
+  // erase_range() says so by itself, put() and erase() of their key.
+  // `as_of`: who found that out read the store when it had met damage so often (Store::losses); what was lost since stays so.
+  void know(Family family, std::string_view from, std::string_view to, std::optional<std::uint64_t> as_of = std::nullopt);
   // After it family blocks has so many rows, see Store::note_rows().
   void note_rows(std::uint64_t rows);
 
@@ -84,6 +90,12 @@ class Cursor {
   virtual Result<void> status() const = 0;
 };
 
+// Keys [from, to) of a family of which nobody can say whether they have a row and which, since a part of a table is damaged.
+struct LostRange {
+  Family family = Family::names;
+  std::string from, to;
+};
+
 struct CursorOptions {
   std::string lower, upper;  // upper "" means no bound
   Wait wait = Wait::yes;
@@ -96,6 +108,8 @@ struct StoreOptions {
   bool read_only = false;      // replays the log in memory only and writes nothing
   std::function<void(std::string_view)> notice = [](std::string_view) {};  // warnings, one line each
   Clock* clock = &system_clock();  // by which the store waits, and by which RocksDB's threads sleep
+  // For notices: what rows in such a range are about.
+  std::function<std::string(const LostRange&)> describe = [](const LostRange&) { return std::string("some rows"); };
 };
 
 struct StoreStats {
@@ -142,6 +156,7 @@ struct StoreScrubStep {
   };
   ByteCount read, left;
   std::vector<Damage> damage;
+  std::uint64_t damaged_table = 0;  // the store's own number of it; 0: none is
 };
 
 // What a reader of rows in their order needs of a store.
@@ -164,6 +179,7 @@ class Store : public RowReader {
   // Errors: EUCLEAN (damaged), EPROTONOSUPPORT (last used by a newer RocksDB, and this one cannot read it), EIO, ENOMEM, ENOSPC.
   static Result<std::unique_ptr<Store>> open(Volume& volume, const StoreOptions& options);
 
+  // Errors, also of a cursor's status: EAGAIN (Wait::no), EUCLEAN (damaged, or lost), EIO, ENOMEM.
   virtual Result<std::optional<std::string>> get(Family family, std::string_view key, Wait wait) = 0;
   // May have to wait for the device: also one that finds its memtable full begins a new log, when all of the last one is durable.
   // The batch may be cleared and used again.
@@ -218,6 +234,13 @@ class Store : public RowReader {
   };
   virtual Space space() const = 0;
   virtual StoreStats stats() const = 0;
+
+  // A damaged part of a table is set aside soon after somebody has met it: what it held is lost, everything else goes on. Reads of
+  // what is lost fail with EUCLEAN until a batch knows it again; so they do after a restart.
+  virtual std::vector<LostRange> lost() const = 0;
+  virtual bool is_lost(Family family, std::string_view from, std::string_view to) const = 0;  // some of it
+  virtual bool has_lost() const = 0;  // there may be some; cheap
+  virtual std::uint64_t losses() const = 0;  // how often something was lost since the store was opened
 };
 
 }  // namespace lsmfs

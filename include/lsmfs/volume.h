@@ -31,7 +31,7 @@
 
 namespace lsmfs {
 
-inline constexpr std::uint32_t kFormatVersion = 7;
+inline constexpr std::uint32_t kFormatVersion = 8;
 inline constexpr std::size_t kLabelMax = 64;          // bytes
 inline constexpr std::uint64_t kDeviceMin = 128 * MiB;  // the least device or image
 inline constexpr std::uint64_t kTableGranule = 64 * KiB;  // a table takes whole pieces of this size

@@ -9,6 +9,7 @@ Result<Opened> Opened::open(std::unique_ptr<Device> device, const OpenOptions& o
   StoreOptions store = options.store;
   store.read_only = !opened.device_->writable();
   store.notice = options.notice;
+  store.describe = [](const LostRange& range) { return rows_between(range.family, range.from, range.to); };
   LSMFS_ASSIGN(opened.store_, Store::open(*opened.volume_, store));
   TreeOptions tree = options.tree;
   tree.read_only = store.read_only;

@@ -64,6 +64,8 @@ int reply_code(const Error& error) {
   // The kernel drops a reply whose error is 512 or more, and the caller would hang. ENOSYS would
   // make it never send that kind of request again.
   if (error.code <= 0 || error.code >= 512 || error.code == ENOSYS) return EIO;
+  // What ext4 and btrfs say of damage, and what programs expect.
+  if (error.code == EUCLEAN) return EIO;
   return error.code;
 }
 

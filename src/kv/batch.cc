@@ -71,15 +71,20 @@ void Batch::erase_range(Family family, std::string_view from, std::string_view t
   rep_->ranges.push_back({family, std::string(from), std::string(to), rows});
 }
 
+void Batch::know(Family family, std::string_view from, std::string_view to, std::optional<std::uint64_t> as_of) {
+  if (from < to) rep_->known.push_back({{family, std::string(from), std::string(to)}, as_of});
+}
+
 void Batch::note_rows(std::uint64_t rows) { rep_->rows = rows; }
 
-bool Batch::empty() const { return rep_->out.Count() == 0; }
+bool Batch::empty() const { return rep_->out.Count() == 0 && rep_->known.empty(); }
 std::size_t Batch::bytes() const { return rep_->out.GetDataSize(); }
 
 void Batch::clear() {
   rep_->out.Clear();
   rep_->status = Status::OK();
   rep_->ranges.clear();
+  rep_->known.clear();
   for (auto& erased : rep_->erased) erased = {};
   rep_->rows.reset();
 }

@@ -37,8 +37,15 @@ struct ErasedRows {
   }
 };
 
+// What Batch::know() says.
+struct Known {
+  LostRange range;
+  std::optional<std::uint64_t> as_of;
+};
+
 // The number that RocksDB gives each family: names is its default family, blocks the first created.
 inline constexpr std::uint32_t family_number(Family family) { return family == Family::names ? 0 : 1; }
+inline constexpr Family kFamilies[] = {Family::names, Family::blocks};
 
 }  // namespace kv
 
@@ -48,6 +55,7 @@ struct Batch::Rep {
   std::vector<kv::ErasedRange> ranges;   // those of erase_range once more, for kv/keeper
 
   kv::ErasedRows erased[2];              // by family number: what erase() took
+  std::vector<kv::Known> known;          // what know() said
   std::optional<std::uint64_t> rows;     // what note_rows() said
 
   void note(const rocksdb::Status& done) {

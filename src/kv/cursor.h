@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "kv/fail_stop.h"
+#include "kv/lost.h"
 #include "lsmfs/kv.h"
 
 namespace lsmfs::kv {
@@ -16,8 +17,11 @@ namespace lsmfs::kv {
 using Passed = std::function<void(std::string_view from, std::string_view to, std::uint64_t rows)>;
 inline constexpr std::uint64_t kPassedAtOnce = 256;
 
-// `db`, `family` and `fail_stop` must outlive the cursor.
-std::unique_ptr<Cursor> make_cursor(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* family,
-                                    const CursorOptions& options, const FailStop& fail_stop, Passed passed);
+// Hears of an error that a cursor has met.
+using Met = std::function<void(const rocksdb::Status&)>;
+
+// Of `of`, whose handle is `family`. These, `fail_stop` and `lost` must outlive the cursor. It stops at what is lost, with EUCLEAN.
+std::unique_ptr<Cursor> make_cursor(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* family, Family of, const CursorOptions& options,
+                                    const FailStop& fail_stop, const LostRanges& lost, Passed passed, Met met);
 
 }  // namespace lsmfs::kv

@@ -69,10 +69,10 @@ Result<bool> holds_database(const Volume& volume) {
   return false;
 }
 
-Database::Database(Volume& volume, const Sizing& sizing, FailStop& fail_stop, GiveWay& give_way, const Options& options)
+Database::Database(Volume& volume, const Sizing& sizing, FailStop& fail_stop, GiveWay& give_way, const SetAside& set_aside, const Options& options)
     : volume_(volume),
       caches_(sizing.cache),
-      env_(make_env(make_file_system(volume, fail_stop, give_way, *options.clock, ByteCount{sizing.blocks_memtable + sizing.blocks_memtable / 16}),
+      env_(make_env(make_file_system(volume, fail_stop, give_way, set_aside, *options.clock, ByteCount{sizing.blocks_memtable + sizing.blocks_memtable / 16}),
                     fail_stop, *options.clock)) {
   const OptionParts parts{env_.get(), make_notice_logger(options.notice), options.listener, caches_};
   options_ = db_options(sizing, parts, options.create);

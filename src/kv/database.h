@@ -12,6 +12,7 @@
 #include "kv/fail_stop.h"
 #include "kv/give_way.h"
 #include "kv/options.h"
+#include "kv/set_aside.h"
 #include "kv/sizing.h"
 #include "lsmfs/clock.h"
 
@@ -26,7 +27,7 @@ class Database {
     Clock* clock = &system_clock();
   };
   // All references must outlive it. Opens nothing yet.
-  Database(Volume& volume, const Sizing& sizing, FailStop& fail_stop, GiveWay& give_way, const Options& options);
+  Database(Volume& volume, const Sizing& sizing, FailStop& fail_stop, GiveWay& give_way, const SetAside& set_aside, const Options& options);
   ~Database() { close().PermitUncheckedError(); }
 
   // Errors: EUCLEAN whatever RocksDB finds wrong with its own files; EIO, ENOMEM, ENOSPC, EROFS.

@@ -55,8 +55,8 @@ class VolumeDirectory final : public rocksdb::FSDirectory {
 
 class VolumeFileSystem final : public rocksdb::FileSystem {
  public:
-  VolumeFileSystem(Volume& volume, FailStop& fail_stop, GiveWay& give_way, Clock& clock, ByteCount flush_size)
-      : volume_(volume), fail_stop_(fail_stop), give_way_(give_way), clock_(clock), flush_size_(flush_size) {}
+  VolumeFileSystem(Volume& volume, FailStop& fail_stop, GiveWay& give_way, const SetAside& set_aside, Clock& clock, ByteCount flush_size)
+      : volume_(volume), fail_stop_(fail_stop), give_way_(give_way), set_aside_(set_aside), clock_(clock), flush_size_(flush_size) {}
 
   const char* Name() const override { return "lsmfs-volume"; }
 
@@ -78,7 +78,7 @@ class VolumeFileSystem final : public rocksdb::FileSystem {
                                std::unique_ptr<rocksdb::FSRandomAccessFile>* result, IODebugContext*) override {
     std::unique_ptr<FileReader> reader;
     if (IOStatus s = open_reader(path, reader); !s.ok()) return s;
-    *result = make_random_access_file(std::move(reader), fail_stop_, give_way_, parse(path)->name.ends_with(".sst"));
+    *result = make_random_access_file(std::move(reader), fail_stop_, give_way_, set_aside_, table_number(path).value_or(0));
     return IOStatus::OK();
   }
 
@@ -267,6 +267,7 @@ class VolumeFileSystem final : public rocksdb::FileSystem {
   Volume& volume_;
   FailStop& fail_stop_;
   GiveWay& give_way_;
+  const SetAside& set_aside_;
   Clock& clock_;
   const ByteCount flush_size_;
   std::weak_ptr<FileWriter> wal_;  // the last one, open until after the next is made; RocksDB makes one at a time
@@ -289,8 +290,9 @@ FileKind file_kind(std::string_view name) {
   return FileKind::small;
 }
 
-std::shared_ptr<rocksdb::FileSystem> make_file_system(Volume& volume, FailStop& fail_stop, GiveWay& give_way, Clock& clock, ByteCount flush_size) {
-  return std::make_shared<VolumeFileSystem>(volume, fail_stop, give_way, clock, flush_size);
+std::shared_ptr<rocksdb::FileSystem> make_file_system(Volume& volume, FailStop& fail_stop, GiveWay& give_way, const SetAside& set_aside,
+                                                      Clock& clock, ByteCount flush_size) {
+  return std::make_shared<VolumeFileSystem>(volume, fail_stop, give_way, set_aside, clock, flush_size);
 }
 
 }  // namespace lsmfs::kv

@@ -27,6 +27,7 @@
 
 #include "kv/fail_stop.h"
 #include "kv/give_way.h"
+#include "kv/set_aside.h"
 #include "lsmfs/clock.h"
 #include "lsmfs/volume.h"
 
@@ -42,6 +43,7 @@ std::string newest_file(const Volume& volume, std::string_view prefix);
 
 // All references must outlive it and every file it gave. `clock`: by which a table waits for space. `flush_size`: how large
 // the table of one flushed memtable gets at most; RocksDB announces the size of all other tables.
-std::shared_ptr<rocksdb::FileSystem> make_file_system(Volume& volume, FailStop& fail_stop, GiveWay& give_way, Clock& clock, ByteCount flush_size);
+std::shared_ptr<rocksdb::FileSystem> make_file_system(Volume& volume, FailStop& fail_stop, GiveWay& give_way, const SetAside& set_aside,
+                                                      Clock& clock, ByteCount flush_size);
 
 }  // namespace lsmfs::kv

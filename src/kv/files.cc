@@ -190,8 +190,8 @@ class SequentialFile final : public rocksdb::FSSequentialFile {
 
 class RandomAccessFile final : public rocksdb::FSRandomAccessFile {
  public:
-  RandomAccessFile(std::unique_ptr<FileReader> reader, FailStop& fail_stop, GiveWay& give_way, bool is_table)
-      : reader_(std::move(reader)), fail_stop_(fail_stop), give_way_(give_way), is_table_(is_table) {}
+  RandomAccessFile(std::unique_ptr<FileReader> reader, FailStop& fail_stop, GiveWay& give_way, const SetAside& set_aside, std::uint64_t table)
+      : reader_(std::move(reader)), fail_stop_(fail_stop), give_way_(give_way), set_aside_(set_aside), table_(table) {}
 
   IOStatus Read(std::uint64_t offset, std::size_t n, const IOOptions&, Slice* result, char* scratch,
                 IODebugContext*) const override {
@@ -201,8 +201,9 @@ class RandomAccessFile final : public rocksdb::FSRandomAccessFile {
     const auto got =
         read_or_stop(*reader_, fail_stop_, ByteOffset{offset}, {reinterpret_cast<std::byte*>(scratch), n});
     if (!got) return to_io_status(got.error());
+    set_aside_.cover(table_, offset, {reinterpret_cast<std::byte*>(scratch), *got});
     const std::uint64_t size = reader_->size().v;
-    if (is_table_ && *got >= kFooterSize && offset + *got == size &&
+    if (table_ != 0 && *got >= kFooterSize && offset + *got == size &&
         !sound_footer({scratch + *got - kFooterSize, kFooterSize}, size)) {
       return IOStatus::Corruption("a table's footer is damaged");
     }
@@ -219,7 +220,8 @@ class RandomAccessFile final : public rocksdb::FSRandomAccessFile {
   const std::unique_ptr<FileReader> reader_;
   FailStop& fail_stop_;
   GiveWay& give_way_;
-  const bool is_table_;
+  const SetAside& set_aside_;
+  const std::uint64_t table_;
 };
 
 }  // namespace
@@ -235,10 +237,9 @@ std::unique_ptr<rocksdb::FSSequentialFile> make_sequential_file(std::unique_ptr<
   return std::make_unique<SequentialFile>(std::move(reader), fail_stop);
 }
 
-std::unique_ptr<rocksdb::FSRandomAccessFile> make_random_access_file(std::unique_ptr<FileReader> reader,
-                                                                     FailStop& fail_stop, GiveWay& give_way,
-                                                                     bool is_table) {
-  return std::make_unique<RandomAccessFile>(std::move(reader), fail_stop, give_way, is_table);
+std::unique_ptr<rocksdb::FSRandomAccessFile> make_random_access_file(std::unique_ptr<FileReader> reader, FailStop& fail_stop,
+                                                                     GiveWay& give_way, const SetAside& set_aside, std::uint64_t table) {
+  return std::make_unique<RandomAccessFile>(std::move(reader), fail_stop, give_way, set_aside, table);
 }
 
 }  // namespace lsmfs::kv

@@ -8,6 +8,7 @@
 
 #include "kv/fail_stop.h"
 #include "kv/give_way.h"
+#include "kv/set_aside.h"
 #include "lsmfs/clock.h"
 #include "lsmfs/volume.h"
 
@@ -27,8 +28,8 @@ std::unique_ptr<rocksdb::FSWritableFile> make_writable_file(std::shared_ptr<File
                                                             const WritableFileOptions& options);
 std::unique_ptr<rocksdb::FSSequentialFile> make_sequential_file(std::unique_ptr<FileReader> reader,
                                                                 FailStop& fail_stop);
-std::unique_ptr<rocksdb::FSRandomAccessFile> make_random_access_file(std::unique_ptr<FileReader> reader,
-                                                                     FailStop& fail_stop, GiveWay& give_way,
-                                                                     bool is_table);
+// `table`: its number; 0: it is none.
+std::unique_ptr<rocksdb::FSRandomAccessFile> make_random_access_file(std::unique_ptr<FileReader> reader, FailStop& fail_stop,
+                                                                     GiveWay& give_way, const SetAside& set_aside, std::uint64_t table);
 
 }  // namespace lsmfs::kv

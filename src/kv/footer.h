@@ -10,6 +10,13 @@ namespace lsmfs::kv {
 inline constexpr std::size_t kFooterSize = 53;
 inline constexpr std::uint32_t kTableFormat = 5;  // of all tables here; in later ones a checksum covers the footer
 
+// Where the table's index begins, by a footer that is sound.
+inline std::uint64_t index_offset(std::string_view footer) {
+  Reader handles(footer.substr(1));
+  handles.varint(), handles.varint();
+  return handles.varint();
+}
+
 // Whether these last kFooterSize bytes of a table of `size` bytes, if they are a footer of that format, point into it.
 //   u8 kind of checksum | metaindex: varint offset, varint size | index: the same | zeros | le32 format | le64 magic
 // What is no such footer RocksDB refuses by itself.

@@ -10,6 +10,7 @@ namespace lsmfs::kv {
 namespace {
 
 constexpr std::uint8_t kVersion = 1;
+constinit thread_local std::uint64_t patches_of_nothing = 0;
 
 }  // namespace
 
@@ -122,7 +123,11 @@ class PatchOperator final : public rocksdb::MergeOperator {
   bool FullMergeV2(const MergeOperationInput& in, MergeOperationOutput* out) const override {
     // Built apart: new_value is documented to come empty, but iterators pass the row before in it.
     std::string value;
-    if (in.existing_value != nullptr) value.assign(in.existing_value->data(), in.existing_value->size());
+    if (in.existing_value != nullptr) {
+      value.assign(in.existing_value->data(), in.existing_value->size());
+    } else {
+      ++patches_of_nothing;
+    }
     for (const rocksdb::Slice& operand : in.operand_list) {
       const auto patch = Patch::decode({operand.data(), operand.size()});
       if (!patch) return false;
@@ -151,6 +156,8 @@ class PatchOperator final : public rocksdb::MergeOperator {
 };
 
 }  // namespace
+
+std::uint64_t patches_of_nothing_by_this_thread() { return patches_of_nothing; }
 
 std::shared_ptr<rocksdb::MergeOperator> make_patch_operator() { return std::make_shared<PatchOperator>(); }
 

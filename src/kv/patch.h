@@ -14,6 +14,7 @@
 
 #include <rocksdb/merge_operator.h>
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -56,5 +57,8 @@ class Patch {
 };
 
 std::shared_ptr<rocksdb::MergeOperator> make_patch_operator();
+
+// How many values this thread has made of patches alone: nothing lay under them in what it read.
+std::uint64_t patches_of_nothing_by_this_thread();
 
 }  // namespace lsmfs::kv

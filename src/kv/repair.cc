@@ -13,9 +13,12 @@
 #include <optional>
 
 #include "kv/batch.h"
+#include "kv/apart.h"
 #include "kv/database.h"
 #include "kv/file_system.h"
 #include "kv/guarded.h"
+#include "kv/lost.h"
+#include "kv/options.h"
 #include "kv/status.h"
 #include "kv/verify.h"
 
@@ -27,20 +30,6 @@ using rocksdb::Slice;
 using rocksdb::Status;
 
 constexpr std::string_view kCurrent = "CURRENT", kManifest = "MANIFEST-";
-
-// A key between two others, about in the middle; or one of them.
-std::string midpoint(const std::string& low, const std::string& high) {
-  const auto differs = std::ranges::mismatch(low, high);
-  const std::size_t common = static_cast<std::size_t>(differs.in1 - low.begin());
-  const auto number = [common](const std::string& key) {
-    std::uint64_t value = 0;
-    for (std::size_t i = common; i < common + 8; ++i) value = value << 8 | (i < key.size() ? static_cast<std::uint8_t>(key[i]) : 0);
-    return value;
-  };
-  std::string key = low.substr(0, common);
-  put_be64(key, number(low) + (number(high) - number(low)) / 2);
-  return key;
-}
 
 // Writes to a table all rows of a range that a cursor can read, in order, and hides what lies under them. Where it cannot
 // read on, it looks for places further on where it can.
@@ -90,7 +79,7 @@ class Salvage {
 
   // Rows lie between `low` and `high`, perhaps, and nothing of them is known.
   void look_between(const std::string& low, const std::string& high, int probes) {
-    const std::string middle = midpoint(low, high);
+    const std::string middle = kv::midpoint(low, high);
     if (probes == 0 || middle <= low || middle >= high) return add_gap(low, high);
     seek(middle);
     if (!at_->Valid() && !at_->status().ok()) {
@@ -161,7 +150,7 @@ class Repair {
         sizing_(kv::Sizing::plan(volume.usage(), options.cache)),
         fail_stop_(options.notice),
         give_way_(*options.clock),
-        database_(volume, sizing_, fail_stop_, give_way_,
+        database_(volume, sizing_, fail_stop_, give_way_, set_aside_,
                   {.create = false, .listener = nullptr, .notice = options.notice, .clock = options.clock}) {
     // A table that cannot even be opened must not keep the others from it, and nothing may be compacted with it.
     database_.options().paranoid_checks = false;
@@ -171,6 +160,7 @@ class Repair {
   Result<StoreRepair> run();
 
  private:
+  Result<void> give_up_what_is_lost();
   Result<void> find_manifest();
   Result<void> rebuild();
   Result<void> save_rows(Family family, const DamagedTable& table);
@@ -188,6 +178,7 @@ class Repair {
   const kv::Sizing sizing_;
   kv::FailStop fail_stop_;
   kv::GiveWay give_way_;
+  kv::SetAside set_aside_;  // nothing: damaged tables are to be found
   kv::Database database_;
   StoreRepair report_;
 };
@@ -204,6 +195,7 @@ Result<StoreRepair> Repair::run() {
   LSMFS_TRY(fail_stop_.check());
   LSMFS_TRY(opened);
   LSMFS_TRY(take_in_saved_rows());
+  LSMFS_TRY(give_up_what_is_lost());
 
   std::vector<DamagedTable> damaged;
   for (const Family family : {Family::names, Family::blocks}) {
@@ -226,6 +218,33 @@ Result<void> Repair::close() {
   LSMFS_TRY(fail_stop_.check());
   if (const Status status = database_.close(); !status.ok()) return kv::to_error(status, "close the store");
   return volume_.commit();
+}
+
+// What a store could not read while it was in use, and kept apart (kv/lost, kv/set_aside): rows of older tables come to light there.
+Result<void> Repair::give_up_what_is_lost() {
+  std::string end(kv::kLostPrefix);
+  ++end.back();
+  bool any = false;
+  {
+    rocksdb::ReadOptions read = kv::read_options();
+    const Slice upper(end);
+    read.iterate_upper_bound = &upper;
+    const std::unique_ptr<rocksdb::Iterator> rows(database_.db().NewIterator(read, database_.handle(Family::names)));
+    rows->Seek(Slice(kv::kLostPrefix.data(), kv::kLostPrefix.size()));
+    any = rows->Valid();
+    if (!any && rows->status().ok()) return {};
+  }
+  kv::LostRanges lost;
+  if (!kv::guarded([&] { return lost.load(database_.db(), database_.handle(Family::names)); }).ok()) report_.lines.push_back("the list of what is lost is damaged");
+  for (const LostRange& range : lost.all()) report_.lost.push_back({range.family, range.from, range.to, /*aged=*/true});
+  rocksdb::WriteBatch rows;
+  (void)rows.DeleteRange(Slice(kv::kLostPrefix.data(), kv::kLostPrefix.size()), end);
+  Status status = database_.db().Write(kv::write_options(), &rows);
+  if (status.ok()) status = database_.db().SyncWAL();
+  LSMFS_TRY(fail_stop_.check());
+  if (!status.ok()) return kv::to_error(status, "give up what is lost");
+  if (any && lost.all().empty()) report_.lines.push_back("what the store noted about damage is erased");
+  return {};
 }
 
 // CURRENT holds the name of the manifest in use. There is one manifest, or two after a crash while it was replaced.

@@ -1,7 +1,6 @@
 // kv/scrub: verifies the tables of an open database as they are on the device.
 //
-// It opens each table a second time, through files and options of its own: no block comes from a cache, a part of the device
-// that cannot be read stops nothing (FailStop), and compactions do not wait for it (GiveWay).
+// It opens each table apart from the database (kv/apart): no block comes from a cache, and what it meets stops nothing.
 //
 // Threads: all functions, from any thread.
 #pragma once

@@ -36,7 +36,8 @@ using rocksdb::Status;
 // Hears of background errors and of tables that come and go. RocksDB calls it from its threads.
 class RocksStore::Listener final : public rocksdb::EventListener {
  public:
-  Listener(kv::FailStop& fail_stop, kv::SpaceGauge& space, kv::Keeper& keeper) : fail_stop_(fail_stop), space_(space), keeper_(keeper) {}
+  Listener(kv::FailStop& fail_stop, kv::SpaceGauge& space, kv::Keeper& keeper, kv::Quarantine& quarantine)
+      : fail_stop_(fail_stop), space_(space), keeper_(keeper), quarantine_(quarantine) {}
 
   // Those of a flush and a compaction are called in the thread that does it. RocksDB itself names its threads in a way that the
   // daemon's filter of system calls does not let pass.
@@ -49,6 +50,11 @@ class RocksStore::Listener final : public rocksdb::EventListener {
   void OnBackgroundError(rocksdb::BackgroundErrorReason reason, Status* error) override {
     // Nothing has been lost, and it begins again.
     if (reason == rocksdb::BackgroundErrorReason::kCompaction && found_no_space(*error)) return;
+    // It has changed nothing, and begins again: as often as it takes until the damaged block is set aside.
+    if (reason == rocksdb::BackgroundErrorReason::kCompaction && quarantine_.report(*error)) {
+      *error = Status::OK();
+      return;
+    }
     fail_stop_.set(to_error(*error, "background work"));
   }
   void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, Status, bool* auto_recovery) override {
@@ -94,6 +100,7 @@ class RocksStore::Listener final : public rocksdb::EventListener {
   kv::FailStop& fail_stop_;
   kv::SpaceGauge& space_;
   kv::Keeper& keeper_;
+  kv::Quarantine& quarantine_;
   std::atomic<unsigned> flushes_{0};  // of blocks
 };
 
@@ -109,26 +116,51 @@ RocksStore::RocksStore(Volume& volume, const StoreOptions& options, const kv::Si
               [this] { space_.all_flushed(); }, [this] { reclaimed(); }, [this] { return space_.worst(); },
               [this] { space_.measure_tables(); }),
       space_(volume, sizing_, fail_stop_, give_way_, *options.clock, [this] { keeper_.want_flush(); }, [this] { keeper_.want_space(); },
-             [this](Clock::Time due) { keeper_.measure_at(due); }, options.notice) {}
+             [this](Clock::Time due) { keeper_.measure_at(due); }, options.notice),
+      quarantine_({volume, fail_stop_, set_aside_, lost_, commit_mutex_, [this] { ++committed_; return sync(); }, options.notice, options.describe,
+                   sizing_.piece}) {}
 
 Result<void> RocksStore::open() {
   if (!options_.read_only && !volume_.writable()) return make_error(EROFS, "store: the volume is read-only");
   LSMFS_ASSIGN(const bool exists, kv::holds_database(volume_));
   if (!exists && options_.read_only) return make_error(EUCLEAN, "store: the volume holds none");
-  database_.emplace(volume_, sizing_, fail_stop_, give_way_,
-                    kv::Database::Options{!exists, std::make_shared<Listener>(fail_stop_, space_, keeper_), options_.notice, options_.clock});
+  auto listener = std::make_shared<Listener>(fail_stop_, space_, keeper_, quarantine_);
+  database_.emplace(volume_, sizing_, fail_stop_, give_way_, set_aside_,
+                    kv::Database::Options{!exists, std::move(listener), options_.notice, options_.clock});
   const Result<void> opened = database_->open(options_.read_only);
   // A log that could not be read looks to RocksDB like one that ends there.
   LSMFS_TRY(fail_stop_.check());
   LSMFS_TRY(opened);
   space_.start(&db(), database_->handles());
+  LSMFS_TRY(load_damage());
   if (!options_.read_only) keeper_.start(&db(), database_->handles());
+  return {};
+}
+
+Result<void> RocksStore::load_damage() {
+  const auto load = [&] {
+    Status status = kv::guarded([&] { return quarantine_.load(db(), database_->handles()); });
+    return status.ok() ? kv::guarded([&] { return lost_.load(db(), handle(Family::names)); }) : status;
+  };
+  Status status = load();
+  if (!options_.read_only) quarantine_.start();
+  // A block that is damaged where these rows would lie: then some of them may be lost, too.
+  while (!status.ok() && !options_.read_only && quarantine_.report(status)) {
+    quarantine_.finish();
+    LSMFS_TRY(fail_stop_.check());
+    status = load();
+  }
+  if (status.ok()) return {};
+  Error error = to_error(status, "read what is known about damage");
+  if (!options_.read_only || error.code != EUCLEAN) return error;
+  options_.notice(error.message());
   return {};
 }
 
 RocksStore::~RocksStore() {
   const kv::GiveWay::Hurry hurry(give_way_);
   keeper_.stop();
+  quarantine_.stop();
   space_.end();
   database_.reset();
 }
@@ -140,13 +172,18 @@ Error RocksStore::failure(const Status& status, std::string_view what) {
 
 Result<std::optional<std::string>> RocksStore::get(Family family, std::string_view key, Wait wait) {
   const std::uint64_t read_failures = fail_stop_.read_failures();
+  const auto lost = lost_.view();
   std::string value;
   const kv::MemoryOnly scope(wait == Wait::no);
   const Status status =
       kv::guarded([&] { return db().Get(kv::read_options(), handle(family), Slice(key.data(), key.size()), &value); });
   if (scope.refused()) return make_error(EAGAIN, "get");
   if (read_failures != fail_stop_.read_failures()) return make_error(EIO, "get: a read of the device failed");
-  if (!status.ok() && !status.IsNotFound()) return to_error(status, "get");
+  if (!status.ok() && !status.IsNotFound()) {
+    quarantine_.report(status);
+    return to_error(status, "get");
+  }
+  if (lost_.any() && lost_.meets(lost, family, key, kv::next_key(family, key))) return kv::lost_error();
   return overlay_.over(family, key, status.ok() ? std::optional<std::string>(std::move(value)) : std::nullopt);
 }
 
@@ -154,7 +191,8 @@ std::unique_ptr<Cursor> RocksStore::cursor(Family family, const CursorOptions& o
   const auto passed = [this, family](std::string_view from, std::string_view to, std::uint64_t rows) {
     if (!read_only_) keeper_.note_passed(family, from, to, rows);
   };
-  return overlay_.over(family, kv::make_cursor(db(), handle(family), options, fail_stop_, passed), options);
+  const auto met = [this](const Status& status) { quarantine_.report(status); };
+  return overlay_.over(family, kv::make_cursor(db(), handle(family), family, options, fail_stop_, lost_, passed, met), options);
 }
 
 Result<void> RocksStore::commit(Batch& batch) {
@@ -167,13 +205,18 @@ Result<void> RocksStore::commit(Batch& batch) {
   }
 
   if (!batch.rep_->status.ok()) return to_error(batch.rep_->status, "commit");
-  const Status status = db().Write(kv::write_options(), &batch.rep_->out);
-  // The log pretends success after an error: look before believing it (kv/file_system.h).
-  LSMFS_TRY(fail_stop_.check());
-  if (!status.ok()) {
-    Error error = to_error(status, "commit");
-    fail_stop_.set(error);
-    return error;
+  {
+    const std::lock_guard lock(commit_mutex_);
+    auto found = lost_.found_again(batch.rep_->out, batch.rep_->known);
+    const Status status = db().Write(kv::write_options(), &batch.rep_->out);
+    // The log pretends success after an error: look before believing it (kv/file_system.h).
+    LSMFS_TRY(fail_stop_.check());
+    if (!status.ok()) {
+      Error error = to_error(status, "commit");
+      fail_stop_.set(error);
+      return error;
+    }
+    if (found) lost_.install(std::move(*found));
   }
   committed_.fetch_add(1, std::memory_order_acq_rel);
   if (batch.rep_->rows) {
@@ -253,6 +296,7 @@ Result<std::vector<std::string>> RocksStore::verify(Family family, const std::fu
 Result<StoreScrubStep> RocksStore::scrub(ScrubPosition& position, const Stop& stop) {
   StoreScrubStep step;
   if (position.done()) return step;
+  const bool begins = position.range.end == 0;
   if (position.part == 0) {
     LSMFS_ASSIGN(ScrubStep own, volume_.scrub(position.range, stop));
     step.read = own.read;
@@ -261,6 +305,10 @@ Result<StoreScrubStep> RocksStore::scrub(ScrubPosition& position, const Stop& st
   } else {
     const Family family = kScrubbed[position.part - 1];
     LSMFS_ASSIGN(step, kv::scrub_next_table(volume_, db(), handle(family), family, position.range, stop));
+    if (step.damaged_table != 0) quarantine_.report_table(step.damaged_table);
+    for (auto& range : lost()) {
+      if (begins && range.family == family) step.damage.push_back({"rows are lost with a damaged table", StoreScrubStep::Rows{family, range.from, range.to}});
+    }
   }
   if (position.range.done()) position = {position.part + 1, {}};
   // Of a part that has begun the rest is in the step.
@@ -302,6 +350,7 @@ void RocksStore::reclaimed() {
 Result<void> RocksStore::settle() {
   if (!fail_stop_.failed() && space_.room().v < space_.space().total.v / 4) keeper_.finish();
   keeper_.stop();
+  quarantine_.stop();
   LSMFS_TRY(flush());
   return sync();
 }
@@ -314,6 +363,7 @@ Result<void> RocksStore::set_read_only(bool read_only) {
   if (!read_only) {
     read_only_ = false;
     if (const Status status = db().ContinueBackgroundWork(); !status.ok()) return to_error(status, "continue");
+    quarantine_.start();
     keeper_.start(&db(), database_->handles());
     return {};
   }
@@ -333,6 +383,7 @@ Result<void> RocksStore::close() {
   Result<void> result;
   if (!read_only_) result = settle();
   keeper_.stop();
+  quarantine_.stop();
   {
     const Waiting waiting("background work, which ends");
     rocksdb::CancelAllBackgroundWork(&db(), /*wait=*/true);
@@ -375,7 +426,7 @@ StoreStats RocksStore::stats() const {
 }
 
 bool RocksStore::idle() const {
-  return keeper_.idle() && !kv::is_busy(db(), database_->handles());
+  return keeper_.idle() && quarantine_.idle() && !kv::is_busy(db(), database_->handles());
 }
 
 Result<std::unique_ptr<Store>> Store::open(Volume& volume, const StoreOptions& options) {

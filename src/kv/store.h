@@ -1,6 +1,6 @@
 // kv/store: Store on RocksDB.
 //
-// Locks, outermost first: writing_mutex_, sync_mutex_; then RocksDB's own; then those of SpaceGauge, Keeper,
+// Locks, outermost first: writing_mutex_, commit_mutex_, sync_mutex_; then RocksDB's own; then those of SpaceGauge, Keeper,
 // FailStop. No lock is held while a caller's function runs but FailStop's notice.
 #pragma once
 
@@ -16,7 +16,10 @@
 #include "kv/fail_stop.h"
 #include "kv/give_way.h"
 #include "kv/keeper.h"
+#include "kv/lost.h"
 #include "kv/overlay.h"
+#include "kv/quarantine.h"
+#include "kv/set_aside.h"
 #include "kv/sizing.h"
 #include "kv/space.h"
 #include "lsmfs/kv.h"
@@ -53,6 +56,12 @@ class RocksStore final : public Store {
   ByteCount room() const override { return options_.read_only ? ByteCount{0} : space_.room(); }
   Store::Space space() const override { return space_.space(); }
   StoreStats stats() const override;
+  std::vector<LostRange> lost() const override { return lost_.all(); }
+  bool is_lost(Family family, std::string_view from, std::string_view to) const override {
+    return lost_.meets(lost_.view(), family, from, to);
+  }
+  bool has_lost() const override { return lost_.any(); }
+  std::uint64_t losses() const override { return lost_.losses(); }
   // RocksDB does nothing in the background, nor will it before something is written or erased ranges have rested. For tests.
   bool idle() const;
 
@@ -60,6 +69,7 @@ class RocksStore final : public Store {
   void reclaimed();  // tables have gone: their space can be had
   class Listener;
 
+  Result<void> load_damage();  // what earlier openings wrote down about it
   Result<void> settle();       // what close() and set_read_only() do first
   // The error to report for a failed call: what stopped the store, or the call's own.
   Error failure(const rocksdb::Status& status, std::string_view what);
@@ -77,6 +87,10 @@ class RocksStore final : public Store {
   kv::Keeper keeper_;
   kv::SpaceGauge space_;
   kv::Overlay overlay_;
+  kv::SetAside set_aside_;
+  kv::LostRanges lost_;
+  std::mutex commit_mutex_;  // a commit is being written: what is lost changes with it
+  kv::Quarantine quarantine_;
   std::optional<kv::Database> database_;
 
   std::atomic<std::uint64_t> committed_ = 0;  // commits that returned, or are about to

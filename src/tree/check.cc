@@ -5,15 +5,17 @@ namespace {
 
 constexpr std::uint64_t kRowsBetweenWords = 4096;  // of progress
 
-// What a row is about.
+// What a row is about. A key that is none of a row lies next to one, or begins as some do.
 std::string subject_of(Family family, std::string_view key) {
-  if (family == Family::names) {
-    const auto parsed = keys::parse_names(key);
-    if (!parsed) return "row " + hex(key);
-    return parsed->kind == keys::NamesKey::Kind::xattr ? "an attribute of " + path_in(parsed->home) : path_in(parsed->home, parsed->name);
+  for (std::string_view row = key; !row.empty(); row.remove_suffix(1)) {
+    if (family == Family::blocks) {
+      if (const auto parsed = keys::parse_block(row)) return fmt::format("byte {} of {}", parsed->index.v * kBlockSize, path_in(parsed->home));
+    } else if (const auto parsed = keys::parse_names(row)) {
+      return parsed->kind == keys::NamesKey::Kind::xattr ? "an attribute of " + path_in(parsed->home) : path_in(parsed->home, parsed->name);
+    }
   }
-  const auto parsed = keys::parse_block(key);
-  return parsed ? fmt::format("byte {} of {}", parsed->index.v * kBlockSize, path_in(parsed->home)) : "row " + hex(key);
+  const std::string_view begin = key.substr(0, key.find('\0'));
+  return begin.empty() ? "row " + hex(key) : "what begins with /" + printable(begin);
 }
 
 std::string place_of(Family family, std::string_view key) {

@@ -89,6 +89,7 @@ Inode& LsmTree::add(Inode& dir, std::string_view name, const NewInode& what, con
   settle_far_away(made);
   put_inherited(made, inherited);
   Inode& inode = inodes_.insert(std::move(made));
+  know_below(inode.home());
   changed(inode);
   entry_changed(dir, name, inode.ino());
   count(inode.record, +1);
@@ -116,6 +117,7 @@ Result<Attr> LsmTree::make_unnamed(Ino dir_ino, const NewInode& what, Wait wait)
   made.linkable = true;
   made.lookups = 1;
   Inode& inode = inodes_.insert(std::move(made));
+  know_below(inode.home());
   changed(inode);
   return inode.record.attr();
 }

@@ -64,6 +64,7 @@ Result<void> LsmTree::resize(const Lock& lock, Inode& inode, std::uint64_t size,
     const std::string home = inode.home();
     const bool within = size % kBlockSize != 0;
     const BlockIndex last{within ? new_blocks.v - 1 : new_blocks.v};  // within: of the row that stays and is cut
+    if (within) LSMFS_TRY(need_block(lock, inode, last, wait));
     const auto cut = [&] { batch().cut(Family::blocks, keys::block(home, last), static_cast<std::uint32_t>(size % kBlockSize)); };
     SeenBlocks wanted = blocks_to_see(inode, size, record.size);
     if (wanted.from == wanted.to) {
@@ -81,6 +82,7 @@ Result<void> LsmTree::resize(const Lock& lock, Inode& inode, std::uint64_t size,
     blocks_changed(inode);
   }
   if (size > record.size) before_holes(inode);
+  know_blocks(inode, record.blocks > 0 ? old_blocks.v : 0, new_blocks.v);
   if (inode.rows) inode.rows->remove(new_blocks.v, old_blocks.v);
   record.size = size;
   after_holes(inode);
@@ -127,15 +129,12 @@ Result<void> LsmTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait) {
   std::uint64_t existing = 0;
   if (!file && first < old_blocks) {
     const std::uint64_t until = std::min(last + 1, old_blocks);
-    if (!record.is_sparse()) {
-      existing = until - first;
-    } else if (const RowMap* map = known_rows(*inode)) {
-      existing = map->count(first, until);
-    } else {
-      LSMFS_ASSIGN(const Rows rows, load_blocks(lock, *inode, BlockIndex{first}, BlockIndex{until}, false, wait));
-      existing = rows.size();
+    existing = until - first;
+    if (record.is_sparse()) {
+      LSMFS_ASSIGN(existing, count_rows(lock, *inode, BlockIndex{first}, BlockIndex{until}, wait));
     }
   }
+  LSMFS_TRY(know_written(lock, *inode, offset.v, end, wait));
   if (file) existing = static_cast<std::uint64_t>(std::distance(file->rows.lower_bound(first), file->rows.upper_bound(last)));
   if (const std::uint64_t more = last - first + 1 - existing; more > 0) {
     LSMFS_TRY(need_rows(more));

@@ -43,6 +43,7 @@ Result<void> LsmTree::fallocate(Ino ino, int mode, ByteOffset offset, ByteCount 
   if (!keep_size && end > record.size) {
     open_->put_tail();
     before_holes(*inode);
+    know_blocks(*inode, record.blocks > 0 ? block_count(record.size) : 0, block_count(end));
     record.size = end;
     after_holes(*inode);
   }
@@ -52,12 +53,12 @@ Result<void> LsmTree::fallocate(Ino ino, int mode, ByteOffset offset, ByteCount 
 }
 
 // The blocks that bytes [from, to) of a file touch, if these have to be looked at before the bytes are taken away.
-LsmTree::SeenBlocks LsmTree::blocks_to_see(const Inode& inode, std::uint64_t from, std::uint64_t to) {
+LsmTree::SeenBlocks LsmTree::blocks_to_see(const Inode& inode, std::uint64_t from, std::uint64_t to) const {
   const Record& record = inode.record;
   to = std::min(to, record.size);
   if (from >= to || record.blocks == 0 || !record.is_sparse()) return {};
-  // All rows that there are go, too many to know them one by one.
-  if (from == 0 && to == record.size && record.blocks > kPointEraseMax) return {};
+  // All rows that there are go, too many to know them one by one, or perhaps some that nobody knows any more.
+  if (from == 0 && to == record.size && (record.blocks > kPointEraseMax || store_.has_lost())) return {};
   return {.from = BlockIndex{from / kBlockSize}, .to = BlockIndex{block_count(to)}, .home = inode.home(), .group = inode.blocks_group};
 }
 
@@ -139,6 +140,8 @@ Result<void> LsmTree::make_hole(const Lock& lock, Inode& inode, std::uint64_t fr
     zero_last = zero_last && seen.has(last);
     gone = seen.rows - (zero_first ? 1 : 0) - (zero_last ? 1 : 0);
   }
+  if (zero_first) LSMFS_TRY(need_block(lock, inode, first, wait));
+  if (zero_last) LSMFS_TRY(need_block(lock, inode, last, wait));
   open_->put_tail();
   before_holes(inode);
   const auto zero_part = [&](BlockIndex index) {

@@ -152,6 +152,7 @@ void LsmTree::erase_removed(Inode& inode) {
     }
   }
   erase_xattr_rows(inode);
+  know_home(inode.record, inode.home());
   if (inode.has_row) batch().erase(Family::names, keys::orphan(inode.ino()));
   set_blocks(inode, 0);
   inode.has_row = false;

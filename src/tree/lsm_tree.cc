@@ -355,6 +355,7 @@ Result<void> LsmTree::drop_caches() {
 }
 
 Result<ScrubStep> LsmTree::scrub(ScrubPosition& position, const Stop& stop) {
+  if (position.part == 0) LSMFS_TRY(know_what_is_nobodys(stop));
   LSMFS_ASSIGN(StoreScrubStep found, store_.scrub(position, stop));
   ScrubStep step{found.read, found.left, {}};
   for (auto& [line, rows] : found.damage) {
@@ -495,7 +496,11 @@ Result<void> LsmTree::sweep_orphans() {
     ++swept;
     if (larger_than(1)) LSMFS_TRY(commit_all(lock, Wait::yes));
   }
-  LSMFS_TRY(cursor->status());
+  if (const auto ended = cursor->status(); !ended && ended.error().code == EUCLEAN) {
+    options_.notice("some files that were removed while open cannot be read; they take space until fsck -y: " + ended.error().context);
+  } else if (!ended) {
+    return ended.error();
+  }
   cursor.reset();
   if (swept > 0) options_.notice(fmt::format("erased {} files that were removed while open", swept));
   return commit_all(lock, Wait::yes);

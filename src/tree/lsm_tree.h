@@ -7,6 +7,7 @@
 //   directory_walk.cc  readdir
 //   file_data.cc       read, write, truncate
 //   holes.cc           fallocate, seek
+//   losses.cc          what is lost with a damaged part of a table
 //   xattrs.cc          extended attributes
 //
 // How an operation works: it takes the mutex, does all that can fail (finding its inodes, reading
@@ -235,6 +236,16 @@ class LsmTree final : public Tree {
   Result<void> collect(Moving& moving) const;
   void move(Inode& inode, const Moving& moving);
 
+  // ---- losses (losses.cc)
+  Result<std::uint64_t> count_rows(const Lock& lock, const Inode& inode, BlockIndex from, BlockIndex to, Wait wait);
+  Result<void> need_block(const Lock& lock, const Inode& inode, BlockIndex index, Wait wait);
+  Result<void> know_written(const Lock& lock, const Inode& inode, std::uint64_t from, std::uint64_t to, Wait wait);
+  void know_blocks(const Inode& inode, std::uint64_t from, std::uint64_t to);
+  void know_below(const std::string& home);
+  void know_home(const Record& record, const std::string& home);
+  class Owned;
+  Result<void> know_what_is_nobodys(const Stop& stop);
+
   // ---- holes (holes.cc)
   // Up to this many rows are erased one by one, more by one range (which costs every later reader).
   static constexpr std::uint64_t kPointEraseMax = 1024;
@@ -259,7 +270,7 @@ class LsmTree final : public Tree {
     }
   }
   bool moved_since(Ino ino, std::uint64_t moves);  // true also when it cannot be told without waiting
-  static SeenBlocks blocks_to_see(const Inode& inode, std::uint64_t from, std::uint64_t to);
+  SeenBlocks blocks_to_see(const Inode& inode, std::uint64_t from, std::uint64_t to) const;
   Result<SeenBlocks> look_ahead(Ino ino, std::uint64_t from, std::uint64_t to, Wait wait);
   Result<SeenBlocks> see(const Lock& lock, const Inode& inode, SeenBlocks wanted, SeenBlocks seen, Wait wait);
   Result<void> look(SeenBlocks& seen, Wait wait);

@@ -168,6 +168,7 @@ void LsmTree::move(Inode& inode, const Moving& moving) {
     batch().put(row.family, row.to, row.value);
     batch().erase(row.family, row.from);
   }
+  for (const Moving::Part& part : moving.parts) know_home(part.record, part.to);
   begin_group();
   open_->blocks = true;
   absent_.dir = Ino{};

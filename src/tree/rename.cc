@@ -134,6 +134,7 @@ Result<LsmTree::Taken> LsmTree::blocks_to_move(const Lock& lock, const Inode& in
 // Gives `blocks`, which are all its rows, their place under `new_home`. The home it had before is the caller's to change.
 void LsmTree::move_blocks(Inode& inode, const Taken& blocks, const std::string& new_home) {
   if (!blocks.moves) return;
+  know_below(new_home);
   if (NewFile* const file = open_->find_new(inode.ino())) {
     file->home = new_home;
   } else {

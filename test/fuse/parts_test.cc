@@ -55,7 +55,7 @@ TEST(Workers, RunWhatIsQueuedBeforeTheyAreGone) {
 
 TEST(Attributes, OnlyWhatTheKernelAcceptsIsSentAsAnError) {
   EXPECT_EQ(reply_code({ENOSPC, ""}), ENOSPC);
-  EXPECT_EQ(reply_code({EUCLEAN, ""}), EUCLEAN);
+  EXPECT_EQ(reply_code({EUCLEAN, ""}), EIO);
   EXPECT_EQ(reply_code({ENOSYS, ""}), EIO);
   EXPECT_EQ(reply_code({0, ""}), EIO);
   EXPECT_EQ(reply_code({512, ""}), EIO);

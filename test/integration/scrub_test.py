@@ -135,7 +135,7 @@ class Scrub(harness.MountCase):
             contents = file.read()
         places = self.places(volume, contents[500_000:500_060])
         self.assertNotEqual(places, [])
-        self.flip(volume, places)
+        self.flip(volume, places[-1:])  # in the table, which is behind the logs
         done = harness.call(LSMFS, "scrub", volume.point)
         self.assertEqual((done.returncode, done.stderr), (DAMAGED, ""), done.stdout)
         lines = done.stdout.splitlines()
@@ -143,13 +143,13 @@ class Scrub(harness.MountCase):
         self.assertTrue(lines[-2].endswith(f", {len(lines) - 2} problem{'s' if len(lines) > 3 else ''} found"), lines)
         self.assertEqual(lines[-1], f"{volume.point}: nothing repaired: unmount it and run lsmfs fsck -y {volume.image}")
         self.assertIn("scrub: table ", self.quiet(volume))
-        # It stays what it was: nothing is repaired, and nothing is stopped.
+        # What is lost stays so, and nothing is stopped.
         self.assertEqual(harness.call(LSMFS, "scrub", volume.point, "--rate", "0").returncode, DAMAGED)
         with open(volume.path("new"), "wb") as file:
             file.write(b"x" * 1000)
             os.fsync(file.fileno())
-        self.flip(volume, places)
-        self.must(LSMFS, "scrub", volume.point, "--rate", "0")
+        os.unlink(volume.path("d11", "file"))
+        until(lambda: harness.call(LSMFS, "scrub", volume.point, "--rate", "0").returncode == 0, "a scrub that finds nothing")
 
     def test_requests_go_on_beside_it_and_so_does_a_second_one(self):
         volume = self.filled()

@@ -66,7 +66,7 @@ class FileSystemContract : public testing::Test {
     auto volume = Volume::open(disk_.device());
     ASSERT_TRUE(volume.has_value());
     volume_ = std::move(*volume);
-    fs_ = kv::make_file_system(*volume_, fail_stop_, give_way_, clock_, ByteCount{2 * MiB});
+    fs_ = kv::make_file_system(*volume_, fail_stop_, give_way_, set_aside_, clock_, ByteCount{2 * MiB});
   }
 
   std::unique_ptr<rocksdb::FSWritableFile> create(const std::string& name) {
@@ -98,6 +98,7 @@ class FileSystemContract : public testing::Test {
   kv::FailStop fail_stop_{[](std::string_view) {}};
   test::SteppedClock clock_;
   kv::GiveWay give_way_{clock_};
+  kv::SetAside set_aside_;
   std::unique_ptr<Volume> volume_;
   std::shared_ptr<rocksdb::FileSystem> fs_;
 };

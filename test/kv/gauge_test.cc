@@ -47,7 +47,7 @@ class Gauge : public testing::Test {
     ASSERT_TRUE(volume);
     volume_ = std::move(*volume);
     sizing_ = kv::Sizing::plan(volume_->usage(), ByteCount{64 * MiB});
-    database_.emplace(*volume_, sizing_, fail_stop_, way_, kv::Database::Options{true, listener_, [](std::string_view) {}, &clock_});
+    database_.emplace(*volume_, sizing_, fail_stop_, way_, set_aside_, kv::Database::Options{true, listener_, [](std::string_view) {}, &clock_});
     assert_ok(database_->open(false));
     gauge_.emplace(*volume_, sizing_, fail_stop_, way_, clock_, [] {}, [] {}, [](Clock::Time) {}, [this](std::string_view) { ++notices_; });
     gauge_->start(&database_->db(), database_->handles());
@@ -73,6 +73,7 @@ class Gauge : public testing::Test {
   SteppedClock clock_;
   kv::FailStop fail_stop_{[](std::string_view) {}};
   kv::GiveWay way_{clock_};
+  kv::SetAside set_aside_;
   std::unique_ptr<Volume> volume_;
   kv::Sizing sizing_;
   std::optional<kv::Database> database_;

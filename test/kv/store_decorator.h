@@ -36,6 +36,10 @@ class StoreDecorator : public Store {
   ByteCount room() const override { return inner_->room(); }
   Space space() const override { return inner_->space(); }
   StoreStats stats() const override { return inner_->stats(); }
+  std::vector<LostRange> lost() const override { return inner_->lost(); }
+  bool is_lost(Family family, std::string_view from, std::string_view to) const override { return inner_->is_lost(family, from, to); }
+  bool has_lost() const override { return inner_->has_lost(); }
+  std::uint64_t losses() const override { return inner_->losses(); }
 
  protected:
   Store& inner() { return *inner_; }

@@ -1,0 +1,175 @@
+// Losses: what the store lost with a damaged part of a table (Store::lost), and how it is found again.
+//
+// A row that is put or erased is known again by that. But the store knows ranges of keys, and only the tree knows which of these can
+// have rows: none where no file's blocks are, past the end of a file, or below a home that is new.
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "tree/lsm_tree.h"
+
+namespace lsmfs {
+
+// How many of the blocks [from, to) of a sparse file have rows. A row that is lost was one.
+Result<std::uint64_t> LsmTree::count_rows(const Lock& lock, const Inode& inode, BlockIndex from, BlockIndex to, Wait wait) {
+  if (const RowMap* map = known_rows(inode)) return map->count(from.v, to.v);
+  const std::string home = inode.home();
+  if (!store_.has_lost() || !store_.is_lost(Family::blocks, keys::block(home, from), keys::block(home, to))) {
+    LSMFS_ASSIGN(const Rows rows, load_blocks(lock, inode, from, to, false, wait));
+    return rows.size();
+  }
+  if (to.v - from.v == 1) return std::uint64_t{1};
+  const BlockIndex middle{from.v + (to.v - from.v) / 2};
+  LSMFS_ASSIGN(const std::uint64_t below, count_rows(lock, inode, from, middle, wait));
+  LSMFS_ASSIGN(const std::uint64_t above, count_rows(lock, inode, middle, to, wait));
+  return below + above;
+}
+
+// EUCLEAN: a part of a block is to be changed whose rest is lost.
+Result<void> LsmTree::need_block(const Lock& lock, const Inode& inode, BlockIndex index, Wait wait) {
+  if (!store_.has_lost()) return {};
+  const std::string home = inode.home();
+  const auto lost = [&] { return store_.is_lost(Family::blocks, keys::block(home, index), keys::block(home, BlockIndex{index.v + 1})); };
+  if (!lost()) return {};
+  LSMFS_TRY(settle(lock, inode.blocks_group, wait));  // perhaps it was written meanwhile
+  if (!lost()) return {};
+  return make_error(EUCLEAN, "the rest of the block is lost");
+}
+
+// Before bytes [from, to) of a file are written, where some may be lost: what lies past its end is known, and all of a file without rows.
+Result<void> LsmTree::know_written(const Lock& lock, const Inode& inode, std::uint64_t from, std::uint64_t to, Wait wait) {
+  if (!store_.has_lost()) return {};
+  const Record& record = inode.record;
+  const std::uint64_t there = record.blocks > 0 ? block_count(record.size) : 0;
+  const std::uint64_t first = from / kBlockSize, last = (to - 1) / kBlockSize;
+  for (const std::uint64_t index : {first, last}) {
+    const std::uint64_t start = index * kBlockSize;
+    const bool whole = from <= start && to >= std::min(start + kBlockSize, record.size);
+    if (index < there && !whole) LSMFS_TRY(need_block(lock, inode, BlockIndex{index}, wait));
+  }
+  know_blocks(inode, there, last + 1);
+  return {};
+}
+
+// They are as the open group leaves them.
+void LsmTree::know_blocks(const Inode& inode, std::uint64_t from, std::uint64_t to) {
+  if (!store_.has_lost() || from >= to) return;
+  const std::string home = inode.home();
+  batch().know(Family::blocks, keys::block(home, BlockIndex{from}), keys::block(home, BlockIndex{to}));
+}
+
+// Nothing of an inode with this home is there but what the open group puts there. Below a directory's lies what was moved out of it, too.
+void LsmTree::know_home(const Record& record, const std::string& home) {
+  if (!store_.has_lost()) return;
+  if (!record.is_directory()) return know_below(home);
+  batch().know(Family::names, keys::entries_begin(home), keys::entries_end(home));
+}
+
+// Nothing lies at or below a home but what the open group puts there: it is new, or a file's.
+void LsmTree::know_below(const std::string& home) {
+  if (!store_.has_lost()) return;
+  for (const Family family : {Family::names, Family::blocks}) batch().know(family, home, keys::prefix_end(home));
+}
+
+namespace {
+
+// The record in a row of names, with its home; nullopt: it has none.
+std::optional<Record> record_in(std::string_view key, std::string_view value) {
+  if (key.starts_with(keys::kLinkedPrefix) || key.starts_with(keys::kOrphanPrefix)) return decode_record(value);
+  const auto parsed = keys::parse_names(key);
+  if (!parsed || parsed->kind == keys::NamesKey::Kind::xattr) return std::nullopt;
+  auto record = decode_record(value);
+  if (record && record->home.empty() && parsed->kind == keys::NamesKey::Kind::entry) {
+    record->home = keys::child_home(parsed->home, parsed->name, record->ino);
+  }
+  return record;
+}
+
+}  // namespace
+
+// The parts of what is lost that somebody owns.
+class LsmTree::Owned {
+ public:
+  explicit Owned(const std::vector<LostRange>& lost) : lost_(lost) {}
+
+  // False: nothing is lost there.
+  bool add(Family family, const std::string& from, const std::string& to) {
+    const std::size_t before = owned_.size();
+    for (const LostRange& range : lost_) {
+      if (range.family != family || range.from >= to || from >= range.to) continue;
+      owned_.push_back({family, std::max(from, range.from), std::min(to, range.to)});
+    }
+    return owned_.size() > before;
+  }
+
+  // Says that the rest is known.
+  void know_rest(Batch& batch, std::uint64_t losses) {
+    std::ranges::sort(owned_, {}, &LostRange::from);
+    for (const LostRange& range : lost_) {
+      std::string at = range.from;
+      for (const auto& [family, from, to] : owned_) {
+        if (family != range.family || to <= at || from >= range.to) continue;
+        batch.know(range.family, at, from, losses);
+        at = to;
+      }
+      batch.know(range.family, at, range.to, losses);
+    }
+  }
+
+ private:
+  const std::vector<LostRange>& lost_;
+  std::vector<LostRange> owned_;
+};
+
+// Which of what is lost belongs to files and their attributes. The rest is nobody's: whoever had it was removed, or cut off before it. So
+// nothing is lost there. Looks at all records, when something is lost; where some of these may be lost, nobody knows whose the rest is.
+Result<void> LsmTree::know_what_is_nobodys(const Stop& stop) {
+  if (!store_.has_lost()) return {};
+  std::vector<LostRange> lost;
+  std::uint64_t losses = 0;
+  std::vector<std::unique_ptr<Cursor>> cursors;  // over what is not lost, as all of it is at one moment
+  {
+    const Lock lock = locked();
+    if (!can_change()) return {};
+    LSMFS_TRY(commit_all(lock, Wait::yes));
+    losses = store_.losses();
+    lost = store_.lost();
+    if (lost.empty()) return {};
+    CursorOptions options{.lower = {}, .upper = {}, .readahead = ByteCount{2 * MiB}, .fill_cache = false};
+    for (const LostRange& range : lost) {
+      if (range.family != Family::names) continue;
+      if (range.from <= keys::kRoot || (range.from < "0" && range.to > "/")) return {};  // of the tree itself, or by number
+      options.upper = range.from;
+      cursors.push_back(store_.cursor(Family::names, options));
+      options.lower = range.to;
+    }
+    options.upper.clear();
+    cursors.push_back(store_.cursor(Family::names, options));
+  }
+  Owned owned(lost);
+  for (const auto& cursor : cursors) {
+    for (cursor->seek(""); cursor->valid(); cursor->next()) {
+      if (stop()) return make_error(EINTR, "");
+      const auto record = record_in(cursor->key(), cursor->value());
+      if (!record) continue;
+      const std::string& home = record->home;
+      if (record->is_directory() && owned.add(Family::names, keys::entries_begin(home), keys::entries_end(home))) return {};
+      if (std::ranges::any_of(record->xattrs, [](const Xattr& xattr) { return xattr.row_size > 0; })) {
+        owned.add(Family::names, keys::xattr(home, ""), keys::entries_begin(home));
+      }
+      if (record->is_regular() && record->blocks > 0) {
+        owned.add(Family::blocks, keys::block(home, BlockIndex{0}), keys::block(home, BlockIndex{block_count(record->size)}));
+      }
+    }
+    LSMFS_TRY(cursor->status());
+  }
+  const Lock lock = locked();
+  if (!can_change()) return {};
+  owned.know_rest(batch(), losses);
+  begin_group();
+  open_->blocks = true;
+  return commit_all(lock, Wait::yes);
+}
+
+}  // namespace lsmfs
