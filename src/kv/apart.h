@@ -29,7 +29,7 @@ class Apart {
   rocksdb::Status open(const rocksdb::SstFileMetaData& table);
   rocksdb::SstFileReader& reader() { return *reader_; }
   rocksdb::ReadOptions read_options() const;
-  bool cannot_be_read() const { return reads_.read_failures() > 0; }  // a part of the device
+  bool cannot_be_read() const { return reads_.read_failures() + reads_.unreadable() > 0; }  // a part of the device
   SetAside& set_aside() { return set_aside_; }  // for itself alone
 
  private:

@@ -48,11 +48,14 @@ class FailStop {
   // reads through RocksDB compares this number before and after.
   void count_read_failure() { read_failures_.fetch_add(1, std::memory_order_acq_rel); }
   std::uint64_t read_failures() const { return read_failures_.load(std::memory_order_acquire); }
+  // Parts of tables that cannot be read while the device can: for RocksDB they are damaged.
+  void count_unreadable() { unreadable_.fetch_add(1, std::memory_order_acq_rel); }
+  std::uint64_t unreadable() const { return unreadable_.load(std::memory_order_acquire); }
 
  private:
   std::function<void(std::string_view)> notice_;
   std::atomic<bool> failed_ = false;
-  std::atomic<std::uint64_t> read_failures_ = 0;
+  std::atomic<std::uint64_t> read_failures_ = 0, unreadable_ = 0;
   mutable std::mutex mutex_;
   std::optional<Error> error_;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include "kv/footer.h"
@@ -143,20 +144,46 @@ class WritableFile final : public rocksdb::FSWritableFile {
   bool closed_ = false;
 };
 
-// A read error that stays stops all writing: RocksDB 7.8 can lose rows in a compaction that met
-// one, so no such compaction may ever be installed.
-Result<std::size_t> read_or_stop(const FileReader& reader, FailStop& fail_stop, ByteOffset from, MutableBytes to) {
+Result<std::size_t> try_to_read(const FileReader& reader, ByteOffset from, MutableBytes to) {
   constexpr int kTries = 3;
   for (int attempt = 1;; ++attempt) {
     Result<std::size_t> got = reader.read(from, to);
-    if (got || attempt == kTries) {
-      if (!got) {
-        fail_stop.count_read_failure();
-        fail_stop.set(got.error());
-      }
-      return got;
+    if (got || attempt == kTries) return got;
+  }
+}
+
+// A read error that stays stops all writing: RocksDB 7.8 can lose rows in a compaction that met
+// one, so no such compaction may ever be installed.
+Result<std::size_t> or_stop(Result<std::size_t> got, FailStop& fail_stop) {
+  if (!got) {
+    fail_stop.count_read_failure();
+    fail_stop.set(got.error());
+  }
+  return got;
+}
+
+// Reads from a table of which a part cannot be read: something else is in its place, whose checksum is wrong, so that it is
+// taken for damaged. The error: nothing of the table can be read, or the device is away.
+Result<std::size_t> read_around(const FileReader& reader, ByteOffset from, MutableBytes to) {
+  constexpr std::byte kFiller{0xdb};
+  const std::uint64_t size = reader.size().v, end = std::min(from.v + to.size(), size);
+  bool any = false;
+  std::optional<Error> failure;
+  for (std::uint64_t at = from.v, next = 0; at < end; at = next) {
+    next = std::min(round_down(at, kDeviceBlock) + kDeviceBlock, end);
+    const MutableBytes piece = to.subspan(at - from.v, next - at);
+    if (auto got = try_to_read(reader, ByteOffset{at}, piece); got) {
+      any = true;
+    } else {
+      if (got.error().code != EIO) return got.error();
+      failure = got.error();
+      std::ranges::fill(piece, kFiller);
     }
   }
+  // One small read may lie in what is lost as a whole.
+  std::byte byte{};
+  if (failure && !any && !reader.read(ByteOffset{0}, {&byte, 1}) && !reader.read(ByteOffset{size - 1}, {&byte, 1})) return *failure;
+  return end - from.v;
 }
 
 class SequentialFile final : public rocksdb::FSSequentialFile {
@@ -166,8 +193,7 @@ class SequentialFile final : public rocksdb::FSSequentialFile {
 
   IOStatus Read(std::size_t n, const IOOptions&, Slice* result, char* scratch, IODebugContext*) override {
     *result = Slice(scratch, 0);
-    const auto got =
-        read_or_stop(*reader_, fail_stop_, ByteOffset{position_}, {reinterpret_cast<std::byte*>(scratch), n});
+    const auto got = or_stop(try_to_read(*reader_, ByteOffset{position_}, {reinterpret_cast<std::byte*>(scratch), n}), fail_stop_);
     if (!got) return to_io_status(got.error());
     position_ += *got;
     *result = Slice(scratch, *got);
@@ -198,8 +224,13 @@ class RandomAccessFile final : public rocksdb::FSRandomAccessFile {
     *result = Slice(scratch, 0);
     if (MemoryOnly::refuse()) return IOStatus::Aborted("not in memory");
     const GiveWay::Read read(give_way_);
-    const auto got =
-        read_or_stop(*reader_, fail_stop_, ByteOffset{offset}, {reinterpret_cast<std::byte*>(scratch), n});
+    const MutableBytes to{reinterpret_cast<std::byte*>(scratch), n};
+    auto got = try_to_read(*reader_, ByteOffset{offset}, to);
+    if (!got && table_ != 0 && got.error().code == EIO) {
+      got = read_around(*reader_, ByteOffset{offset}, to);
+      if (got) fail_stop_.count_unreadable();
+    }
+    got = or_stop(std::move(got), fail_stop_);
     if (!got) return to_io_status(got.error());
     set_aside_.cover(table_, offset, {reinterpret_cast<std::byte*>(scratch), *got});
     const std::uint64_t size = reader_->size().v;

@@ -260,6 +260,30 @@ TEST_P(OfFamily, WhatIsLostStaysSoAfterACrash) {
   EXPECT_EQ(unreadable(family), lost);
 }
 
+TEST_P(OfFamily, ASectorThatCannotBeReadCostsTheRowsInItOnly) {
+  const Family family = GetParam();
+  put(family);
+  sink(family);
+  const std::string table = only_table(family);
+  expect_ok(store().drop_caches());
+  const std::uint64_t place = place_of(*machine_.disk, *machine_.volume, table);
+  const std::uint64_t sector = round_down(place + machine_.volume->size_of(table)->v / 2, kDeviceBlock);
+  machine_.disk->lost_from = sector;
+  machine_.disk->lost_to = sector + kDeviceBlock;
+
+  // It is met by a reader, by a compaction, and by whoever reads much at a time.
+  meet_damage(family);
+  const auto lost = unreadable(family);
+  EXPECT_FALSE(lost.empty());
+  EXPECT_LT(lost.size(), kRows / 8);
+  put(family, 10'000, 10'100);
+  expect_ok(store().sync());
+  expect_ok(store().flush());
+  expect_ok(store().compact(family, "", ""));
+  EXPECT_EQ(unreadable(family), lost);
+  EXPECT_FALSE(machine_.volume->exists(table));
+}
+
 TEST_P(OfFamily, ADamagedIndexCostsTheRowsOfItsTableOnly) {
   const Family family = GetParam();
   put(family);

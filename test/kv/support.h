@@ -86,6 +86,7 @@ class Disk {
   std::atomic<std::uint64_t> fail_reads_from = 0;
   std::atomic<std::uint64_t> fail_reads_to = ~std::uint64_t{0};  // and not from this one on
   std::atomic<int> fail_code = EIO;
+  std::atomic<std::uint64_t> lost_from = 0, lost_to = 0;  // reads of any byte in between fail, until it is written
   // Called at each request of a kind, in its thread. To be set while there are none.
   std::function<void()> on_read = [] {};
   std::function<void(ByteOffset, Bytes)> on_write = [](ByteOffset, Bytes) {};
@@ -98,11 +99,13 @@ class Disk {
       case DeviceEvent::Kind::read: {
         on_read();
         const std::uint64_t n = ++reads;
+        if (e.offset.v < lost_to && e.offset.v + e.length.v > lost_from) return make_error(fail_code, "a lost sector");
         if (fail_reads_from != 0 && n >= fail_reads_from && n < fail_reads_to) return make_error(fail_code, "injected read error");
         break;
       }
       case DeviceEvent::Kind::write:
         ++writes;
+        if (e.offset.v < lost_to && e.offset.v + e.length.v > lost_from) lost_from = lost_to = 0;
         on_write(e.offset, data);
         break;
       case DeviceEvent::Kind::flush:
