@@ -152,8 +152,8 @@ Result<void> RocksStore::load_damage() {
   }
   if (status.ok()) return {};
   Error error = to_error(status, "read what is known about damage");
-  if (!options_.read_only || error.code != EUCLEAN) return error;
-  options_.notice(error.message());
+  if (!options_.read_only) return error;
+  options_.notice(error.message());  // the rest may be saved
   return {};
 }
 
