@@ -161,7 +161,7 @@ TEST_P(OfFamily, ACompactionPassesADamagedBlockAndOnlyItsRowsAreLost) {
   (void)store().compact(family, "", "");  // which may fail, but for the last time
   settle();
   const auto lost = unreadable(family);
-  EXPECT_FALSE(lost.empty());
+  ASSERT_FALSE(lost.empty());
   EXPECT_LT(lost.size(), kRows / 8);
   EXPECT_TRUE(told("is damaged: what is here cannot be read"));
   EXPECT_FALSE(scrub_finds_nothing());
@@ -219,7 +219,7 @@ TEST_P(OfFamily, WhatIsNewerThanADamagedBlockIsKept) {
 
   meet_damage(family);
   const auto lost = unreadable(family);
-  EXPECT_FALSE(lost.empty());
+  ASSERT_FALSE(lost.empty());
   for (std::uint64_t i = 0; i < kRows; ++i) EXPECT_TRUE(i % 3 == 2 || !lost.contains(number_key(i))) << i;
   expect_ok(store().compact(family, "", ""));
   EXPECT_EQ(unreadable(family), lost);
@@ -235,7 +235,7 @@ TEST_P(OfFamily, WhatMayBeOldIsNotGivenForWhatIsLost) {
   damage(before, 0.5);
   meet_damage(family);
   const auto lost = unreadable(family);  // no value of before is among what can be read
-  EXPECT_FALSE(lost.empty());
+  ASSERT_FALSE(lost.empty());
   EXPECT_LT(lost.size(), kRows / 4);
   expect_ok(store().compact(family, "", ""));
   EXPECT_EQ(unreadable(family), lost);
@@ -274,7 +274,7 @@ TEST_P(OfFamily, ASectorThatCannotBeReadCostsTheRowsInItOnly) {
   // It is met by a reader, by a compaction, and by whoever reads much at a time.
   meet_damage(family);
   const auto lost = unreadable(family);
-  EXPECT_FALSE(lost.empty());
+  ASSERT_FALSE(lost.empty());
   EXPECT_LT(lost.size(), kRows / 8);
   put(family, 10'000, 10'100);
   expect_ok(store().sync());
