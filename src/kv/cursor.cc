@@ -70,7 +70,8 @@ class RocksCursor final : public Cursor {
     if (missed_) return make_error(EAGAIN, "cursor");
     if (!thrown_.ok()) return to_error(thrown_, "cursor");
     if (past_end_) return {};
-    if (stopped_) return lost_error();
+    // Perhaps only behind what is asked for, which a cursor with Wait::yes has a bound for.
+    if (stopped_) return memory_only_ ? make_error(EAGAIN, "cursor") : lost_error();
     LSMFS_TRY(to_result(iterator_->status(), "cursor"));
     if (damaged_) return make_error(EUCLEAN, "cursor: a block is damaged; the rows after it cannot be trusted");
     return {};

@@ -148,8 +148,12 @@ void Quarantine::run() {
 // Reads one table, from its first row to its last, over what is damaged in it.
 class Quarantine::Examination {
  public:
-  Examination(Volume& volume, rocksdb::DB& db, rocksdb::ColumnFamilyHandle* handle, Family family, const SstFileMetaData& table, const Stop& stop)
-      : volume_(volume), family_(family), table_(table), stop_(stop), apart_(volume, db, handle, family, stop) {}
+  // `known`: what is set aside already, whose rows are not looked for again.
+  Examination(Volume& volume, rocksdb::DB& db, rocksdb::ColumnFamilyHandle* handle, Family family, const SstFileMetaData& table,
+              std::vector<TableBlock> known, const Stop& stop)
+      : volume_(volume), family_(family), table_(table), known_(std::move(known)), stop_(stop), apart_(volume, db, handle, family, stop) {
+    for (const TableBlock& block : known_) apart_.set_aside().add(block);
+  }
 
   Result<Damage> run() {
     const Status opened = guarded([&] { return apart_.open(table_); });
@@ -194,6 +198,7 @@ class Quarantine::Examination {
   // The damaged blocks end well before the next row, perhaps. The index knows where: a seek behind their end does not read them.
   std::string end_of_gap(const std::string& row) {
     apart_.set_aside().forget(table_.file_number);
+    for (const TableBlock& block : known_) apart_.set_aside().add(block);
     std::string low = *gap_, high = row;
     for (int probe = 0; probe < kProbes; ++probe) {
       std::string middle = midpoint(low, high);
@@ -220,6 +225,7 @@ class Quarantine::Examination {
   Volume& volume_;
   const Family family_;
   const SstFileMetaData& table_;
+  const std::vector<TableBlock> known_;
   const Stop& stop_;
   Apart apart_;
   Damage damage_;
@@ -233,12 +239,15 @@ Result<void> Quarantine::handle(std::uint64_t number) {
     for (const SstFileMetaData& table : tables_of(*db_, handle_of(family))) {
       if (table.file_number != number) continue;
       const Stop stop = [this] { return stop_.load(); };
-      LSMFS_ASSIGN(const Damage damage, Examination(parts_.volume, *db_, handle_of(family), family, table, stop).run());
+      auto known = parts_.set_aside.all();
+      std::erase_if(known, [&](const TableBlock& block) { return block.table != number; });
+      const bool is_known = !known.empty();
+      LSMFS_ASSIGN(const Damage damage, Examination(parts_.volume, *db_, handle_of(family), family, table, std::move(known), stop).run());
       std::vector<LostRange> lost;
       LSMFS_ASSIGN(const bool there, write_down(family, table, damage, lost));
       if (!there) return {};
       for (const TableBlock& block : damage.blocks) parts_.set_aside.add(block);
-      tell(table, lost);
+      if (!is_known || !damage.blocks.empty()) tell(table, lost);
       // So that the damaged table goes. Where there is no space for it the next compaction there does it.
       rocksdb::CompactRangeOptions options = compact_options();
       options.canceled = &stop_;
@@ -285,7 +294,7 @@ Result<bool> Quarantine::keep_newer(Family family, const SstFileMetaData& table,
       }
       if (!rows->status().ok()) break;
     }
-    // Damage in a newer table is found when that one is met; until then more is lost than need be.
+    // Where a newer table is damaged as well, what it has cannot be told apart, and is lost, too.
     if (!rows->status().ok() && !rows->status().IsCorruption()) return to_error(rows->status(), "newer rows");
     return true;
   }

@@ -134,7 +134,8 @@ Result<void> LsmTree::list(Listing& listing) {
     row = cursor->value();
     cursor->next();
     const auto more = cursor->status();
-    if (!more && !(more.error().code == EAGAIN && listing.given)) return more;
+    // What is damaged behind this entry is told by the next call.
+    if (!more && more.error().code != EUCLEAN && !(more.error().code == EAGAIN && listing.given)) return more;
     // When only the next row is missing in memory, this entry is not known to be the last.
     const bool last = more.has_value() && !listing.has_more();
 

@@ -355,7 +355,7 @@ Result<void> LsmTree::drop_caches() {
 }
 
 Result<ScrubStep> LsmTree::scrub(ScrubPosition& position, const Stop& stop) {
-  if (position.part == 0) LSMFS_TRY(know_what_is_nobodys(stop));
+  if (position.part == 0 && position.range.end == 0) LSMFS_TRY(know_what_is_nobodys(stop));
   LSMFS_ASSIGN(StoreScrubStep found, store_.scrub(position, stop));
   ScrubStep step{found.read, found.left, {}};
   for (auto& [line, rows] : found.damage) {

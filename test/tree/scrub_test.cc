@@ -133,5 +133,67 @@ TEST_F(ScrubTree, DamageIsSetAsideAndGoesWithTheFilesThatItIsIn) {
   EXPECT_EQ(h_.read_path("directory120/file"), other);
 }
 
+TEST_F(ScrubTree, LostNamesAreErrorsAndAllOthersAreThere) {
+  const Ino many = h_.mkdir(kRootIno, "many");
+  const auto name_of = [](int number) { return "file" + std::to_string(1000 + number); };
+  std::mt19937_64 random(3);
+  std::string value;
+  for (int i = 0; i < 500; ++i) {
+    std::string bytes(200, '\0');
+    for (char& c : bytes) c = static_cast<char>(random());
+    ASSERT_TRUE(h_.tree().setxattr(h_.create(many, name_of(i)), "user.x", bytes, 0, Wait::yes));
+    if (i == 250) value = bytes;
+  }
+  h_.remount();
+  ASSERT_TRUE(h_.tree().drop_caches());
+  flip(place_of(value));
+  EXPECT_FALSE(scrub().empty());
+  ASSERT_TRUE(until([&] { return h_.store().losses() > 0; }));
+
+  const Ino dir = find(kRootIno, "many");
+  int lost = 0;
+  for (int i = 0; i < 500; ++i) {
+    const auto found = h_.tree().lookup(dir, name_of(i), Wait::yes);
+    lost += !found;
+    EXPECT_TRUE(found ? found->has_value() : found.error().code == EUCLEAN) << i;
+  }
+  EXPECT_GT(lost, 0);
+  EXPECT_LT(lost, 100);
+  EXPECT_EQ(code(h_.tree().lookup(dir, name_of(250), Wait::yes)), EUCLEAN);
+  EXPECT_EQ(code(h_.tree().make(dir, name_of(250), {.mode = S_IFREG | 0644}, Wait::yes)), EUCLEAN);
+  h_.create(dir, "a new one", "data");
+  EXPECT_EQ(h_.read_path("many/a new one"), "data");
+
+  // A listing gives what comes before it, and then says so.
+  std::vector<std::string> names;
+  std::uint64_t cookie = 0;
+  Result<void> listed;
+  while (listed) {
+    const std::size_t before = names.size();
+    listed = h_.tree().readdir(dir, cookie, true, [&](const DirEntry& entry) {
+      if (names.size() == before + 50) return false;
+      names.emplace_back(entry.name);
+      cookie = entry.next_cookie;
+      return true;
+    }, Wait::yes, AccessTime::stays);
+    if (listed && names.size() == before) break;
+  }
+  EXPECT_EQ(code(listed), EUCLEAN);
+  EXPECT_GT(names.size(), 150u);
+  EXPECT_EQ(h_.list(find(kRootIno, "directory110")), std::vector<std::string>{"file"});
+
+  // fsck -y gives it up.
+  h_.unmount();
+  const auto volume = Volume::open(h_.device());
+  ASSERT_TRUE(volume);
+  ASSERT_TRUE(Store::repair(**volume, {}));
+  auto store = Store::open(**volume, {});
+  ASSERT_TRUE(store);
+  const auto repaired = repair_tree(**store);
+  ASSERT_TRUE(repaired);
+  EXPECT_TRUE(repaired->left.clean());
+  ASSERT_TRUE((*store)->close());
+}
+
 }  // namespace
 }  // namespace lsmfs::test::scrub_test
