@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <set>
@@ -155,6 +156,8 @@ class Quarantine::Examination {
     for (const TableBlock& block : known_) apart_.set_aside().add(block);
   }
 
+  bool cannot_be_read() const { return apart_.cannot_be_read(); }  // a part of it
+
   Result<Damage> run() {
     const Status opened = guarded([&] { return apart_.open(table_); });
     if (!opened.ok()) {
@@ -233,21 +236,44 @@ class Quarantine::Examination {
   std::optional<std::string> gap_;   // where a gap begins that has not ended yet
 };
 
+// By samples, whether most of a table can be read.
+bool can_mostly_be_read(Volume& volume, const SstFileMetaData& table) {
+  constexpr std::uint64_t kSamples = 16;
+  const auto reader = volume.open_reader(table.name.substr(table.name.rfind('/') + 1));
+  if (!reader) return false;
+  std::uint64_t good = 0;
+  std::byte byte{};
+  for (std::uint64_t i = 0; i < kSamples; ++i) good += (*reader)->read(ByteOffset{(*reader)->size().v / kSamples * i}, {&byte, 1}).has_value();
+  return good > kSamples / 2;
+}
+
+Result<Quarantine::Damage> Quarantine::examine(Family family, const SstFileMetaData& table, const std::vector<TableBlock>& known) {
+  const Stop stop = [this] { return stop_.load(); };
+  for (const auto pause : {1, 2, 4, 0}) {
+    Examination examination(parts_.volume, *db_, handle_of(family), family, table, known, stop);
+    auto damage = examination.run();
+    if (damage ? !examination.cannot_be_read() : damage.error().code != EIO) return damage;
+    if (pause == 0 && can_mostly_be_read(parts_.volume, table)) return damage;
+    std::unique_lock lock(mutex_);
+    if (pause > 0) parts_.clock.wait(lock, wake_, parts_.clock.now() + std::chrono::seconds(pause), [&] { return stop(); });
+    if (stop()) return make_error(EINTR, "quarantine");
+  }
+  return make_error(EIO, "most of table " + table.name.substr(1) + " cannot be read");
+}
+
 Result<void> Quarantine::handle(std::uint64_t number) {
   if (parts_.fail_stop.failed()) return {};
   for (const Family family : kFamilies) {
     for (const SstFileMetaData& table : tables_of(*db_, handle_of(family))) {
       if (table.file_number != number) continue;
-      const Stop stop = [this] { return stop_.load(); };
       auto known = parts_.set_aside.all();
       std::erase_if(known, [&](const TableBlock& block) { return block.table != number; });
-      const bool is_known = !known.empty();
-      LSMFS_ASSIGN(const Damage damage, Examination(parts_.volume, *db_, handle_of(family), family, table, std::move(known), stop).run());
+      LSMFS_ASSIGN(const Damage damage, examine(family, table, known));
       std::vector<LostRange> lost;
       LSMFS_ASSIGN(const bool there, write_down(family, table, damage, lost));
       if (!there) return {};
       for (const TableBlock& block : damage.blocks) parts_.set_aside.add(block);
-      if (!is_known || !damage.blocks.empty()) tell(table, lost);
+      if (known.empty() || !damage.blocks.empty()) tell(table, lost);
       // So that the damaged table goes. Where there is no space for it the next compaction there does it.
       rocksdb::CompactRangeOptions options = compact_options();
       options.canceled = &stop_;

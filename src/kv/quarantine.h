@@ -7,6 +7,8 @@
 //
 // A damaged index costs all of a table's rows. A filter, the table's properties or its footer cost none: RocksDB has read them.
 // What is set aside is written down, too, so that it stays so after a restart.
+// A device may fail for a while. So what cannot be read is looked at several times, some seconds apart, before it counts as damaged, and only
+// while most of its table can be read.
 // What it cannot make sense of stops all writing (FailStop), as damage did that RocksDB's compactions met.
 //
 // Threads: all functions, from any thread; report() does not block, stop() waits. It has a thread from the first report on.
@@ -27,6 +29,7 @@
 #include "kv/fail_stop.h"
 #include "kv/lost.h"
 #include "kv/set_aside.h"
+#include "lsmfs/clock.h"
 #include "lsmfs/kv.h"
 
 namespace lsmfs::kv {
@@ -43,6 +46,7 @@ class Quarantine {
     std::function<void(std::string_view)> notice;
     std::function<std::string(const LostRange&)> describe;
     std::uint64_t piece;                   // see compact_in_pieces()
+    Clock& clock;                          // by which it waits
   };
   explicit Quarantine(Parts parts) : parts_(std::move(parts)) {}
   ~Quarantine() { stop(); }
@@ -69,6 +73,8 @@ class Quarantine {
   bool is_idle() const { return !takes_ || (reported_.empty() && !busy_) || parts_.fail_stop.failed(); }
   class Examination;
 
+  // Looks at a table until it is known what is wrong with it.
+  Result<Damage> examine(Family family, const rocksdb::SstFileMetaData& table, const std::vector<TableBlock>& known);
   void begin();  // its thread; must hold: mutex_ is locked
   void run();
   Result<void> handle(std::uint64_t number);

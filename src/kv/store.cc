@@ -118,7 +118,7 @@ RocksStore::RocksStore(Volume& volume, const StoreOptions& options, const kv::Si
       space_(volume, sizing_, fail_stop_, give_way_, *options.clock, [this] { keeper_.want_flush(); }, [this] { keeper_.want_space(); },
              [this](Clock::Time due) { keeper_.measure_at(due); }, options.notice),
       quarantine_({volume, fail_stop_, set_aside_, lost_, commit_mutex_, [this] { ++committed_; return sync(); }, options.notice, options.describe,
-                   sizing_.piece}) {}
+                   sizing_.piece, *options.clock}) {}
 
 Result<void> RocksStore::open() {
   if (!options_.read_only && !volume_.writable()) return make_error(EROFS, "store: the volume is read-only");

@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
+#include "clock.h"
 #include "kv/footer.h"
+#include "kv/passing_time.h"
 #include "kv/set_aside.h"
 #include "kv/store.h"
 #include "kv/support.h"
@@ -261,6 +264,10 @@ TEST_P(OfFamily, WhatIsLostStaysSoAfterACrash) {
 }
 
 TEST_P(OfFamily, ASectorThatCannotBeReadCostsTheRowsInItOnly) {
+  test::SteppedClock clock;
+  const kv_test::PassingTime time(clock);
+  options_.clock = &clock;
+  again();
   const Family family = GetParam();
   put(family);
   sink(family);
@@ -282,6 +289,32 @@ TEST_P(OfFamily, ASectorThatCannotBeReadCostsTheRowsInItOnly) {
   expect_ok(store().compact(family, "", ""));
   EXPECT_EQ(unreadable(family), lost);
   EXPECT_FALSE(machine_.volume->exists(table));
+  machine_.stop();
+}
+
+// As a cable that is loose for a moment.
+TEST_P(OfFamily, WhatCannotBeReadForAWhileIsNotLost) {
+  test::SteppedClock clock;
+  options_.clock = &clock;
+  auto time = std::make_optional<kv_test::PassingTime>(clock);
+  again();
+  const Family family = GetParam();
+  put(family);
+  sink(family);
+  const std::string table = only_table(family);
+  expect_ok(store().drop_caches());
+  time.reset();
+  const std::uint64_t sector = round_down(place_of(*machine_.disk, *machine_.volume, table) + machine_.volume->size_of(table)->v / 2, kDeviceBlock);
+  machine_.disk->lost_from = sector;
+  machine_.disk->lost_to = sector + kDeviceBlock;
+  EXPECT_FALSE(unreadable(family).empty());
+  machine_.disk->lost_from = machine_.disk->lost_to = 0;
+  time.emplace(clock);
+  settle();
+  EXPECT_TRUE(unreadable(family).empty());
+  EXPECT_TRUE(store().lost().empty());
+  expect_ok(store().sync());
+  machine_.stop();
 }
 
 TEST_P(OfFamily, ADamagedIndexCostsTheRowsOfItsTableOnly) {
