@@ -57,6 +57,18 @@ class Finder final : public rocksdb::WriteBatch::Handler {
 
 Error lost_error() { return make_error(EUCLEAN, "what was there is lost with a damaged part of a table"); }
 
+Status for_each_row(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* family, std::string_view from, std::string_view to,
+                    const std::function<Status(std::string_view key, std::string_view value)>& take) {
+  rocksdb::ReadOptions read = read_options();
+  const Slice upper(to.data(), to.size());
+  read.iterate_upper_bound = &upper;
+  const std::unique_ptr<rocksdb::Iterator> rows(db.NewIterator(read, family));
+  for (rows->Seek(Slice(from.data(), from.size())); rows->Valid(); rows->Next()) {
+    if (Status taken = take(view_of(rows->key()), view_of(rows->value())); !taken.ok()) return taken;
+  }
+  return rows->status();
+}
+
 std::string next_key(Family family, std::string_view key) {
   std::string next(key);
   if (family == Family::names) return next += '\0';
@@ -145,21 +157,15 @@ std::uint64_t LostRanges::losses() const {
 
 Status LostRanges::load(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* names) {
   auto found = std::make_shared<Families>();
-  rocksdb::ReadOptions read = read_options();
-  const std::string end = std::string(kLostPrefix) + '\2';
-  const Slice upper(end);
-  read.iterate_upper_bound = &upper;
-  const std::unique_ptr<rocksdb::Iterator> rows(db.NewIterator(read, names));
   bool any = false;
-  for (rows->Seek(Slice(kLostPrefix.data(), kLostPrefix.size())); rows->Valid(); rows->Next()) {
-    const std::string_view key = view_of(rows->key()).substr(kLostPrefix.size());
-    if (key.empty() || key.substr(1) >= view_of(rows->value())) {
-      return Status::Corruption("a row about lost rows is malformed");
-    }
-    found->of[static_cast<std::uint8_t>(key.front())].add(std::string(key.substr(1)), rows->value().ToString());
+  const Status status = for_each_row(db, names, kLostPrefix, std::string(kLostPrefix) + '\2', [&](std::string_view row, std::string_view to) {
+    const std::string_view key = row.substr(kLostPrefix.size());
+    if (key.empty() || key.substr(1) >= to) return Status::Corruption("a row about lost rows is malformed");
+    found->of[static_cast<std::uint8_t>(key.front())].add(std::string(key.substr(1)), std::string(to));
     any = true;
-  }
-  if (!rows->status().ok()) return rows->status();
+    return Status::OK();
+  });
+  if (!status.ok()) return status;
   const std::lock_guard lock(mutex_);
   now_ = std::move(found);
   added_.clear();

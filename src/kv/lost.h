@@ -86,6 +86,9 @@ class LostRanges {
 
 Error lost_error();
 inline std::string_view view_of(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
+// Gives each row from `from` to before `to` to `take`, until that gives an error.
+rocksdb::Status for_each_row(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* family, std::string_view from, std::string_view to,
+                             const std::function<rocksdb::Status(std::string_view key, std::string_view value)>& take);
 // The least key that there can be after this one.
 std::string next_key(Family family, std::string_view key);
 

@@ -58,25 +58,20 @@ std::vector<std::uint64_t> numbers(const std::vector<SstFileMetaData>& tables) {
 Status Quarantine::load(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* const (&handles)[2]) {
   db_ = &db;
   std::copy(std::begin(handles), std::end(handles), std::begin(handles_));
-  rocksdb::ReadOptions read = kv::read_options();
   std::string end(kSetAsidePrefix);
   ++end.back();
-  const Slice upper(end);
-  read.iterate_upper_bound = &upper;
-  const std::unique_ptr<rocksdb::Iterator> rows(db.NewIterator(read, handle_of(Family::names)));
-  for (rows->Seek(Slice(kSetAsidePrefix.data(), kSetAsidePrefix.size())); rows->Valid(); rows->Next()) {
-    Reader key(view_of(rows->key()).substr(kSetAsidePrefix.size())), value(view_of(rows->value()));
+  return for_each_row(db, handle_of(Family::names), kSetAsidePrefix, end, [this](std::string_view row, std::string_view size) {
+    Reader key(row.substr(kSetAsidePrefix.size())), value(size);
     TableBlock block;
     block.table = key.be64();
     block.offset = key.be64();
     block.size = value.varint();
-    // Of any size that is written down here: an absurd one is never met by a read.
     if (!key.ok() || !key.at_end() || !value.ok() || !value.at_end() || block.size < kBlockLeast || block.size > kBlockMost) {
       return Status::Corruption("a row about a damaged block is malformed");
     }
     parts_.set_aside.add(block);
-  }
-  return rows->status();
+    return Status::OK();
+  });
 }
 
 void Quarantine::start() {

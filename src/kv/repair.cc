@@ -225,15 +225,11 @@ Result<void> Repair::give_up_what_is_lost() {
   std::string end(kv::kLostPrefix);
   ++end.back();
   bool any = false;
-  {
-    rocksdb::ReadOptions read = kv::read_options();
-    const Slice upper(end);
-    read.iterate_upper_bound = &upper;
-    const std::unique_ptr<rocksdb::Iterator> rows(database_.db().NewIterator(read, database_.handle(Family::names)));
-    rows->Seek(Slice(kv::kLostPrefix.data(), kv::kLostPrefix.size()));
-    any = rows->Valid();
-    if (!any && rows->status().ok()) return {};
-  }
+  const Status seen = kv::for_each_row(database_.db(), database_.handle(Family::names), kv::kLostPrefix, end, [&](auto, auto) {
+    any = true;
+    return Status::OK();
+  });
+  if (!any && seen.ok()) return {};
   kv::LostRanges lost;
   if (!kv::guarded([&] { return lost.load(database_.db(), database_.handle(Family::names)); }).ok()) report_.lines.push_back("the list of what is lost is damaged");
   for (const LostRange& range : lost.all()) report_.lost.push_back({range.family, range.from, range.to, /*aged=*/true});
