@@ -35,7 +35,7 @@ std::string row_key(const TableBlock& block) {
 }
 
 Result<std::uint64_t> index_of(Volume& volume, const SstFileMetaData& table) {
-  LSMFS_ASSIGN(const auto reader, volume.open_reader(table.name.substr(table.name.rfind('/') + 1)));
+  LSMFS_ASSIGN(const auto reader, volume.open_reader(table.name.substr(1)));
   std::string footer(kFooterSize, '\0');
   if (reader->size().v < kFooterSize) return make_error(EUCLEAN, "a table has no footer");
   LSMFS_TRY(reader->read(ByteOffset{reader->size().v - kFooterSize}, {reinterpret_cast<std::byte*>(footer.data()), footer.size()}));
@@ -234,7 +234,7 @@ class Quarantine::Examination {
 // By samples, whether most of a table can be read.
 bool can_mostly_be_read(Volume& volume, const SstFileMetaData& table) {
   constexpr std::uint64_t kSamples = 16;
-  const auto reader = volume.open_reader(table.name.substr(table.name.rfind('/') + 1));
+  const auto reader = volume.open_reader(table.name.substr(1));
   if (!reader) return false;
   std::uint64_t good = 0;
   std::byte byte{};
@@ -283,9 +283,9 @@ Result<void> Quarantine::handle(std::uint64_t number) {
 Result<bool> Quarantine::keep_newer(Family family, const SstFileMetaData& table, LostRanges::Ranges& ranges) const {
   auto* const handle = handle_of(family);
   for (int look = 0; look < kLooks; ++look) {
+    const auto before = numbers(tables_of(*db_, handle));
     rocksdb::ColumnFamilyMetaData facts;
     db_->GetColumnFamilyMetaData(handle, &facts);
-    const auto before = numbers(tables_of(*db_, handle));
     rocksdb::TablePropertiesCollection properties;
     if (const Status status = db_->GetPropertiesOfAllTables(handle, &properties); !status.ok()) return to_error(status, "tables");
     // Tables as old as the damaged one, or older: its level and those below it; of level 0 those whose rows came before its own.
@@ -304,7 +304,7 @@ Result<bool> Quarantine::keep_newer(Family family, const SstFileMetaData& table,
     read.fill_cache = false;
     read.table_filter = [&older](const rocksdb::TableProperties& one) { return !older.contains(identity(one)); };
     const std::unique_ptr<rocksdb::Iterator> rows(db_->NewIterator(read, handle));
-    if (numbers(tables_of(*db_, handle)) != before) continue;  // it may show other tables than these
+    if (numbers(tables_of(*db_, handle)) != before) continue;  // since then: it may show other tables than these
     const auto all = ranges.all();
     for (const auto& [from, to] : all) {
       std::uint64_t of_nothing = patches_of_nothing_by_this_thread();
