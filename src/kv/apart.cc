@@ -13,7 +13,7 @@ namespace {
 
 using rocksdb::IOStatus;
 
-// Its reads fail once somebody wants the scrub to stop.
+// Its reads fail once somebody wants whoever reads to stop.
 class StoppableFile final : public rocksdb::FSRandomAccessFileOwnerWrapper {
  public:
   StoppableFile(std::unique_ptr<rocksdb::FSRandomAccessFile> file, const Stop& stop)

@@ -24,11 +24,7 @@ namespace lsmfs {
 
 using kv::to_error;
 
-namespace {
-
-constexpr Family kScrubbed[ScrubPosition::kParts - 1] = {Family::names, Family::blocks};  // in this order
-
-}  // namespace
+static_assert(std::size(kv::kFamilies) == ScrubPosition::kParts - 1);  // a scrub takes them in that order, after the volume
 
 using rocksdb::Slice;
 using rocksdb::Status;
@@ -303,7 +299,7 @@ Result<StoreScrubStep> RocksStore::scrub(ScrubPosition& position, const Stop& st
     step.left = own.left;
     for (auto& line : own.damage) step.damage.push_back({std::move(line), std::nullopt});
   } else {
-    const Family family = kScrubbed[position.part - 1];
+    const Family family = kv::kFamilies[position.part - 1];
     LSMFS_ASSIGN(step, kv::scrub_next_table(volume_, db(), handle(family), family, position.range, stop));
     if (step.damaged_table != 0) quarantine_.report_table(step.damaged_table);
     for (auto& range : lost()) {
@@ -314,7 +310,7 @@ Result<StoreScrubStep> RocksStore::scrub(ScrubPosition& position, const Stop& st
   // Of a part that has begun the rest is in the step.
   const std::uint64_t next = position.range.end == 0 ? position.part : position.part + 1;
   for (std::uint64_t part = std::max<std::uint64_t>(next, 1); part < ScrubPosition::kParts; ++part) {
-    step.left = step.left + kv::table_bytes(db(), handle(kScrubbed[part - 1]));
+    step.left = step.left + kv::table_bytes(db(), handle(kv::kFamilies[part - 1]));
   }
   return step;
 }

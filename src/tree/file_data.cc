@@ -82,7 +82,7 @@ Result<void> LsmTree::resize(const Lock& lock, Inode& inode, std::uint64_t size,
     blocks_changed(inode);
   }
   if (size > record.size) before_holes(inode);
-  know_blocks(inode, record.blocks > 0 ? old_blocks.v : 0, new_blocks.v);
+  know_past_end(inode, new_blocks.v);
   if (inode.rows) inode.rows->remove(new_blocks.v, old_blocks.v);
   record.size = size;
   after_holes(inode);

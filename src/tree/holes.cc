@@ -43,7 +43,7 @@ Result<void> LsmTree::fallocate(Ino ino, int mode, ByteOffset offset, ByteCount 
   if (!keep_size && end > record.size) {
     open_->put_tail();
     before_holes(*inode);
-    know_blocks(*inode, record.blocks > 0 ? block_count(record.size) : 0, block_count(end));
+    know_past_end(*inode, block_count(end));
     record.size = end;
     after_holes(*inode);
   }

@@ -10,6 +10,12 @@
 #include "tree/lsm_tree.h"
 
 namespace lsmfs {
+namespace {
+
+// No block from this one on has a row, or can have lost one.
+std::uint64_t blocks_there(const Record& record) { return record.blocks > 0 ? block_count(record.size) : 0; }
+
+}  // namespace
 
 // How many of the blocks [from, to) of a sparse file have rows. A row that is lost was one.
 Result<std::uint64_t> LsmTree::count_rows(const Lock& lock, const Inode& inode, BlockIndex from, BlockIndex to, Wait wait) {
@@ -41,19 +47,20 @@ Result<void> LsmTree::need_block(const Lock& lock, const Inode& inode, BlockInde
 Result<void> LsmTree::know_written(const Lock& lock, const Inode& inode, std::uint64_t from, std::uint64_t to, Wait wait) {
   if (!store_.has_lost()) return {};
   const Record& record = inode.record;
-  const std::uint64_t there = record.blocks > 0 ? block_count(record.size) : 0;
+  const std::uint64_t there = blocks_there(record);
   const std::uint64_t first = from / kBlockSize, last = (to - 1) / kBlockSize;
   for (const std::uint64_t index : {first, last}) {
     const std::uint64_t start = index * kBlockSize;
     const bool whole = from <= start && to >= std::min(start + kBlockSize, record.size);
     if (index < there && !whole) LSMFS_TRY(need_block(lock, inode, BlockIndex{index}, wait));
   }
-  know_blocks(inode, there, last + 1);
+  know_past_end(inode, last + 1);
   return {};
 }
 
-// They are as the open group leaves them.
-void LsmTree::know_blocks(const Inode& inode, std::uint64_t from, std::uint64_t to) {
+// The blocks from the end of a file to `to` are as the open group leaves them.
+void LsmTree::know_past_end(const Inode& inode, std::uint64_t to) {
+  const std::uint64_t from = blocks_there(inode.record);
   if (!store_.has_lost() || from >= to) return;
   const std::string home = inode.home();
   batch().know(Family::blocks, keys::block(home, BlockIndex{from}), keys::block(home, BlockIndex{to}));

@@ -240,7 +240,7 @@ class LsmTree final : public Tree {
   Result<std::uint64_t> count_rows(const Lock& lock, const Inode& inode, BlockIndex from, BlockIndex to, Wait wait);
   Result<void> need_block(const Lock& lock, const Inode& inode, BlockIndex index, Wait wait);
   Result<void> know_written(const Lock& lock, const Inode& inode, std::uint64_t from, std::uint64_t to, Wait wait);
-  void know_blocks(const Inode& inode, std::uint64_t from, std::uint64_t to);
+  void know_past_end(const Inode& inode, std::uint64_t to);
   void know_below(const std::string& home);
   void know_home(const Record& record, const std::string& home);
   class Owned;

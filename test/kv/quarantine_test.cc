@@ -17,7 +17,6 @@
 namespace lsmfs::quarantine_test {
 namespace {
 
-using kv_test::Disk;
 using kv_test::expect_ok;
 using kv_test::Machine;
 using kv_test::number_key;
@@ -82,6 +81,14 @@ class QuarantineStore : public testing::Test {
     expect_ok(store().drop_caches());
     machine_.disk->flip(place_of(*machine_.disk, *machine_.volume, name) + at);
   }
+  // One in the middle cannot be read from now on.
+  void lose_sector(const std::string& name) {
+    expect_ok(store().drop_caches());
+    const std::uint64_t place = place_of(*machine_.disk, *machine_.volume, name);
+    const std::uint64_t sector = round_down(place + machine_.volume->size_of(name)->v / 2, kDeviceBlock);
+    machine_.disk->lost_from = sector;
+    machine_.disk->lost_to = sector + kDeviceBlock;
+  }
   std::string footer_of(const std::string& name) {
     const auto reader = machine_.volume->open_reader(name);
     std::string footer(kv::kFooterSize, '\0');
@@ -92,6 +99,13 @@ class QuarantineStore : public testing::Test {
     const auto names = tables_of(*machine_.volume);
     EXPECT_EQ(names.size(), 1u) << "of family " << static_cast<int>(family);
     return names.front();
+  }
+
+  // Puts all rows into one table at the bottom.
+  std::string filled_table(Family family) {
+    put(family);
+    sink(family);
+    return only_table(family);
   }
 
   // Reads all rows, so that damage is met, and waits until it is set aside.
@@ -157,9 +171,7 @@ class OfFamily : public QuarantineStore, public testing::WithParamInterface<Fami
 
 TEST_P(OfFamily, ACompactionPassesADamagedBlockAndOnlyItsRowsAreLost) {
   const Family family = GetParam();
-  put(family);
-  sink(family);
-  damage_table(only_table(family), 0.4);
+  damage_table(filled_table(family), 0.4);
 
   (void)store().compact(family, "", "");  // which may fail, but for the last time
   settle();
@@ -212,9 +224,7 @@ TEST_P(OfFamily, ACompactionPassesADamagedBlockAndOnlyItsRowsAreLost) {
 
 TEST_P(OfFamily, WhatIsNewerThanADamagedBlockIsKept) {
   const Family family = GetParam();
-  put(family);
-  sink(family);
-  const std::string old = only_table(family);
+  const std::string old = filled_table(family);
   put(family, 0, kRows, 3);
   expect_ok(store().flush());
   damage_table(old, 0.5);
@@ -269,14 +279,8 @@ TEST_P(OfFamily, ASectorThatCannotBeReadCostsTheRowsInItOnly) {
   options_.clock = &clock;
   again();
   const Family family = GetParam();
-  put(family);
-  sink(family);
-  const std::string table = only_table(family);
-  expect_ok(store().drop_caches());
-  const std::uint64_t place = place_of(*machine_.disk, *machine_.volume, table);
-  const std::uint64_t sector = round_down(place + machine_.volume->size_of(table)->v / 2, kDeviceBlock);
-  machine_.disk->lost_from = sector;
-  machine_.disk->lost_to = sector + kDeviceBlock;
+  const std::string table = filled_table(family);
+  lose_sector(table);
 
   // It is met by a reader, by a compaction, and by whoever reads much at a time.
   meet_damage(family);
@@ -299,14 +303,9 @@ TEST_P(OfFamily, WhatCannotBeReadForAWhileIsNotLost) {
   auto time = std::make_optional<kv_test::PassingTime>(clock);
   again();
   const Family family = GetParam();
-  put(family);
-  sink(family);
-  const std::string table = only_table(family);
-  expect_ok(store().drop_caches());
+  const std::string table = filled_table(family);
+  lose_sector(table);
   time.reset();
-  const std::uint64_t sector = round_down(place_of(*machine_.disk, *machine_.volume, table) + machine_.volume->size_of(table)->v / 2, kDeviceBlock);
-  machine_.disk->lost_from = sector;
-  machine_.disk->lost_to = sector + kDeviceBlock;
   EXPECT_FALSE(unreadable(family).empty());
   machine_.disk->lost_from = machine_.disk->lost_to = 0;
   time.emplace(clock);
@@ -319,9 +318,7 @@ TEST_P(OfFamily, WhatCannotBeReadForAWhileIsNotLost) {
 
 TEST_P(OfFamily, ADamagedIndexCostsTheRowsOfItsTableOnly) {
   const Family family = GetParam();
-  put(family);
-  sink(family);
-  const std::string table = only_table(family);
+  const std::string table = filled_table(family);
   damage_at(table, kv::index_offset(footer_of(table)) + 3);
   meet_damage(family);
   EXPECT_EQ(unreadable(family).size(), kRows);
@@ -339,9 +336,7 @@ TEST_P(OfFamily, ADamagedIndexCostsTheRowsOfItsTableOnly) {
 
 TEST_P(OfFamily, DamageThatCostsNothingGoesWithItsTable) {
   const Family family = GetParam();
-  put(family);
-  sink(family);
-  const std::string table = only_table(family);
+  const std::string table = filled_table(family);
   damage_at(table, machine_.volume->size_of(table)->v - kv::kFooterSize - 20);  // in the table of its parts
   EXPECT_FALSE(scrub_finds_nothing());
   settle();
@@ -354,9 +349,7 @@ TEST_P(OfFamily, DamageThatCostsNothingGoesWithItsTable) {
 
 TEST_P(OfFamily, ARepairGivesUpWhatIsLost) {
   const Family family = GetParam();
-  put(family);
-  sink(family);
-  damage_table(only_table(family), 0.4);
+  damage_table(filled_table(family), 0.4);
   (void)store().compact(family, "", "");
   settle();
   const auto lost = unreadable(family);
@@ -377,9 +370,7 @@ TEST_P(OfFamily, ARepairGivesUpWhatIsLost) {
 
 TEST_P(OfFamily, APatchOfWhatIsLostIsLost) {
   const Family family = GetParam();
-  put(family);
-  sink(family);
-  const std::string old = only_table(family);
+  const std::string old = filled_table(family);
   Batch batch;
   for (std::uint64_t i = 0; i < kRows; ++i) {  // some before it is found
     if (i % 2 == 0) batch.patch(family, number_key(i), 3, "x");
