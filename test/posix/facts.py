@@ -52,8 +52,10 @@ class Clock:
 class Facts:
     FLAGS = calls.FLAG_IMMUTABLE | calls.FLAG_APPEND | calls.FLAG_NODUMP | calls.FLAG_NOATIME
 
-    def __init__(self, clock):
+    def __init__(self, clock, times_of_files=True):
+        """`times_of_files`: whether it is compared when regular files were last changed."""
         self.clock = clock
+        self.times_of_files = times_of_files
 
     def attributes(self, found):
         """Of an os.stat_result."""
@@ -62,7 +64,7 @@ class Facts:
                "device": found.st_rdev, "block size": found.st_blksize}
         if kind != stat.S_IFDIR:
             out["size"] = found.st_size
-        for name in ("st_atime_ns", "st_mtime_ns", "st_ctime_ns"):
+        for name in ("st_atime_ns", "st_mtime_ns", "st_ctime_ns") if kind != stat.S_IFREG or self.times_of_files else ("st_atime_ns",):
             out[name[3:8]] = self.clock.name(getattr(found, name))
         return out
 

@@ -36,8 +36,8 @@ class Side:
     # An example lies so deep that its symbolic links, relative and with "..", hardly lead out of what is compared.
     INNER = ("up", "up", "up", "base")
 
-    def __init__(self, name, mount, folder="examples"):
-        """`mount`: a harness.Volume that is mounted. `folder`: where in it."""
+    def __init__(self, name, mount, folder="examples", times_of_files=True):
+        """`mount`: a harness.Volume that is mounted. `folder`: where in it. `times_of_files`: see facts.Facts."""
         self.name = name
         self.mount = mount
         self.place = os.path.join(mount.point, folder)
@@ -46,6 +46,7 @@ class Side:
         self.files = {}              # handle: descriptor
         self.walks = {}              # number: operations.Walk
         self.facts = None
+        self.times_of_files = times_of_files
 
     def begin(self, number, clock):
         if not os.path.ismount(self.mount.point):  # after a remount that went wrong
@@ -54,7 +55,7 @@ class Side:
         self.base = os.path.join(self.top, *map(os.fsencode, self.INNER))
         os.makedirs(self.base)
         os.chmod(self.base, 0o777)
-        self.facts = facts.Facts(clock)
+        self.facts = facts.Facts(clock, self.times_of_files)
 
     def at(self, path):
         return os.path.join(self.base, path) if path else path
