@@ -157,12 +157,20 @@ void send(fuse_req_t req, Tree&, const Changed& reply) {
 }
 
 void set_flags(fuse_req_t req, Ino ino, std::uint32_t flags) {
-  serve(req, [&tree = context_of(req).tree, ino, flags](Wait wait) -> Result<Changed> {
-    AttrChange change;
-    change.flags = flags;
-    LSMFS_TRY(tree.setattr(ino, change, wait));
-    return Changed{ino};
-  });
+  const auto set = [req, ino, flags] {
+    serve(req, [&tree = context_of(req).tree, ino, flags](Wait wait) -> Result<Changed> {
+      AttrChange change;
+      change.flags = flags;
+      LSMFS_TRY(tree.setattr(ino, change, wait));
+      return Changed{ino};
+    });
+  };
+  // What was written before is let in: with the writeback cache the kernel may still have it, and sends it before it forgets it.
+  if (context_of(req).writeback && flags & (FS_IMMUTABLE_FL | FS_APPEND_FL)) {
+    context_of(req).kernel_cache.drop_pages(ino, set);
+  } else {
+    set();
+  }
 }
 
 void get_file_flags(fuse_req_t req, Ino ino, Bytes) {

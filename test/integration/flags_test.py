@@ -5,6 +5,9 @@ import harness
 HIDE = "sed 's/^\\([^ ]*\\)e/\\1-/'"  # ext4 says of files that they have extents
 SHOW = f"lsattr -d . f d d/* | {HIDE}"
 # What needs open(2) to be refused is left out: FUSE asks the daemon nothing then, and the first write is refused instead.
+# In one process: another one would close the file in between, and with it send the kernel's pages.
+WRITE_AND_SET = """python3 -c 'import fcntl, os, sys; f = os.open("g", os.O_CREAT | os.O_WRONLY); os.write(f, b"y" * 9999)
+fcntl.ioctl(f, 0x40086602, int(sys.argv[1]).to_bytes(4, "little")); os.fsync(f); os.close(f)'""".replace("\n", "; ")
 COMMANDS = f"""
 echo hi > f; mkdir d; touch d/a; {SHOW}
 chattr +i f; {SHOW}
@@ -16,6 +19,8 @@ echo more >> f; cat f; perl -e 'truncate("f", 0) or die $!'; chmod 600 f; touch 
 python3 -c 'import os; f = os.open("f", os.O_WRONLY | os.O_APPEND); os.write(f, b"x"); os.close(f); print(os.stat("f").st_size)'
 touch g; python3 -c 'import os; f = os.open("g", os.O_WRONLY); os.write(f, b"x"); os.fsync(f); os.link("g", "h"); os.system("chattr +i g"); os.close(f)'
 chattr -i g; rm g h
+{WRITE_AND_SET} 16; wc -c g; chattr -i g; rm g
+{WRITE_AND_SET} 32; wc -c g; chattr -a g; rm g
 for mode in 4755 2755 6777 2745; do touch s; chmod $mode s; python3 -c 'import os; os.chown("s", -1, -1)'; stat -c %a s; rm s; done
 chattr =Ad f; chattr +A d; {SHOW}; touch d/b; mkdir d/c; ln -s x d/l; {SHOW}
 chattr +i d; touch d/new; mkdir d/new; rm -f d/a; mv d/a a; mv f d/f; ln f d/f; touch -c d/a; rmdir d/c; mv d e

@@ -40,6 +40,7 @@ Not compared, since the difference is documented (docs/limits.md) or cannot be a
 With LSMFS_MOUNT_OPTIONS=writeback there are also left out:
 
 - When regular files were last changed: the kernel keeps these times by rules of its own.
+- Writing to what is immutable or may only be appended to: the daemon refuses the pages, and the writer hears of it from fsync(2) or close(2).
 - Holes: all of a file is data, as the daemon does not see what has been written. Thus no files of gigabytes either.
 """
 
@@ -631,6 +632,8 @@ class Machine(RuleBasedStateMachine):
     def writes_into_what_grows_only(self, handle):
         """Elsewhere than at the end, perhaps."""
         fd = self.sides[1].files[handle]
+        if WRITEBACK and self.is_frozen(fd):
+            return True
         return not fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_APPEND and self.is_frozen(fd, calls.FLAG_APPEND)
 
     # ---- open files
