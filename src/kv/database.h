@@ -11,6 +11,7 @@
 
 #include "kv/fail_stop.h"
 #include "kv/give_way.h"
+#include "kv/merges.h"
 #include "kv/options.h"
 #include "kv/set_aside.h"
 #include "kv/sizing.h"
@@ -25,6 +26,7 @@ class Database {
     std::shared_ptr<rocksdb::EventListener> listener;
     std::function<void(std::string_view)> notice;
     Clock* clock = &system_clock();
+    Merges* merges = nullptr;  // which compactions may run beside each other; nothing: all
   };
   // All references must outlive it. Opens nothing yet.
   Database(Volume& volume, const Sizing& sizing, FailStop& fail_stop, GiveWay& give_way, const SetAside& set_aside, const Options& options);

@@ -28,21 +28,49 @@ class SleepsByOurs final : public rocksdb::SystemClockWrapper {
 // for their space.
 constexpr int kFlushThreads = 2;
 
+// What RocksDB has scheduled for the threads that compact.
+struct Job {
+  Merges& merges;
+  void (*function)(void*);
+  void* argument;
+  void (*unscheduled)(void*);
+
+  static void run(void* of_it) {
+    const std::unique_ptr<Job> job(static_cast<Job*>(of_it));
+    job->merges.await_turn();
+    job->function(job->argument);
+    job->merges.ended(false);  // if there was nothing to do
+  }
+  static void drop(void* of_it) {
+    const std::unique_ptr<Job> job(static_cast<Job*>(of_it));
+    if (job->unscheduled != nullptr) job->unscheduled(job->argument);
+  }
+};
+
 class Environment final : public rocksdb::EnvWrapper {
  public:
-  Environment(std::unique_ptr<rocksdb::Env> inner, std::shared_ptr<rocksdb::SystemClock> clock) : EnvWrapper(std::move(inner)) {
+  Environment(std::unique_ptr<rocksdb::Env> inner, std::shared_ptr<rocksdb::SystemClock> clock, Merges* merges)
+      : EnvWrapper(std::move(inner)), merges_(merges) {
     file_system_ = target()->GetFileSystem();
     system_clock_ = std::move(clock);
     IncBackgroundThreadsIfNeeded(kFlushThreads, HIGH);
   }
 
   void SleepForMicroseconds(int time) override { system_clock_->SleepForMicroseconds(time); }
+
+  void Schedule(void (*function)(void*), void* argument, Priority priority, void* tag, void (*unscheduled)(void*)) override {
+    if (priority != LOW || merges_ == nullptr) return EnvWrapper::Schedule(function, argument, priority, tag, unscheduled);
+    EnvWrapper::Schedule(Job::run, new Job{*merges_, function, argument, unscheduled}, priority, tag, Job::drop);
+  }
+
+ private:
+  Merges* const merges_;
 };
 
 }  // namespace
 
-std::unique_ptr<rocksdb::Env> make_env(const std::shared_ptr<rocksdb::FileSystem>& files, const FailStop& fail_stop, Clock& clock) {
-  return std::make_unique<Environment>(rocksdb::NewCompositeEnv(files), std::make_shared<SleepsByOurs>(fail_stop, clock));
+std::unique_ptr<rocksdb::Env> make_env(const std::shared_ptr<rocksdb::FileSystem>& files, Merges* merges, const FailStop& fail_stop, Clock& clock) {
+  return std::make_unique<Environment>(rocksdb::NewCompositeEnv(files), std::make_shared<SleepsByOurs>(fail_stop, clock), merges);
 }
 
 }  // namespace lsmfs::kv

@@ -67,6 +67,8 @@ Sizing Sizing::plan(const VolumeUsage& usage, ByteCount cache) {
   const std::uint64_t running = small ? std::max(first, below) : first + below;
   const std::uint64_t flushes = on_volume(memtable) + on_volume(s.names_memtable);
   s.working = std::min(running + flushes + table, s.total / 3);  // a table that small ones are merged into
+  s.merging = s.working - flushes - table;
+  s.merge = std::min(std::max(first, below), s.merging);
   // What is obsolete and not merged away yet, when compactions have caught up: all that levels above the last hold may replace
   // rows of it. These are level 0 and the base level, and of the others each holds a `fanout`th of the one below.
   // Of a small volume less is kept back: more of it is merged sooner.

@@ -35,7 +35,9 @@ struct Sizing {
   int background_jobs = 3;
   std::uint64_t cache = 0;            // block cache, memtables charged to it
   std::uint64_t readahead = 0;        // of a compaction, for each file it reads
-  std::uint64_t working = 0;          // most that flushes and compactions write before they give something back
+  std::uint64_t merge = 0;            // most bytes that one compaction is expected to take in, also one of level 0
+  std::uint64_t merging = 0;          // most that those take in that run at the same time on a full volume
+  std::uint64_t working = 0;          // that, and what flushes write before compactions give something back
   std::uint64_t reserve = 0;          // kept back from data: that, and what is obsolete and not merged away
 
   static Sizing plan(const VolumeUsage& usage, ByteCount cache);

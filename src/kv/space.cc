@@ -209,6 +209,7 @@ void SpaceGauge::measure() {
   // The end of the list of files is kept for compactions, and for what erases.
   listed_.store(usage.list_free.v > usage.list_total.v / 8);
   count();
+  merges_.set_space(std::max(sizing_.merging, minus(sizing_.total, tables_bytes_.load() + unflushed_.load() + sizing_.working - sizing_.merging)));
   pace_.space(static_cast<std::uint64_t>(std::max<std::int64_t>(spare(), 0)), sizing_.total);
   give_way_.hurry(level0_tables_.load() >= kLevel0Wait / 2 || minus(limit(), wanted_.load()) < sizing_.total / 16 || must_wait());
   measured_ns_.store(clock_.now_ns(), std::memory_order_release);
@@ -343,7 +344,8 @@ std::int64_t SpaceGauge::spare() const {
   }
   const auto less = [&](std::uint64_t has, std::uint64_t needs) { return static_cast<std::int64_t>(has) - static_cast<std::int64_t>(needs + unflushed); };
   // Of what is free, merges that run have taken their part already. All that they ever need is to be left beside the tables.
-  return std::min(less(free_.load(), needed), less(sizing_.total, sizing_.working + tables_bytes_.load()));
+  const std::uint64_t working = sizing_.working + minus(merges_.needed(), sizing_.merging);
+  return std::min(less(free_.load(), needed), less(sizing_.total, working + tables_bytes_.load()));
 }
 
 Result<void> SpaceGauge::admit(std::uint64_t bytes) {

@@ -26,6 +26,7 @@
 #include "kv/fail_stop.h"
 #include "kv/give_way.h"
 #include "kv/live.h"
+#include "kv/merges.h"
 #include "kv/pace.h"
 #include "kv/sizing.h"
 #include "lsmfs/clock.h"
@@ -37,13 +38,13 @@ class SpaceGauge {
  public:
   // `want_flush` is called, perhaps often and with locks held, while the log takes over half of the
   // fixed region. (RocksDB counts the bytes of its records, not the blocks that each sync begins.)
-  // `give_way` is told when compactions are wanted.
+  // `give_way` is told when compactions are wanted, `merges` what space there is for them.
   // `want_space` likewise, while commits wait for space that merging brings back.
   // `want_measure`, with a time: measure_tables() is to be called then.
-  SpaceGauge(Volume& volume, const Sizing& sizing, const FailStop& fail_stop, GiveWay& give_way, Clock& clock, std::function<void()> want_flush,
-             std::function<void()> want_space, std::function<void(Clock::Time)> want_measure, std::function<void(std::string_view)> notice)
-      : volume_(volume), sizing_(sizing), fail_stop_(fail_stop), give_way_(give_way), clock_(clock), want_flush_(std::move(want_flush)),
-        want_space_(std::move(want_space)), want_measure_(std::move(want_measure)), notice_(std::move(notice)) {}
+  SpaceGauge(Volume& volume, const Sizing& sizing, const FailStop& fail_stop, GiveWay& give_way, Merges& merges, Clock& clock,
+             std::function<void()> want_flush, std::function<void()> want_space, std::function<void(Clock::Time)> want_measure, std::function<void(std::string_view)> notice)
+      : volume_(volume), sizing_(sizing), fail_stop_(fail_stop), give_way_(give_way), merges_(merges), clock_(clock),
+        want_flush_(std::move(want_flush)), want_space_(std::move(want_space)), want_measure_(std::move(want_measure)), notice_(std::move(notice)) {}
 
   // Before anything else, once the database is open. handles: names, blocks.
   void start(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* const (&handles)[2]);
@@ -144,6 +145,7 @@ class SpaceGauge {
   const Sizing sizing_;
   const FailStop& fail_stop_;
   GiveWay& give_way_;
+  Merges& merges_;
   Clock& clock_;
   Pace pace_;
   const std::function<void()> want_flush_, want_space_;

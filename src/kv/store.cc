@@ -32,13 +32,14 @@ using rocksdb::Status;
 // Hears of background errors and of tables that come and go. RocksDB calls it from its threads.
 class RocksStore::Listener final : public rocksdb::EventListener {
  public:
-  Listener(kv::FailStop& fail_stop, kv::SpaceGauge& space, kv::Keeper& keeper, kv::Quarantine& quarantine)
-      : fail_stop_(fail_stop), space_(space), keeper_(keeper), quarantine_(quarantine) {}
+  Listener(kv::FailStop& fail_stop, kv::Merges& merges, kv::SpaceGauge& space, kv::Keeper& keeper, kv::Quarantine& quarantine)
+      : fail_stop_(fail_stop), merges_(merges), space_(space), keeper_(keeper), quarantine_(quarantine) {}
 
   // Those of a flush and a compaction are called in the thread that does it. RocksDB itself names its threads in a way that the
   // daemon's filter of system calls does not let pass.
   void OnCompactionBegin(rocksdb::DB*, const rocksdb::CompactionJobInfo& info) override {
     if (info.compaction_reason != rocksdb::CompactionReason::kUnknown) name_thread("lsmfs-compact");  // else it is the keeper's
+    merges_.chosen(bytes_of(info));
     if (!asked_for(info)) space_.compaction_begins();
     kv::GiveWay::set_compacting(true);
   }
@@ -67,11 +68,13 @@ class RocksStore::Listener final : public rocksdb::EventListener {
   }
   void OnCompactionCompleted(rocksdb::DB*, const rocksdb::CompactionJobInfo& info) override {
     kv::GiveWay::set_compacting(false);
+    const bool wrote = info.stats.total_input_bytes > 0;  // else it has only moved tables to another level
+    merges_.ended(wrote && info.status.ok());
     if (!info.status.ok()) {
       if (found_no_space(info.status) && !asked_for(info)) space_.compaction_starved();
       return;
     }
-    if (info.stats.total_input_bytes > 0) {  // else it has only moved tables to another level
+    if (wrote) {
       space_.compaction_succeeded(info.stats.total_input_bytes, std::chrono::microseconds(info.stats.elapsed_micros));
     }
     space_.tables_changed();
@@ -82,6 +85,17 @@ class RocksStore::Listener final : public rocksdb::EventListener {
  private:
   static Family family_of(const rocksdb::FlushJobInfo& info) { return info.cf_name == kv::kBlocksFamily ? Family::blocks : Family::names; }
   // By kv/files.cc.
+  // What it takes in.
+  static std::uint64_t bytes_of(const rocksdb::CompactionJobInfo& info) {
+    std::uint64_t bytes = 0;
+    for (const std::string& name : info.input_files) {
+      const auto found = info.table_properties.find(name);
+      if (found == info.table_properties.end()) continue;
+      const auto& table = *found->second;
+      bytes += kv::on_volume(table.data_size + table.index_size + table.filter_size);
+    }
+    return bytes;
+  }
   static bool found_no_space(const Status& status) { return status.IsIOError() && status.subcode() == Status::kSpaceLimit; }
   // Whoever did hears how it ended; RocksDB would not do it again.
   static bool asked_for(const rocksdb::CompactionJobInfo& info) {
@@ -94,6 +108,7 @@ class RocksStore::Listener final : public rocksdb::EventListener {
   static constexpr unsigned kFlushesUntilTrim = 2;
 
   kv::FailStop& fail_stop_;
+  kv::Merges& merges_;
   kv::SpaceGauge& space_;
   kv::Keeper& keeper_;
   kv::Quarantine& quarantine_;
@@ -107,12 +122,13 @@ RocksStore::RocksStore(Volume& volume, const StoreOptions& options, const kv::Si
       sizing_(sizing),
       fail_stop_(options.notice),
       give_way_(*options.clock),
+      merges_(sizing_.merge),
       // What a user deletes should come back before it is a few per cent of the volume; half of this soon.
       keeper_(fail_stop_, *options.clock, std::clamp(sizing_.total / 64, 2 * MiB, GiB), {sizing_.names_table, sizing_.table},
               [this] { space_.all_flushed(); }, [this] { reclaimed(); }, [this] { return space_.worst(); },
               [this] { space_.measure_tables(); }),
-      space_(volume, sizing_, fail_stop_, give_way_, *options.clock, [this] { keeper_.want_flush(); }, [this] { keeper_.want_space(); },
-             [this](Clock::Time due) { keeper_.measure_at(due); }, options.notice),
+      space_(volume, sizing_, fail_stop_, give_way_, merges_, *options.clock, [this] { keeper_.want_flush(); },
+             [this] { keeper_.want_space(); }, [this](Clock::Time due) { keeper_.measure_at(due); }, options.notice),
       quarantine_({volume, fail_stop_, set_aside_, lost_, commit_mutex_, [this] { ++committed_; return sync(); }, options.notice, options.describe,
                    sizing_.piece, *options.clock}) {}
 
@@ -120,9 +136,9 @@ Result<void> RocksStore::open() {
   if (!options_.read_only && !volume_.writable()) return make_error(EROFS, "store: the volume is read-only");
   LSMFS_ASSIGN(const bool exists, kv::holds_database(volume_));
   if (!exists && options_.read_only) return make_error(EUCLEAN, "store: the volume holds none");
-  auto listener = std::make_shared<Listener>(fail_stop_, space_, keeper_, quarantine_);
+  auto listener = std::make_shared<Listener>(fail_stop_, merges_, space_, keeper_, quarantine_);
   database_.emplace(volume_, sizing_, fail_stop_, give_way_, set_aside_,
-                    kv::Database::Options{!exists, std::move(listener), options_.notice, options_.clock});
+                    kv::Database::Options{!exists, std::move(listener), options_.notice, options_.clock, &merges_});
   const Result<void> opened = database_->open(options_.read_only);
   // A log that could not be read looks to RocksDB like one that ends there.
   LSMFS_TRY(fail_stop_.check());

@@ -49,7 +49,7 @@ class Gauge : public testing::Test {
     sizing_ = kv::Sizing::plan(volume_->usage(), ByteCount{64 * MiB});
     database_.emplace(*volume_, sizing_, fail_stop_, way_, set_aside_, kv::Database::Options{true, listener_, [](std::string_view) {}, &clock_});
     assert_ok(database_->open(false));
-    gauge_.emplace(*volume_, sizing_, fail_stop_, way_, clock_, [] {}, [] {}, [](Clock::Time) {}, [this](std::string_view) { ++notices_; });
+    gauge_.emplace(*volume_, sizing_, fail_stop_, way_, merges_, clock_, [] {}, [] {}, [](Clock::Time) {}, [this](std::string_view) { ++notices_; });
     gauge_->start(&database_->db(), database_->handles());
   }
   // Leaves about so much of the tables' space.
@@ -74,6 +74,7 @@ class Gauge : public testing::Test {
   kv::FailStop fail_stop_{[](std::string_view) {}};
   kv::GiveWay way_{clock_};
   kv::SetAside set_aside_;
+  kv::Merges merges_{64 * MiB};
   std::unique_ptr<Volume> volume_;
   kv::Sizing sizing_;
   std::optional<kv::Database> database_;
@@ -235,6 +236,57 @@ TEST_F(GaugeOfALargeLevel, IsLeftTheSpaceThatItsMergeWithLevel0Needs) {
   clock_.advance(kSlice);
   EXPECT_TRUE(commit.ends());
   EXPECT_EQ(commit.code(), 0);
+}
+
+class GaugeOfAFullVolume : public GaugeOfALargeLevel {
+ protected:
+  // Puts tables into the last level until they leave about so much.
+  void leave(std::uint64_t bytes) {
+    rocksdb::DB& db = database_->db();
+    assert_ok(kv::to_result(db.SetOptions(blocks(), {{"disable_auto_compactions", "true"}}), "options"));
+    while (volume_->usage().table_free.v >= bytes + 2 * sizing_.blocks_memtable) {
+      flush_table(sizing_.blocks_memtable);
+      rocksdb::ColumnFamilyMetaData facts;
+      db.GetColumnFamilyMetaData(blocks(), &facts);
+      std::vector<std::string> files;
+      for (const auto& table : facts.levels[0].files) files.push_back(table.name);
+      assert_ok(kv::to_result(db.CompactFiles({}, blocks(), files, facts.levels.back().level), "compaction"));
+      assert_ok(volume_->commit());
+    }
+    gauge_->measure_tables();
+  }
+};
+
+// Commits do not take the space of what merges that run keep, if it is more than the reserve has.
+TEST_F(GaugeOfAFullVolume, HasCommitsWaitForMergesThatKeepMoreThanTheReserveHas) {
+  leave(sizing_.working + sizing_.merging);
+  merges_.chosen(sizing_.merging);
+  ASSERT_TRUE(Commit(clock_, *gauge_).ends());
+  merges_.chosen(3 * sizing_.merging);
+  clock_.advance(1s);  // what was measured is old
+  const Commit commit(clock_, *gauge_);
+  await_wait();
+  ASSERT_TRUE(clock_.step(30s));
+  EXPECT_TRUE(commit.waits());
+  merges_.ended(true);
+  clock_.advance(kSlice);
+  EXPECT_TRUE(commit.ends());
+}
+
+// Where tables leave much, merges run beside each other; on a full volume, as the reserve is made for.
+TEST_F(GaugeOfAFullVolume, SaysWhatSpaceThereIsForMerges) {
+  std::atomic<bool> runs = false;
+  merges_.chosen(sizing_.merging);
+  std::jthread([&] { merges_.await_turn(); merges_.ended(false); }).join();
+  leave(sizing_.working);
+  std::jthread next([&] {
+    merges_.await_turn();
+    runs = true;
+    merges_.ended(false);
+  });
+  EXPECT_FALSE(runs);
+  merges_.ended(true);
+  EXPECT_TRUE(test::until([&] { return runs.load(); }));
 }
 
 TEST_F(Gauge, ACommitThatWaitsHearsThatWritingHasStopped) {
