@@ -26,7 +26,7 @@ class Database {
     std::shared_ptr<rocksdb::EventListener> listener;
     std::function<void(std::string_view)> notice;
     Clock* clock = &system_clock();
-    Merges* merges = nullptr;  // which compactions may run beside each other; nothing: all
+    std::shared_ptr<Merges> merges = nullptr;  // which compactions may run beside each other; nothing: all
   };
   // All references must outlive it. Opens nothing yet.
   Database(Volume& volume, const Sizing& sizing, FailStop& fail_stop, GiveWay& give_way, const SetAside& set_aside, const Options& options);

@@ -30,16 +30,16 @@ constexpr int kFlushThreads = 2;
 
 // What RocksDB has scheduled for the threads that compact.
 struct Job {
-  Merges& merges;
+  std::shared_ptr<Merges> merges;
   void (*function)(void*);
   void* argument;
   void (*unscheduled)(void*);
 
   static void run(void* of_it) {
     const std::unique_ptr<Job> job(static_cast<Job*>(of_it));
-    job->merges.await_turn();
+    job->merges->await_turn();
     job->function(job->argument);
-    job->merges.ended(false);  // if there was nothing to do
+    job->merges->ended(false);  // if there was nothing to do
   }
   static void drop(void* of_it) {
     const std::unique_ptr<Job> job(static_cast<Job*>(of_it));
@@ -49,8 +49,8 @@ struct Job {
 
 class Environment final : public rocksdb::EnvWrapper {
  public:
-  Environment(std::unique_ptr<rocksdb::Env> inner, std::shared_ptr<rocksdb::SystemClock> clock, Merges* merges)
-      : EnvWrapper(std::move(inner)), merges_(merges) {
+  Environment(std::unique_ptr<rocksdb::Env> inner, std::shared_ptr<rocksdb::SystemClock> clock, std::shared_ptr<Merges> merges)
+      : EnvWrapper(std::move(inner)), merges_(std::move(merges)) {
     file_system_ = target()->GetFileSystem();
     system_clock_ = std::move(clock);
     IncBackgroundThreadsIfNeeded(kFlushThreads, HIGH);
@@ -60,17 +60,17 @@ class Environment final : public rocksdb::EnvWrapper {
 
   void Schedule(void (*function)(void*), void* argument, Priority priority, void* tag, void (*unscheduled)(void*)) override {
     if (priority != LOW || merges_ == nullptr) return EnvWrapper::Schedule(function, argument, priority, tag, unscheduled);
-    EnvWrapper::Schedule(Job::run, new Job{*merges_, function, argument, unscheduled}, priority, tag, Job::drop);
+    EnvWrapper::Schedule(Job::run, new Job{merges_, function, argument, unscheduled}, priority, tag, Job::drop);
   }
 
  private:
-  Merges* const merges_;
+  const std::shared_ptr<Merges> merges_;
 };
 
 }  // namespace
 
-std::unique_ptr<rocksdb::Env> make_env(const std::shared_ptr<rocksdb::FileSystem>& files, Merges* merges, const FailStop& fail_stop, Clock& clock) {
-  return std::make_unique<Environment>(rocksdb::NewCompositeEnv(files), std::make_shared<SleepsByOurs>(fail_stop, clock), merges);
+std::unique_ptr<rocksdb::Env> make_env(const std::shared_ptr<rocksdb::FileSystem>& files, std::shared_ptr<Merges> merges, const FailStop& fail_stop, Clock& clock) {
+  return std::make_unique<Environment>(rocksdb::NewCompositeEnv(files), std::make_shared<SleepsByOurs>(fail_stop, clock), std::move(merges));
 }
 
 }  // namespace lsmfs::kv

@@ -122,12 +122,12 @@ RocksStore::RocksStore(Volume& volume, const StoreOptions& options, const kv::Si
       sizing_(sizing),
       fail_stop_(options.notice),
       give_way_(*options.clock),
-      merges_(sizing_.merge),
+      merges_(std::make_shared<kv::Merges>(sizing_.merge)),
       // What a user deletes should come back before it is a few per cent of the volume; half of this soon.
       keeper_(fail_stop_, *options.clock, std::clamp(sizing_.total / 64, 2 * MiB, GiB), {sizing_.names_table, sizing_.table},
               [this] { space_.all_flushed(); }, [this] { reclaimed(); }, [this] { return space_.worst(); },
               [this] { space_.measure_tables(); }),
-      space_(volume, sizing_, fail_stop_, give_way_, merges_, *options.clock, [this] { keeper_.want_flush(); },
+      space_(volume, sizing_, fail_stop_, give_way_, *merges_, *options.clock, [this] { keeper_.want_flush(); },
              [this] { keeper_.want_space(); }, [this](Clock::Time due) { keeper_.measure_at(due); }, options.notice),
       quarantine_({volume, fail_stop_, set_aside_, lost_, commit_mutex_, [this] { ++committed_; return sync(); }, options.notice, options.describe,
                    sizing_.piece, *options.clock}) {}
@@ -136,9 +136,9 @@ Result<void> RocksStore::open() {
   if (!options_.read_only && !volume_.writable()) return make_error(EROFS, "store: the volume is read-only");
   LSMFS_ASSIGN(const bool exists, kv::holds_database(volume_));
   if (!exists && options_.read_only) return make_error(EUCLEAN, "store: the volume holds none");
-  auto listener = std::make_shared<Listener>(fail_stop_, merges_, space_, keeper_, quarantine_);
+  auto listener = std::make_shared<Listener>(fail_stop_, *merges_, space_, keeper_, quarantine_);
   database_.emplace(volume_, sizing_, fail_stop_, give_way_, set_aside_,
-                    kv::Database::Options{!exists, std::move(listener), options_.notice, options_.clock, &merges_});
+                    kv::Database::Options{!exists, std::move(listener), options_.notice, options_.clock, merges_});
   const Result<void> opened = database_->open(options_.read_only);
   // A log that could not be read looks to RocksDB like one that ends there.
   LSMFS_TRY(fail_stop_.check());

@@ -84,7 +84,7 @@ class RocksStore final : public Store {
   const kv::Sizing sizing_;
   kv::FailStop fail_stop_;
   kv::GiveWay give_way_;
-  kv::Merges merges_;
+  const std::shared_ptr<kv::Merges> merges_;
   kv::Keeper keeper_;
   kv::SpaceGauge space_;
   kv::Overlay overlay_;

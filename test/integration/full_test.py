@@ -204,7 +204,7 @@ class Space(FullCase):
         def test_a_large_one_is_emptied_and_filled_while_it_is_merged(self):
             """Two merges of lower levels run at once there, each for seconds."""
             volume = self.volume(8192 * MiB)
-            volume.mount()
+            volume.mount("cache=64M")
             for round in range(4):
                 place = volume.path(f"round{round}")
                 os.mkdir(place)

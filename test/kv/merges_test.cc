@@ -146,14 +146,14 @@ class MergesInEnv : public testing::Test {
     return until([&] { return job.runs.load(); });
   }
 
-  Merges merges_{kLargest};
+  const std::shared_ptr<Merges> merges_ = std::make_shared<Merges>(kLargest);
   kv::FailStop fail_stop_{[](std::string_view) {}};
   Job first_, second_, third_, flush_;  // outlive its threads
-  const std::unique_ptr<rocksdb::Env> env_ = kv::make_env(rocksdb::FileSystem::Default(), &merges_, fail_stop_, system_clock());
+  const std::unique_ptr<rocksdb::Env> env_ = kv::make_env(rocksdb::FileSystem::Default(), merges_, fail_stop_, system_clock());
 };
 
 TEST_F(MergesInEnv, TheNextJobWaitsUntilTheFirstHasEnded) {
-  merges_.set_space(kLargest);
+  merges_->set_space(kLargest);
   schedule(first_);
   ASSERT_TRUE(begins(first_));
   schedule(second_);
@@ -171,7 +171,7 @@ TEST_F(MergesInEnv, TheNextJobWaitsUntilTheFirstHasEnded) {
 }
 
 TEST_F(MergesInEnv, WhereThereIsSpaceTheyRunBesideEachOther) {
-  merges_.set_space(2 * kLargest);
+  merges_->set_space(2 * kLargest);
   schedule(first_);
   schedule(second_);
   EXPECT_TRUE(begins(first_));
