@@ -200,24 +200,6 @@ class Space(FullCase):
             self.cycle(volume, cycle, first)
             self.wait_for_all(volume, first)
 
-    if LONG:
-        def test_a_large_one_is_emptied_and_filled_while_it_is_merged(self):
-            """Two merges of lower levels run at once there, each for seconds."""
-            volume = self.volume(8192 * MiB)
-            volume.mount("cache=64M")
-            for round in range(4):
-                place = volume.path(f"round{round}")
-                os.mkdir(place)
-                self.write_until_full(place, lambda rng: 64 * MiB)
-                os.unlink(os.path.join(place, "f000000"))
-                with open(os.path.join(place, "new"), "wb") as file:
-                    file.write(self.rng.randbytes(MiB))
-                    os.fsync(file.fileno())
-                self.delete(place, 1)
-                os.rmdir(place)
-            with open(volume.log) as log:
-                self.assertNotIn("no space", log.read())
-
     def test_space_that_does_not_come_back_is_noticed(self):
         """A file that is deleted while it is open keeps its space, as if it had been forgotten to free it."""
         volume = self.volume(SIZE)
