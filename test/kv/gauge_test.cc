@@ -194,7 +194,7 @@ TEST_F(Gauge, ACommitWaitsForACompactionHoweverLongThatTakes) {
 
 class GaugeOfALargeLevel : public Gauge {
  protected:
-  GaugeOfALargeLevel() : Gauge(256 * MiB) {}
+  explicit GaugeOfALargeLevel(std::uint64_t size = 256 * MiB) : Gauge(size) {}
   // A table of `bytes` of blocks in level 0.
   void flush_table(std::uint64_t bytes) {
     rocksdb::DB& db = database_->db();
@@ -240,6 +240,7 @@ TEST_F(GaugeOfALargeLevel, IsLeftTheSpaceThatItsMergeWithLevel0Needs) {
 
 class GaugeOfAFullVolume : public GaugeOfALargeLevel {
  protected:
+  GaugeOfAFullVolume() : GaugeOfALargeLevel(kDeviceMin) {}
   // Puts tables into the last level until they leave about so much.
   void leave(std::uint64_t bytes) {
     rocksdb::DB& db = database_->db();
@@ -259,10 +260,10 @@ class GaugeOfAFullVolume : public GaugeOfALargeLevel {
 
 // Commits do not take the space of what merges that run keep, if it is more than the reserve has.
 TEST_F(GaugeOfAFullVolume, HasCommitsWaitForMergesThatKeepMoreThanTheReserveHas) {
-  leave(sizing_.working + sizing_.merging);
+  leave(sizing_.working + sizing_.merging / 2);
   merges_.chosen(sizing_.merging);
   ASSERT_TRUE(Commit(clock_, *gauge_).ends());
-  merges_.chosen(3 * sizing_.merging);
+  merges_.chosen(2 * sizing_.merging);
   clock_.advance(1s);  // what was measured is old
   const Commit commit(clock_, *gauge_);
   await_wait();
