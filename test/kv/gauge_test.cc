@@ -238,6 +238,52 @@ TEST_F(GaugeOfALargeLevel, IsLeftTheSpaceThatItsMergeWithLevel0Needs) {
   EXPECT_EQ(commit.code(), 0);
 }
 
+// RocksDB 7.8 may choose tables of level 0 to move, and has to write them after all when they lie over too much.
+TEST_F(GaugeOfALargeLevel, HasOverItNoTableThatLiesOverMoreThanACompactionTakesIn) {
+  rocksdb::DB& db = database_->db();
+  const auto set_automatic = [&](bool on) {
+    assert_ok(kv::to_result(db.SetOptions(blocks(), {{"disable_auto_compactions", on ? "false" : "true"}}), "options"));
+  };
+  const auto facts = [&] {
+    rocksdb::ColumnFamilyMetaData found;
+    db.GetColumnFamilyMetaData(blocks(), &found);
+    return found;
+  };
+  const auto compact_to = [&](int level) {
+    std::vector<std::string> files;
+    for (const auto& table : facts().levels[0].files) files.push_back(table.name);
+    rocksdb::CompactionOptions options;
+    options.output_file_size_limit = sizing_.table;
+    assert_ok(kv::to_result(db.CompactFiles(options, blocks(), files, level), "compaction"));
+  };
+  const auto flush_rows = [&](std::uint64_t from, std::uint64_t to, std::uint64_t step) {
+    std::mt19937_64 random{from};
+    for (std::uint64_t row = from; row < to; row += step) {
+      assert_ok(kv::to_result(db.Put({}, blocks(), kv_test::number_key(row), kv_test::random_bytes(random, kDeviceBlock)), "put"));
+    }
+    assert_ok(kv::to_result(db.Flush({}, blocks()), "flush"));
+  };
+  const int last = facts().levels.back().level, over = last - 1;
+  set_automatic(false);
+  const std::uint64_t most = sizing_.compaction / kv::kInputsOverLimit, bytes = 2 * most, rows = bytes / kDeviceBlock;
+  flush_table(bytes);
+  compact_to(last);
+  flush_rows(0, 8, 1);
+  compact_to(over);
+  ASSERT_EQ(base_level(), static_cast<std::uint64_t>(over));
+  for (std::uint64_t n = 0; n < 4; ++n) flush_rows(100 + n, rows, 64);
+  set_automatic(true);
+  ASSERT_TRUE(test::until([&] { return facts().levels[static_cast<std::size_t>(over)].files.size() > 1; }));
+  const auto found = facts();
+  for (const auto& table : found.levels[static_cast<std::size_t>(over)].files) {
+    std::uint64_t below = 0;
+    for (const auto& other : found.levels.back().files) {
+      below += other.largestkey >= table.smallestkey && other.smallestkey <= table.largestkey ? other.size : 0;
+    }
+    EXPECT_LE(below + table.size, most + 3 * kv::on_volume(sizing_.table));
+  }
+}
+
 class GaugeOfAFullVolume : public GaugeOfALargeLevel {
  protected:
   GaugeOfAFullVolume() : GaugeOfALargeLevel(kDeviceMin) {}
