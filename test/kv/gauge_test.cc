@@ -250,8 +250,9 @@ TEST_F(GaugeOfALargeLevel, HasOverItNoTableThatLiesOverMoreThanACompactionTakesI
     return found;
   };
   const auto compact_to = [&](int level) {
+    const auto found = facts();
     std::vector<std::string> files;
-    for (const auto& table : facts().levels[0].files) files.push_back(table.name);
+    for (const auto& table : found.levels[0].files) files.push_back(table.name);
     rocksdb::CompactionOptions options;
     options.output_file_size_limit = sizing_.table;
     assert_ok(kv::to_result(db.CompactFiles(options, blocks(), files, level), "compaction"));
