@@ -266,7 +266,7 @@ TEST_F(GaugeOfALargeLevel, HasOverItNoTableThatLiesOverMoreThanACompactionTakesI
   };
   const int last = facts().levels.back().level, over = last - 1;
   set_automatic(false);
-  const std::uint64_t most = sizing_.compaction / kv::kInputsOverLimit, bytes = 2 * most, rows = bytes / kDeviceBlock;
+  const std::uint64_t bytes = 2 * sizing_.compaction, rows = bytes / kDeviceBlock;
   flush_table(bytes);
   compact_to(last);
   flush_rows(0, 8, 1);
@@ -281,7 +281,7 @@ TEST_F(GaugeOfALargeLevel, HasOverItNoTableThatLiesOverMoreThanACompactionTakesI
     for (const auto& other : found.levels.back().files) {
       below += other.largestkey >= table.smallestkey && other.smallestkey <= table.largestkey ? other.size : 0;
     }
-    EXPECT_LE(below + table.size, most + 3 * kv::on_volume(sizing_.table));
+    EXPECT_LE(below + table.size, sizing_.compaction + 3 * kv::on_volume(sizing_.table));
   }
 }
 
