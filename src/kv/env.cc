@@ -69,7 +69,8 @@ class Environment final : public rocksdb::EnvWrapper {
 
 }  // namespace
 
-std::unique_ptr<rocksdb::Env> make_env(const std::shared_ptr<rocksdb::FileSystem>& files, std::shared_ptr<Merges> merges, const FailStop& fail_stop, Clock& clock) {
+std::unique_ptr<rocksdb::Env> make_env(const std::shared_ptr<rocksdb::FileSystem>& files, std::shared_ptr<Merges> merges, const FailStop& fail_stop,
+                                       Clock& clock) {
   return std::make_unique<Environment>(rocksdb::NewCompositeEnv(files), std::make_shared<SleepsByOurs>(fail_stop, clock), std::move(merges));
 }
 

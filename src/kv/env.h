@@ -18,6 +18,7 @@ namespace lsmfs::kv {
 
 // All references must outlive it. merges == nullptr: they need not wait. RocksDB's threads belong to the process, and may hold it a
 // moment longer than the database is there.
-std::unique_ptr<rocksdb::Env> make_env(const std::shared_ptr<rocksdb::FileSystem>& files, std::shared_ptr<Merges> merges, const FailStop& fail_stop, Clock& clock);
+std::unique_ptr<rocksdb::Env> make_env(const std::shared_ptr<rocksdb::FileSystem>& files, std::shared_ptr<Merges> merges, const FailStop& fail_stop,
+                                       Clock& clock);
 
 }  // namespace lsmfs::kv

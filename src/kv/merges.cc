@@ -22,7 +22,7 @@ void Merges::await_turn() {
 void Merges::chosen(std::uint64_t bytes) {
   {
     const std::lock_guard lock(mutex_);
-    Running& merge = running_[std::this_thread::get_id()];
+    Merge& merge = running_[std::this_thread::get_id()];
     if (merge.place == 0) merge.place = ++begun_;  // of one that somebody runs in a thread of his own
     merge.bytes = bytes;
   }
@@ -49,7 +49,7 @@ std::uint64_t Merges::needed() const {
 std::uint64_t Merges::sum() const {
   std::uint64_t bytes = 0;
   for (const auto& [thread, merge] : running_) bytes += merge.bytes;
-  for (const Kept& kept : kept_) bytes += kept.bytes;
+  for (const Merge& merge : kept_) bytes += merge.bytes;
   return bytes;
 }
 

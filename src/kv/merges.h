@@ -39,24 +39,19 @@ class Merges {
   std::uint64_t needed() const;
 
  private:
-  struct Running {
+  struct Merge {
     std::uint64_t place = 0;  // in the order in which they began
     std::uint64_t bytes = 0;
   };
-  struct Kept {
-    std::uint64_t place = 0;  // while one runs that began up to this one
-    std::uint64_t bytes = 0;
-  };
-  // These hold mutex_.
-  std::uint64_t sum() const;
+  std::uint64_t sum() const;  // holds mutex_
 
   const std::uint64_t largest_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::uint64_t space_ = std::numeric_limits<std::uint64_t>::max();
   std::uint64_t begun_ = 0;
-  std::unordered_map<std::thread::id, Running> running_;
-  std::deque<Kept> kept_;
+  std::unordered_map<std::thread::id, Merge> running_;
+  std::deque<Merge> kept_;  // what ended ones replaced, while one runs that began up to this place
 };
 
 }  // namespace lsmfs::kv

@@ -209,7 +209,9 @@ void SpaceGauge::measure() {
   // The end of the list of files is kept for compactions, and for what erases.
   listed_.store(usage.list_free.v > usage.list_total.v / 8);
   count();
-  merges_.set_space(std::max(sizing_.merging, minus(sizing_.total, tables_bytes_.load() + unflushed_.load() + sizing_.working - sizing_.merging)));
+  // Flushes need what the working space has over that of merges. However full it is, merges have theirs: commits wait for that.
+  const std::uint64_t others = tables_bytes_.load() + unflushed_.load() + sizing_.working - sizing_.merging;
+  merges_.set_space(std::max(sizing_.merging, minus(sizing_.total, others)));
   pace_.space(static_cast<std::uint64_t>(std::max<std::int64_t>(spare(), 0)), sizing_.total);
   give_way_.hurry(level0_tables_.load() >= kLevel0Wait / 2 || minus(limit(), wanted_.load()) < sizing_.total / 16 || must_wait());
   measured_ns_.store(clock_.now_ns(), std::memory_order_release);

@@ -42,7 +42,8 @@ class SpaceGauge {
   // `want_space` likewise, while commits wait for space that merging brings back.
   // `want_measure`, with a time: measure_tables() is to be called then.
   SpaceGauge(Volume& volume, const Sizing& sizing, const FailStop& fail_stop, GiveWay& give_way, Merges& merges, Clock& clock,
-             std::function<void()> want_flush, std::function<void()> want_space, std::function<void(Clock::Time)> want_measure, std::function<void(std::string_view)> notice)
+             std::function<void()> want_flush, std::function<void()> want_space, std::function<void(Clock::Time)> want_measure,
+             std::function<void(std::string_view)> notice)
       : volume_(volume), sizing_(sizing), fail_stop_(fail_stop), give_way_(give_way), merges_(merges), clock_(clock),
         want_flush_(std::move(want_flush)), want_space_(std::move(want_space)), want_measure_(std::move(want_measure)), notice_(std::move(notice)) {}
 

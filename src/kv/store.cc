@@ -84,8 +84,7 @@ class RocksStore::Listener final : public rocksdb::EventListener {
 
  private:
   static Family family_of(const rocksdb::FlushJobInfo& info) { return info.cf_name == kv::kBlocksFamily ? Family::blocks : Family::names; }
-  // By kv/files.cc.
-  // What it takes in.
+  // Of the tables that it takes in, as the volume has them.
   static std::uint64_t bytes_of(const rocksdb::CompactionJobInfo& info) {
     std::uint64_t bytes = 0;
     for (const std::string& name : info.input_files) {
@@ -96,6 +95,7 @@ class RocksStore::Listener final : public rocksdb::EventListener {
     }
     return bytes;
   }
+  // By kv/files.cc.
   static bool found_no_space(const Status& status) { return status.IsIOError() && status.subcode() == Status::kSpaceLimit; }
   // Whoever did hears how it ended; RocksDB would not do it again.
   static bool asked_for(const rocksdb::CompactionJobInfo& info) {

@@ -4,10 +4,10 @@ import harness
 
 HIDE = "sed 's/^\\([^ ]*\\)e/\\1-/'"  # ext4 says of files that they have extents
 SHOW = f"lsattr -d . f d d/* | {HIDE}"
-# What needs open(2) to be refused is left out: FUSE asks the daemon nothing then, and the first write is refused instead.
 # In one process: another one would close the file in between, and with it send the kernel's pages.
 WRITE_AND_SET = """python3 -c 'import fcntl, os, sys; f = os.open("g", os.O_CREAT | os.O_WRONLY); os.write(f, b"y" * 9999)
 fcntl.ioctl(f, 0x40086602, int(sys.argv[1]).to_bytes(4, "little")); os.fsync(f); os.close(f)'""".replace("\n", "; ")
+# What needs open(2) to be refused is left out: FUSE asks the daemon nothing then, and the first write is refused instead.
 COMMANDS = f"""
 echo hi > f; mkdir d; touch d/a; {SHOW}
 chattr +i f; {SHOW}

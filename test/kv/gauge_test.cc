@@ -6,6 +6,7 @@
 #include <optional>
 #include <random>
 #include <thread>
+#include <utility>
 
 #include "clock.h"
 #include "gate.h"
@@ -195,13 +196,36 @@ TEST_F(Gauge, ACommitWaitsForACompactionHoweverLongThatTakes) {
 class GaugeOfALargeLevel : public Gauge {
  protected:
   explicit GaugeOfALargeLevel(std::uint64_t size = 256 * MiB) : Gauge(size) {}
-  // A table of `bytes` of blocks in level 0.
-  void flush_table(std::uint64_t bytes) {
+  // Puts the rows of [from, to) that are `step` apart into tables of level 0.
+  void flush_rows(std::uint64_t from, std::uint64_t to, std::uint64_t step = 1) {
     rocksdb::DB& db = database_->db();
-    for (std::uint64_t end = row_ + bytes / kDeviceBlock; row_ < end; ++row_) {
-      assert_ok(kv::to_result(db.Put({}, blocks(), kv_test::number_key(row_), kv_test::random_bytes(random_, kDeviceBlock)), "put"));
+    for (std::uint64_t row = from; row < to; row += step) {
+      assert_ok(kv::to_result(db.Put({}, blocks(), kv_test::number_key(row), kv_test::random_bytes(random_, kDeviceBlock)), "put"));
     }
     assert_ok(kv::to_result(db.Flush({}, blocks()), "flush"));
+  }
+  // `bytes` of further blocks, likewise.
+  void flush_table(std::uint64_t bytes) {
+    const std::uint64_t from = std::exchange(row_, row_ + bytes / kDeviceBlock);
+    flush_rows(from, row_);
+  }
+  void compact_by_itself(bool on) {
+    assert_ok(kv::to_result(database_->db().SetOptions(blocks(), {{"disable_auto_compactions", on ? "false" : "true"}}), "options"));
+  }
+  rocksdb::ColumnFamilyMetaData facts() {
+    rocksdb::ColumnFamilyMetaData found;
+    database_->db().GetColumnFamilyMetaData(blocks(), &found);
+    return found;
+  }
+  int last_level() { return facts().levels.back().level; }
+  // All tables of level 0.
+  void compact_to(int level) {
+    const auto found = facts();
+    std::vector<std::string> files;
+    for (const auto& table : found.levels[0].files) files.push_back(table.name);
+    rocksdb::CompactionOptions options;
+    options.output_file_size_limit = sizing_.table;
+    assert_ok(kv::to_result(database_->db().CompactFiles(options, blocks(), files, level), "compaction"));
   }
   rocksdb::ColumnFamilyHandle* blocks() { return database_->handle(Family::blocks); }
   std::uint64_t base_level() {
@@ -218,14 +242,10 @@ class GaugeOfALargeLevel : public Gauge {
 // While a level over the last one is the largest, level 0 goes to a level above it. Merges soon make it smaller, and level 0 goes to
 // it again, all of it at once.
 TEST_F(GaugeOfALargeLevel, IsLeftTheSpaceThatItsMergeWithLevel0Needs) {
-  assert_ok(kv::to_result(database_->db().SetOptions(blocks(), {{"disable_auto_compactions", "true"}}), "options"));
+  compact_by_itself(false);
   for (int i = 0; i < 6; ++i) flush_table(16 * MiB);
-  rocksdb::ColumnFamilyMetaData facts;
-  database_->db().GetColumnFamilyMetaData(blocks(), &facts);
-  std::vector<std::string> files;
-  for (const auto& table : facts.levels[0].files) files.push_back(table.name);
-  const int level = facts.levels.back().level - 1;
-  assert_ok(kv::to_result(database_->db().CompactFiles({}, blocks(), files, level), "compaction"));
+  const int level = last_level() - 1;
+  compact_to(level);
   ASSERT_LT(base_level(), static_cast<std::uint64_t>(level));
   flush_table(2 * MiB);
   take_space_but(90 * MiB);
@@ -238,42 +258,18 @@ TEST_F(GaugeOfALargeLevel, IsLeftTheSpaceThatItsMergeWithLevel0Needs) {
   EXPECT_EQ(commit.code(), 0);
 }
 
-// RocksDB 7.8 may choose tables of level 0 to move, and has to write them after all when they lie over too much.
+// RocksDB may choose tables of level 0 to move, and has to write them after all when they lie over too much.
 TEST_F(GaugeOfALargeLevel, HasOverItNoTableThatLiesOverMoreThanACompactionTakesIn) {
-  rocksdb::DB& db = database_->db();
-  const auto set_automatic = [&](bool on) {
-    assert_ok(kv::to_result(db.SetOptions(blocks(), {{"disable_auto_compactions", on ? "false" : "true"}}), "options"));
-  };
-  const auto facts = [&] {
-    rocksdb::ColumnFamilyMetaData found;
-    db.GetColumnFamilyMetaData(blocks(), &found);
-    return found;
-  };
-  const auto compact_to = [&](int level) {
-    const auto found = facts();
-    std::vector<std::string> files;
-    for (const auto& table : found.levels[0].files) files.push_back(table.name);
-    rocksdb::CompactionOptions options;
-    options.output_file_size_limit = sizing_.table;
-    assert_ok(kv::to_result(db.CompactFiles(options, blocks(), files, level), "compaction"));
-  };
-  const auto flush_rows = [&](std::uint64_t from, std::uint64_t to, std::uint64_t step) {
-    std::mt19937_64 random{from};
-    for (std::uint64_t row = from; row < to; row += step) {
-      assert_ok(kv::to_result(db.Put({}, blocks(), kv_test::number_key(row), kv_test::random_bytes(random, kDeviceBlock)), "put"));
-    }
-    assert_ok(kv::to_result(db.Flush({}, blocks()), "flush"));
-  };
-  const int last = facts().levels.back().level, over = last - 1;
-  set_automatic(false);
+  const int last = last_level(), over = last - 1;
+  compact_by_itself(false);
   const std::uint64_t bytes = 2 * sizing_.compaction, rows = bytes / kDeviceBlock;
   flush_table(bytes);
   compact_to(last);
-  flush_rows(0, 8, 1);
+  flush_rows(0, 8);
   compact_to(over);
   ASSERT_EQ(base_level(), static_cast<std::uint64_t>(over));
   for (std::uint64_t n = 0; n < 4; ++n) flush_rows(100 + n, rows, 64);
-  set_automatic(true);
+  compact_by_itself(true);
   ASSERT_TRUE(test::until([&] { return facts().levels[static_cast<std::size_t>(over)].files.size() > 1; }));
   const auto found = facts();
   for (const auto& table : found.levels[static_cast<std::size_t>(over)].files) {
@@ -290,15 +286,10 @@ class GaugeOfAFullVolume : public GaugeOfALargeLevel {
   GaugeOfAFullVolume() : GaugeOfALargeLevel(kDeviceMin) {}
   // Puts tables into the last level until they leave about so much.
   void leave(std::uint64_t bytes) {
-    rocksdb::DB& db = database_->db();
-    assert_ok(kv::to_result(db.SetOptions(blocks(), {{"disable_auto_compactions", "true"}}), "options"));
+    compact_by_itself(false);
     while (volume_->usage().table_free.v >= bytes + 2 * sizing_.blocks_memtable) {
       flush_table(sizing_.blocks_memtable);
-      rocksdb::ColumnFamilyMetaData facts;
-      db.GetColumnFamilyMetaData(blocks(), &facts);
-      std::vector<std::string> files;
-      for (const auto& table : facts.levels[0].files) files.push_back(table.name);
-      assert_ok(kv::to_result(db.CompactFiles({}, blocks(), files, facts.levels.back().level), "compaction"));
+      compact_to(last_level());
       assert_ok(volume_->commit());
     }
     gauge_->measure_tables();

@@ -629,11 +629,11 @@ class Machine(RuleBasedStateMachine):
         path = target if isinstance(target, bytes) else b"/proc/self/fd/%d" % target
         return self.sides[1].facts.flags(path) & by != 0
 
-    def writes_into_what_grows_only(self, handle):
-        """Elsewhere than at the end, perhaps."""
+    def writes_into_what_is_frozen(self, handle):
+        """Of what only grows, perhaps elsewhere than at the end. With the writeback cache, anything: the kernel asks later."""
         fd = self.sides[1].files[handle]
-        if WRITEBACK and self.is_frozen(fd):
-            return True
+        if WRITEBACK:
+            return self.is_frozen(fd)
         return not fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_APPEND and self.is_frozen(fd, calls.FLAG_APPEND)
 
     # ---- open files
@@ -703,13 +703,13 @@ class Machine(RuleBasedStateMachine):
     @with_data_handles
     @rule(who=WHO, handle=DATA_HANDLES, data=DATA)
     def write(self, who, handle, data):
-        if not self.handles[handle].direct and not self.writes_into_what_grows_only(handle):
+        if not self.handles[handle].direct and not self.writes_into_what_is_frozen(handle):
             self.both(who, "write", handle, data, touched=[handle])
 
     @with_data_handles
     @rule(who=WHO, handle=DATA_HANDLES, data=DATA, offset=OFFSETS)
     def pwrite(self, who, handle, data, offset):
-        if self.writes_into_what_grows_only(handle):
+        if self.writes_into_what_is_frozen(handle):
             return
         if self.handles[handle].direct:
             fd = self.sides[1].files[handle]
@@ -722,7 +722,7 @@ class Machine(RuleBasedStateMachine):
     @rule(who=WHO, handle=DATA_HANDLES, parts=st.lists(DATA, max_size=3), offset=OFFSETS,
           flags=st.sampled_from([0, os.RWF_DSYNC, os.RWF_SYNC, os.RWF_APPEND]))
     def pwritev(self, who, handle, parts, offset, flags):
-        if not self.handles[handle].direct and not self.writes_into_what_grows_only(handle):
+        if not self.handles[handle].direct and not self.writes_into_what_is_frozen(handle):
             self.both(who, "pwritev", handle, parts, offset, flags, touched=[handle])
 
     @with_data_handles
@@ -782,7 +782,7 @@ class Machine(RuleBasedStateMachine):
     @with_data_handles
     @rule(who=WHO, source=DATA_HANDLES, sink=DATA_HANDLES, size=SHORTER_LENGTHS, source_offset=OFFSETS, target_offset=OFFSETS)
     def copy_file_range(self, who, source, sink, size, source_offset, target_offset):
-        if self.writes_into_what_grows_only(sink):
+        if self.writes_into_what_is_frozen(sink):
             return
         if min(source_offset, target_offset) >= 0 and not self.handles[source].direct and not self.handles[sink].direct:
             self.both(who, "copy_file_range", source, sink, size, source_offset, target_offset, touched=[source, sink])
@@ -790,7 +790,7 @@ class Machine(RuleBasedStateMachine):
     @with_data_handles
     @rule(who=WHO, source=DATA_HANDLES, sink=DATA_HANDLES, size=SHORTER_LENGTHS, offset=OFFSETS)
     def sendfile(self, who, source, sink, size, offset):
-        if self.writes_into_what_grows_only(sink):
+        if self.writes_into_what_is_frozen(sink):
             return
         facts = [os.fstat(self.sides[1].files[number]) for number in (source, sink)]
         if facts[0].st_ino != facts[1].st_ino and not self.handles[source].direct and not self.handles[sink].direct:
