@@ -163,15 +163,18 @@ void Keeper::run() {
     lock.unlock();
     const std::uint64_t sequence = db_->GetLatestSequenceNumber();
     if (flushes || !work.empty()) flush();
+    const bool sank = !sinking_.empty();
     sink(std::move(work), sequence);
     if (space && sinking_.empty()) make_space();
     bool merged = false;
     if (!space && fewer) merged = merge_small_tables();
-    if (changed || merged) space_changed_();
+    // The tables may be seen to have sunk before RocksDB tells of it; afterwards nobody would hear of it.
+    if (changed || merged || (sank && sinking_.empty())) space_changed_();
     lock.lock();
     want_fewer_ = want_fewer_ || merged || (space && fewer);  // perhaps there are more
     if (space) want_space_ = false;  // whoever waits still says so again
     sinks_ = !sinking_.empty();
+    if (!sinks_) tables_changed_ = false;  // that was the last of it
     busy_ = false;
     idle_.notify_all();
   }
