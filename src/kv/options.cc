@@ -164,10 +164,6 @@ rocksdb::ColumnFamilyOptions family_options(Family family, const Sizing& sizing,
   // nine tenths of the data and is written rarely, so the level where the ratio stops growing fast.
   o.compression = rocksdb::kZSTD;
   o.compression_opts.level = 1;
-  // The same for all levels. That it is said for each keeps RocksDB from a way to move tables of level 0 (TryPickL0TrivialMove). Where
-  // that has to write after all, it cuts none of what it writes; one table then lies over more of the last level than a compaction may
-  // take in.
-  o.compression_per_level.assign(static_cast<std::size_t>(o.num_levels), o.compression);
   o.bottommost_compression = rocksdb::kZSTD;
   o.bottommost_compression_opts.level = 3;
   o.bottommost_compression_opts.enabled = true;

@@ -258,29 +258,6 @@ TEST_F(GaugeOfALargeLevel, IsLeftTheSpaceThatItsMergeWithLevel0Needs) {
   EXPECT_EQ(commit.code(), 0);
 }
 
-// RocksDB may choose tables of level 0 to move, and has to write them after all when they lie over too much.
-TEST_F(GaugeOfALargeLevel, HasOverItNoTableThatLiesOverMoreThanACompactionTakesIn) {
-  const int last = last_level(), over = last - 1;
-  compact_by_itself(false);
-  const std::uint64_t bytes = 2 * sizing_.compaction, rows = bytes / kDeviceBlock;
-  flush_table(bytes);
-  compact_to(last);
-  flush_rows(0, 8);
-  compact_to(over);
-  ASSERT_EQ(base_level(), static_cast<std::uint64_t>(over));
-  for (std::uint64_t n = 0; n < 4; ++n) flush_rows(100 + n, rows, 64);
-  compact_by_itself(true);
-  ASSERT_TRUE(test::until([&] { return facts().levels[static_cast<std::size_t>(over)].files.size() > 1; }));
-  const auto found = facts();
-  for (const auto& table : found.levels[static_cast<std::size_t>(over)].files) {
-    std::uint64_t below = 0;
-    for (const auto& other : found.levels.back().files) {
-      below += other.largestkey >= table.smallestkey && other.smallestkey <= table.largestkey ? other.size : 0;
-    }
-    EXPECT_LE(below + table.size, sizing_.compaction + 3 * kv::on_volume(sizing_.table));
-  }
-}
-
 class GaugeOfAFullVolume : public GaugeOfALargeLevel {
  protected:
   GaugeOfAFullVolume() : GaugeOfALargeLevel(kDeviceMin) {}
