@@ -1,12 +1,12 @@
 // The waits of the space gauge, over a real database on a volume, on a clock that the tests move.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <optional>
 #include <random>
 #include <thread>
-#include <utility>
 
 #include "clock.h"
 #include "gate.h"
@@ -196,18 +196,17 @@ TEST_F(Gauge, ACommitWaitsForACompactionHoweverLongThatTakes) {
 class GaugeOfALargeLevel : public Gauge {
  protected:
   explicit GaugeOfALargeLevel(std::uint64_t size = 256 * MiB) : Gauge(size) {}
-  // Puts the rows of [from, to) that are `step` apart into tables of level 0.
-  void flush_rows(std::uint64_t from, std::uint64_t to, std::uint64_t step = 1) {
+  // Puts `bytes` of further blocks into tables of level 0. A memtable at a time: who is ahead of flushes is slowed down by RocksDB, and
+  // this clock stands still.
+  void flush_tables(std::uint64_t bytes) {
     rocksdb::DB& db = database_->db();
-    for (std::uint64_t row = from; row < to; row += step) {
-      assert_ok(kv::to_result(db.Put({}, blocks(), kv_test::number_key(row), kv_test::random_bytes(random_, kDeviceBlock)), "put"));
+    const std::uint64_t piece = sizing_.blocks_memtable / 2 / kDeviceBlock;
+    for (const std::uint64_t end = row_ + bytes / kDeviceBlock; row_ < end;) {
+      for (const std::uint64_t to = std::min(end, row_ + piece); row_ < to; ++row_) {
+        assert_ok(kv::to_result(db.Put({}, blocks(), kv_test::number_key(row_), kv_test::random_bytes(random_, kDeviceBlock)), "put"));
+      }
+      assert_ok(kv::to_result(db.Flush({}, blocks()), "flush"));
     }
-    assert_ok(kv::to_result(db.Flush({}, blocks()), "flush"));
-  }
-  // `bytes` of further blocks, likewise.
-  void flush_table(std::uint64_t bytes) {
-    const std::uint64_t from = std::exchange(row_, row_ + bytes / kDeviceBlock);
-    flush_rows(from, row_);
   }
   void compact_by_itself(bool on) {
     assert_ok(kv::to_result(database_->db().SetOptions(blocks(), {{"disable_auto_compactions", on ? "false" : "true"}}), "options"));
@@ -243,11 +242,11 @@ class GaugeOfALargeLevel : public Gauge {
 // it again, all of it at once.
 TEST_F(GaugeOfALargeLevel, IsLeftTheSpaceThatItsMergeWithLevel0Needs) {
   compact_by_itself(false);
-  for (int i = 0; i < 6; ++i) flush_table(16 * MiB);
+  for (int i = 0; i < 6; ++i) flush_tables(16 * MiB);
   const int level = last_level() - 1;
   compact_to(level);
   ASSERT_LT(base_level(), static_cast<std::uint64_t>(level));
-  flush_table(2 * MiB);
+  flush_tables(2 * MiB);
   take_space_but(90 * MiB);
   gauge_->measure_tables();
   const Commit commit(clock_, *gauge_);
@@ -265,7 +264,7 @@ class GaugeOfAFullVolume : public GaugeOfALargeLevel {
   void leave(std::uint64_t bytes) {
     compact_by_itself(false);
     while (volume_->usage().table_free.v >= bytes + 2 * sizing_.blocks_memtable) {
-      flush_table(sizing_.blocks_memtable);
+      flush_tables(sizing_.blocks_memtable);
       compact_to(last_level());
       assert_ok(volume_->commit());
     }
