@@ -7,8 +7,10 @@
 #include <rocksdb/write_buffer_manager.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
+#include "kv/file_system.h"
 #include "kv/footer.h"
 #include "kv/patch.h"
 
@@ -49,6 +51,8 @@ rocksdb::BlockBasedTableOptions table_options(Family family, std::shared_ptr<roc
   return t;
 }
 
+rocksdb::DbPath directory() { return {kDirectory, std::numeric_limits<std::uint64_t>::max()}; }
+
 }  // namespace
 
 rocksdb::DBOptions db_options(const Sizing& sizing, const OptionParts& parts, bool create) {
@@ -60,6 +64,10 @@ rocksdb::DBOptions db_options(const Sizing& sizing, const OptionParts& parts, bo
   o.create_if_missing = create;
   // Both at once, so that a crash in between leaves a store that opens.
   o.create_missing_column_families = true;
+  // The only directory, twice. Then RocksDB does not choose tables of level 0 to move (TryPickL0TrivialMove). Where it must write those
+  // after all, it does not cut them by the level below, and one lies over more of that than a compaction may take in. Up to 9.2 it
+  // does not even ask whether another compaction writes where they come to lie.
+  o.db_paths.assign(2, directory());
 
   // ---- errors
   o.paranoid_checks = true;             // any write error stops the database
@@ -123,6 +131,7 @@ rocksdb::ColumnFamilyOptions family_options(Family family, const Sizing& sizing,
   rocksdb::ColumnFamilyOptions o;
   o.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table_options(family, parts.caches.of(family))));
   o.merge_operator = make_patch_operator();
+  o.cf_paths = {directory()};
 
   o.write_buffer_size = names ? sizing.names_memtable : sizing.blocks_memtable;
   // A little less than a cached block of file data takes, for one goes where the other was: with pieces of 1 MiB, as by default,

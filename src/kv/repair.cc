@@ -269,7 +269,9 @@ Result<void> Repair::rebuild() {
   for (const std::string& name : volume_.list()) {
     if (name.ends_with(".log")) logs.push_back(name);
   }
-  const Status status = kv::guarded([&] { return rocksdb::RepairDB(kv::kDirectory, database_.options(), database_.families()); });
+  rocksdb::DBOptions options = database_.options();
+  options.db_paths.resize(1);  // it would find each table in each of them
+  const Status status = kv::guarded([&] { return rocksdb::RepairDB(kv::kDirectory, options, database_.families()); });
   LSMFS_TRY(fail_stop_.check());
   if (!status.ok()) return make_error(EUCLEAN, kv::to_error(status, "repair the store").message());
   // Their rows are in tables now.

@@ -17,32 +17,6 @@ const rocksdb::LevelMetaData* last_of(const rocksdb::ColumnFamilyMetaData& facts
   return last > 0 ? &*std::ranges::find(facts.levels, last, &rocksdb::LevelMetaData::level) : nullptr;
 }
 
-// RocksDB moves tables of level 0 down without writing them (TryPickL0TrivialMove). Up to 9.2 it does not ask whether a compaction
-// writes where they come to lie, as one of two neighbours does between them. One of its assertions then ends the process, and
-// without assertions tables of a level overlap. So nothing else may run where level 0 goes to the last level, or soon may.
-class Pause {
- public:
-  Pause(rocksdb::DB& db, bool needed) : db_(db), paused_(needed && db.PauseBackgroundWork().ok()) {}
-  ~Pause() {
-    if (paused_) db_.ContinueBackgroundWork().PermitUncheckedError();
-  }
-  Pause(const Pause&) = delete;
-  Pause& operator=(const Pause&) = delete;
-
- private:
-  rocksdb::DB& db_;
-  const bool paused_;
-};
-
-// A large last level stays below others while a table is merged. What runs beside that is small where the last level is.
-constexpr std::uint64_t kSmallLevel = 32;  // tables
-
-bool level0_may_go_to(const rocksdb::LevelMetaData& last, rocksdb::DB& db, rocksdb::ColumnFamilyHandle* handle, std::uint64_t target) {
-  std::uint64_t base = 0;
-  const bool known = db.GetIntProperty(handle, rocksdb::DB::Properties::kBaseLevel, &base);
-  return !known || base >= static_cast<std::uint64_t>(last.level) || last.size < kSmallLevel * target;
-}
-
 }  // namespace
 
 std::uint64_t lost_in_small_tables(const rocksdb::ColumnFamilyMetaData& facts, std::uint64_t target) {
@@ -87,9 +61,6 @@ std::vector<std::string> small_neighbours(const rocksdb::ColumnFamilyMetaData& f
 bool merge_small_neighbours(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* handle, std::uint64_t target) {
   rocksdb::ColumnFamilyMetaData facts;
   db.GetColumnFamilyMetaData(handle, &facts);
-  if (small_neighbours(facts, target).size() < 2) return false;
-  const Pause pause(db, level0_may_go_to(*last_of(facts), db, handle, target));
-  db.GetColumnFamilyMetaData(handle, &facts);  // what has run until the pause may have changed it
   const std::vector<std::string> files = small_neighbours(facts, target);
   if (files.size() < 2) return false;
   rocksdb::CompactionOptions options;

@@ -21,8 +21,7 @@ std::uint64_t lost_in_small_tables(const rocksdb::ColumnFamilyMetaData& facts, s
 // None: no such table would take half of what they do at most.
 std::vector<std::string> small_neighbours(const rocksdb::ColumnFamilyMetaData& facts, std::uint64_t target);
 
-// Merges them, in this thread, and needs space for one more table. False: there were none, or it failed. In a small store waits for
-// what runs in the background, which goes on afterwards.
+// Merges them, in this thread, and needs space for one more table. False: there were none, or it failed.
 bool merge_small_neighbours(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* handle, std::uint64_t target);
 
 }  // namespace lsmfs::kv

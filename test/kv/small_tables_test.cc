@@ -2,13 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <rocksdb/db.h>
-#include <rocksdb/env.h>
-#include <rocksdb/listener.h>
-
 #include <thread>
 
 #include "gate.h"
+#include "kv/memory_database.h"
 #include "kv/support.h"
 #include "until.h"
 
@@ -87,38 +84,29 @@ TEST(SmallTables, AreMergedBeforeATableOfLevel0ComesBetweenThem) {
     test::Gate gate;
   };
   const auto listener = std::make_shared<Listener>();
-  const std::unique_ptr<rocksdb::Env> memory(rocksdb::NewMemEnv(rocksdb::Env::Default()));
-  rocksdb::Options options;
-  options.env = memory.get();
-  options.create_if_missing = true;
-  options.level0_file_num_compaction_trigger = 1;
-  options.level_compaction_dynamic_level_bytes = false;
-  options.listeners = {listener};
-  rocksdb::DB* opened = nullptr;
-  ASSERT_TRUE(rocksdb::DB::Open(options, "/db", &opened).ok());
-  const std::unique_ptr<rocksdb::DB> db(opened);
-  const auto write = [&](int from, bool wait) {
-    for (int row = from; row < from + 10; ++row) ASSERT_TRUE(db->Put({}, kv_test::number_key(row), "a row").ok());
-    rocksdb::FlushOptions flush;
-    flush.wait = wait;
-    ASSERT_TRUE(db->Flush(flush).ok());
+  kv_test::MemoryDatabase db(listener, [](auto& options, auto& family) {
+    options.max_background_jobs = 4;  // so that others run beside the merge
+    family.level0_file_num_compaction_trigger = 1;
+  });
+  const auto write = [&](int from) {
+    for (int row = from; row < from + 10; ++row) db.must(db->Put({}, kv_test::number_key(row), "a row"));
+    db.must(db->Flush({}));
   };
-  const auto tables = [&](int level) {
-    std::string number;
-    EXPECT_TRUE(db->GetProperty(rocksdb::DB::Properties::kNumFilesAtLevelPrefix + std::to_string(level), &number));
-    return number;
+  const auto has_sunk = [&] {
+    return test::until([&] { return db.tables_of(0).empty(); });
   };
-  for (const int from : {0, 100}) write(from, true);
-  ASSERT_TRUE(test::until([&] { return tables(1) == "2"; }));
-  std::thread merging([&] { EXPECT_TRUE(kv::merge_small_neighbours(*db, db->DefaultColumnFamily(), kTarget)); });
-  listener->gate.await(1);
-  write(50, false);
-  bool flushed = false;
-  for (int look = 0; look < 100'000 && !flushed; ++look) flushed = tables(0) != "0";
-  EXPECT_FALSE(flushed);
+  for (const int from : {0, 100}) {
+    write(from);
+    ASSERT_TRUE(has_sunk());
+  }
+  std::thread merging([&] { EXPECT_TRUE(kv::merge_small_neighbours(*db, db.handle(), kTarget)); });
+  EXPECT_TRUE(listener->gate.await(1));
+  for (const int from : {50, 60}) write(from);  // of which two make RocksDB hurry
+  db.await_background();
+  EXPECT_EQ(db.tables_of(0).size(), 2u);
   listener->gate.open();
   merging.join();
-  EXPECT_TRUE(db->Flush({}).ok()) << "it comes later";
+  EXPECT_TRUE(has_sunk()) << "it comes later";
 }
 
 }  // namespace
