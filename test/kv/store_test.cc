@@ -157,6 +157,18 @@ TEST(Store, IsWholeAfterCloseAndOpen) {
   m.stop();
 }
 
+// RocksDB warns of options that it cannot keep.
+TEST(Store, SaysNothingWhileAllIsWell) {
+  std::vector<std::string> notices;
+  StoreOptions options = kv_test::quiet_options();
+  options.notice = [&](std::string_view line) { notices.emplace_back(line); };
+  auto m = Machine::fresh(kDeviceMin, options);
+  m.stop();
+  m.start(options);
+  m.stop();
+  EXPECT_EQ(notices, std::vector<std::string>());
+}
+
 TEST(Store, ReadOnlySeesEverythingAndWritesNothing) {
   auto m = Machine::fresh();
   put(*m.store, Family::names, "flushed", "1");
