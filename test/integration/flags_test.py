@@ -4,9 +4,11 @@ import harness
 
 HIDE = "sed 's/^\\([^ ]*\\)e/\\1-/'"  # ext4 says of files that they have extents
 SHOW = f"lsattr -d . f d d/* | {HIDE}"
-# In one process: another one would close the file in between, and with it send the kernel's pages.
+# In one process: another one would close the file in between, and with it send the kernel's pages. The flags that ext4 gives stay: it
+# refuses to take the extents from a file that has several.
 WRITE_AND_SET = """python3 -c 'import fcntl, os, sys; f = os.open("g", os.O_CREAT | os.O_WRONLY); os.write(f, b"y" * 9999)
-fcntl.ioctl(f, 0x40086602, int(sys.argv[1]).to_bytes(4, "little")); os.fsync(f); os.close(f)'""".replace("\n", "; ")
+has = int.from_bytes(fcntl.ioctl(f, 0x80086601, bytes(4)), "little"); fcntl.ioctl(f, 0x40086602, (has | int(sys.argv[1])).to_bytes(4, "little"))
+os.fsync(f); os.close(f)'""".replace("\n", "; ")
 # What needs open(2) to be refused is left out: FUSE asks the daemon nothing then, and the first write is refused instead.
 COMMANDS = f"""
 echo hi > f; mkdir d; touch d/a; {SHOW}
