@@ -31,8 +31,9 @@
 
 namespace lsmfs {
 
-inline constexpr std::uint32_t kFormatVersion = 8;
+inline constexpr std::uint32_t kFormatVersion = 9;
 inline constexpr std::size_t kLabelMax = 64;          // bytes
+inline constexpr std::size_t kMadeByMax = 16;         // bytes
 inline constexpr std::uint64_t kDeviceMin = 128 * MiB;  // the least device or image
 inline constexpr std::uint64_t kTableGranule = 64 * KiB;  // a table takes whole pieces of this size
 
@@ -77,16 +78,28 @@ class FileReader {
 // EINVAL unless it can be a volume's label: UTF-8 without control characters of at most kLabelMax bytes.
 Result<void> check_label(std::string_view label);
 
+// What a volume uses of its format beyond the version, a bit each. So a new field needs no mkfs.
+struct Features {
+  std::uint64_t compatible = 0;    // a program that does not know one reads and writes as ever
+  std::uint64_t read_only = 0;     // it may read, and must not write
+  std::uint64_t incompatible = 0;  // it must leave the volume alone
+  bool operator==(const Features&) const = default;
+};
+inline constexpr Features kKnownFeatures{};  // there are none yet
+
 struct FormatOptions {
   std::string label;
   Uuid uuid = Uuid::random();
   Clock* clock = &system_clock();  // which tells when it is made
+  std::string made_by;             // the program's version: at most kMadeByMax printable characters of ASCII
 };
 
 struct VolumeInfo {
   std::uint32_t version = 0;
   Uuid uuid;
   std::string label;
+  Features features;
+  std::string made_by;          // the version of the program that made it; "": not said
   std::int64_t created_ns = 0;  // since 1970
   ByteCount device_size;        // at mkfs; the device may not be smaller now
 };
@@ -130,8 +143,9 @@ struct VolumeOptions {
 };
 
 // Reads and checks the superblocks only. Errors, each with a context that says what to do:
-//   EMEDIUMTYPE no lsmfs here; EPROTONOSUPPORT another format version; EUCLEAN both copies damaged;
-//   ENOSPC the device is smaller than the volume; EIO.
+//   EMEDIUMTYPE no lsmfs here; EPROTONOSUPPORT another format version, or features that this program does not know: incompatible ones,
+//   or such with which it may only read what is open to write; EUCLEAN both copies damaged; ENOSPC the device is smaller than the
+//   volume; EIO.
 // `notice` is told when the first copy is damaged and the second is used.
 Result<VolumeInfo> read_volume_info(Device& device, const VolumeOptions& options = {});
 

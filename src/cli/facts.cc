@@ -35,6 +35,10 @@ std::string facts_json(Opened& opened, const MountFacts* mount) {
   json["label"] = volume.label;
   json["uuid"] = volume.uuid.text();
   json["format_version"] = volume.version;
+  json["features"] = {{"compatible", volume.features.compatible},
+                      {"read_only", volume.features.read_only},
+                      {"incompatible", volume.features.incompatible}};
+  json["made_by"] = volume.made_by;
   json["created"] = date_of(volume.created_ns);
   json["program_version"] = LSMFS_VERSION;
   json["device"] = opened.device().path();
@@ -129,7 +133,7 @@ std::optional<std::string> facts_text(const std::string& text) {
   if (!word("/stopped_by").empty()) line("stopped by", word("/stopped_by"));
   line("label", word("/label").empty() ? "(none)" : word("/label"));
   line("uuid", word("/uuid"));
-  line("version", std::to_string(number("/format_version")));
+  line("version", fmt::format("{}{}", number("/format_version"), word("/made_by").empty() ? "" : ", made by lsmfs " + word("/made_by")));
   line("created", word("/created"));
   line("device size", format_size(number("/device_bytes")));
   line("total", format_size(number("/space/total_bytes")));

@@ -66,7 +66,7 @@ std::optional<Problem> check_size(const std::string& path, const std::optional<B
 }
 
 Result<VolumeInfo> make_file_system(Device& device, const std::string& label) {
-  LSMFS_TRY(Volume::format(device, {.label = label}));
+  LSMFS_TRY(Volume::format(device, {.label = label, .made_by = LSMFS_VERSION}));
   LSMFS_ASSIGN(const auto volume, Volume::open(device));
   LSMFS_ASSIGN(const auto store, Store::open(*volume, {}));
   LSMFS_TRY(Tree::format(*store));

@@ -41,7 +41,11 @@ struct Superblock {
   Region fixed;
   Region table;
   char label[kLabelMax];
-  std::uint8_t zero[3912];
+  std::uint64_t compatible;    // features, as lsmfs::Features has them
+  std::uint64_t read_only;
+  std::uint64_t incompatible;
+  char made_by[kMadeByMax];    // the version of the program that made it
+  std::uint8_t rest[3872];     // zeros, or what compatible features keep here
 };
 static_assert(sizeof(Superblock) == kBlock);
 static_assert(offsetof(Superblock, version) == 8);
@@ -54,7 +58,11 @@ static_assert(offsetof(Superblock, metadata) == 56);
 static_assert(offsetof(Superblock, fixed) == 88);
 static_assert(offsetof(Superblock, table) == 104);
 static_assert(offsetof(Superblock, label) == 120);
-static_assert(offsetof(Superblock, zero) == 184);
+static_assert(offsetof(Superblock, compatible) == 184);
+static_assert(offsetof(Superblock, read_only) == 192);
+static_assert(offsetof(Superblock, incompatible) == 200);
+static_assert(offsetof(Superblock, made_by) == 208);
+static_assert(offsetof(Superblock, rest) == 224);
 
 // ---- metadata log ------------------------------------------------------------------------
 

@@ -18,6 +18,28 @@ std::uint64_t superblock_checksum(const Superblock& block) {
 
 Error damaged(const char* what) { return make_error(EUCLEAN, fmt::format("superblock is damaged: {}", what)); }
 
+// What to say of features that this program does not know; "": it knows all.
+std::string unknown_features(std::uint64_t features, std::uint64_t known, std::string_view made_by, std::string_view what) {
+  const std::uint64_t unknown = features & ~known;
+  if (unknown == 0) return "";
+  const std::string maker = made_by.empty() ? "" : fmt::format("lsmfs {} made it; ", made_by);
+  return fmt::format("it has features ({:#x}) {}; {}use a newer lsmfs", unknown, what, maker);
+}
+
+// Printable characters, then zeros: nobody is to be told what a stranger wrote there.
+bool is_version_text(std::string_view field) {
+  const auto end = std::ranges::find_if_not(field, [](char c) { return c > ' ' && c <= '~'; });
+  return std::all_of(end, field.end(), [](char c) { return c == '\0'; });
+}
+
+Result<void> check_writable(const Device& device, const VolumeInfo& info) {
+  if (!device.writable()) return {};
+  const std::string unknown =
+      unknown_features(info.features.read_only, kKnownFeatures.read_only, info.made_by, "with which this program can only read it");
+  if (unknown.empty()) return {};
+  return make_error(EPROTONOSUPPORT, fmt::format("{}: {}, or mount it with -o ro", device.path(), unknown));
+}
+
 bool in_order(const Layout& layout, std::uint64_t device_size) {
   std::uint64_t at = MiB;
   for (const Extent& e : {layout.metadata[0], layout.metadata[1], layout.fixed, layout.table}) {
@@ -42,6 +64,40 @@ Result<SuperblockInfo> read_copy(Device& device, std::uint64_t offset) {
                                   device.path(), device.size().v, info.info.device_size.v));
   }
   return info;
+}
+
+Result<SuperblockInfo> sound_copy(Device& device, const VolumeOptions& options) {
+  if (device.size().v < 2 * MiB) {
+    return make_error(EMEDIUMTYPE, fmt::format("{} holds no lsmfs volume; make one with lsmfs mkfs", device.path()));
+  }
+  auto first = read_copy(device, 0);
+  // A sound superblock of another version or of a larger device is an answer, not damage.
+  if (first || first.error().code == EPROTONOSUPPORT || first.error().code == ENOSPC) {
+    if (!first) {
+      first.error().context = fmt::format("{}: {}", device.path(), first.error().context);
+      return first;
+    }
+    if (auto second = read_copy(device, first->layout.second_superblock); !second) {
+      options.notice(fmt::format("{}: the second superblock is damaged ({}); the first one is in use", device.path(),
+                                 second.error().message()));
+    }
+    return first;
+  }
+  auto second = read_copy(device, second_superblock_offset(device.size().v));
+  if (second) {
+    options.notice(fmt::format("{}: the first superblock is damaged ({}); using the second copy", device.path(),
+                               first.error().message()));
+    return second;
+  }
+  const int a = first.error().code, b = second.error().code;
+  if (b == EPROTONOSUPPORT || b == ENOSPC) return second;
+  if (a == EMEDIUMTYPE && b == EMEDIUMTYPE) {
+    return make_error(EMEDIUMTYPE, fmt::format("{} holds no lsmfs volume; make one with lsmfs mkfs", device.path()));
+  }
+  if (a == EUCLEAN || b == EUCLEAN) {
+    return make_error(EUCLEAN, fmt::format("{}: both superblocks are damaged", device.path()));
+  }
+  return first;
 }
 
 }  // namespace
@@ -90,6 +146,11 @@ void encode_superblock(const SuperblockInfo& info, Superblock& out) {
   const std::size_t label = std::min(info.info.label.size(), kLabelMax);
   out.label_length = static_cast<std::uint32_t>(label);
   std::memcpy(out.label, info.info.label.data(), label);
+  out.compatible = info.info.features.compatible;
+  out.read_only = info.info.features.read_only;
+  out.incompatible = info.info.features.incompatible;
+  std::memcpy(out.made_by, info.info.made_by.data(), std::min(info.info.made_by.size(), kMadeByMax));
+  std::copy(info.rest.begin(), info.rest.end(), out.rest);
   out.checksum = superblock_checksum(out);
 }
 
@@ -111,6 +172,13 @@ Result<SuperblockInfo> decode_superblock(const Superblock& block) {
                                   "copy the files with the lsmfs that made it",
                                   block.version, kFormatVersion));
   }
+  if (!is_version_text({block.made_by, kMadeByMax})) return damaged("version of the program that made it");
+  const std::string made_by(block.made_by, strnlen(block.made_by, kMadeByMax));
+  // Before the other fields, since such a feature may change what they mean.
+  if (const std::string unknown = unknown_features(block.incompatible, kKnownFeatures.incompatible, made_by, "that this program does not know");
+      !unknown.empty()) {
+    return make_error(EPROTONOSUPPORT, unknown);
+  }
   if (block.label_length > kLabelMax) return damaged("length of the label");
   if (block.device_size < kDeviceMin || block.device_size > static_cast<std::uint64_t>(INT64_MAX))
     return damaged("device size");
@@ -120,6 +188,9 @@ Result<SuperblockInfo> decode_superblock(const Superblock& block) {
   std::copy(std::begin(block.uuid), std::end(block.uuid), info.info.uuid.bytes.begin());
   info.info.label.assign(block.label, block.label_length);
   if (!check_label(info.info.label)) return damaged("label");
+  info.info.features = {block.compatible, block.read_only, block.incompatible};
+  info.info.made_by = made_by;
+  std::copy(std::begin(block.rest), std::end(block.rest), info.rest.begin());
   info.info.created_ns = block.created_ns;
   info.info.device_size = ByteCount{block.device_size};
   const auto extent = [](const format::Region& r) { return Extent{r.start, r.length}; };
@@ -133,37 +204,9 @@ Result<SuperblockInfo> decode_superblock(const Superblock& block) {
 }
 
 Result<SuperblockInfo> read_superblock(Device& device, const VolumeOptions& options) {
-  if (device.size().v < 2 * MiB) {
-    return make_error(EMEDIUMTYPE, fmt::format("{} holds no lsmfs volume; make one with lsmfs mkfs", device.path()));
-  }
-  auto first = read_copy(device, 0);
-  // A sound superblock of another version or of a larger device is an answer, not damage.
-  if (first || first.error().code == EPROTONOSUPPORT || first.error().code == ENOSPC) {
-    if (!first) {
-      first.error().context = fmt::format("{}: {}", device.path(), first.error().context);
-      return first;
-    }
-    if (auto second = read_copy(device, first->layout.second_superblock); !second) {
-      options.notice(fmt::format("{}: the second superblock is damaged ({}); the first one is in use", device.path(),
-                                 second.error().message()));
-    }
-    return first;
-  }
-  auto second = read_copy(device, second_superblock_offset(device.size().v));
-  if (second) {
-    options.notice(fmt::format("{}: the first superblock is damaged ({}); using the second copy", device.path(),
-                               first.error().message()));
-    return second;
-  }
-  const int a = first.error().code, b = second.error().code;
-  if (b == EPROTONOSUPPORT || b == ENOSPC) return second;
-  if (a == EMEDIUMTYPE && b == EMEDIUMTYPE) {
-    return make_error(EMEDIUMTYPE, fmt::format("{} holds no lsmfs volume; make one with lsmfs mkfs", device.path()));
-  }
-  if (a == EUCLEAN || b == EUCLEAN) {
-    return make_error(EUCLEAN, fmt::format("{}: both superblocks are damaged", device.path()));
-  }
-  return first;
+  LSMFS_ASSIGN(auto superblock, sound_copy(device, options));
+  LSMFS_TRY(check_writable(device, superblock.info));
+  return superblock;
 }
 
 Result<void> write_superblocks(Device& device, const SuperblockInfo& info) {

@@ -1,6 +1,8 @@
 // The superblock: where everything is, twice on the device.
 #pragma once
 
+#include <array>
+
 #include "lsmfs/volume.h"
 #include "volume/format.h"
 
@@ -20,6 +22,7 @@ Result<Layout> plan_layout(std::uint64_t device_size);
 struct SuperblockInfo {
   VolumeInfo info;
   Layout layout;
+  std::array<std::uint8_t, sizeof(format::Superblock::rest)> rest{};  // written again as it was read
   // Seed of the checksums of metadata records: a record of another volume is never mistaken for ours.
   std::uint64_t metadata_seed() const;
 };
@@ -29,7 +32,7 @@ std::uint64_t second_superblock_offset(std::uint64_t device_size);
 std::uint64_t metadata_area_max(std::uint64_t device_size);
 
 void encode_superblock(const SuperblockInfo& info, format::Superblock& out);
-// EMEDIUMTYPE (no magic), EUCLEAN (checksum or a value), EPROTONOSUPPORT (another version).
+// EMEDIUMTYPE (no magic), EUCLEAN (checksum or a value), EPROTONOSUPPORT (another version, or an unknown incompatible feature).
 Result<SuperblockInfo> decode_superblock(const format::Superblock& block);
 
 // The first copy that is sound, as read_volume_info() promises.

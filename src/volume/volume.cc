@@ -227,6 +227,7 @@ Result<void> Volume::format(Device& device, const FormatOptions& options) {
   superblock.info.version = kFormatVersion;
   superblock.info.uuid = options.uuid;
   superblock.info.label = options.label;
+  superblock.info.made_by = options.made_by;
   superblock.info.created_ns =
       std::chrono::duration_cast<std::chrono::nanoseconds>(options.clock->wall().time_since_epoch()).count();
   superblock.info.device_size = ByteCount{size};

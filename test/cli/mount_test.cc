@@ -40,19 +40,23 @@ class MountCommand : public MountFolder {
     return {std::istreambuf_iterator<char>(file), {}};
   }
   std::string text(const std::string& name) const { return text_of(path(name)); }
-  // Both copies get this version and a checksum that fits.
-  void set_version(const std::string& name, std::uint32_t version) {
+  // Both copies get these bytes there, and a checksum that fits.
+  void set_superblock(const std::string& name, std::size_t at, const std::string& bytes) {
     const std::uint64_t size = 128 * MiB;
     for (const std::uint64_t offset : {std::uint64_t{0}, size - MiB}) {
-      std::string block = read(name, offset, 4096), number;
-      put_le32(number, version);
-      block.replace(8, 4, number);
+      std::string block = read(name, offset, 4096);
+      block.replace(at, bytes.size(), bytes);
       block.replace(16, 8, std::string(8, '\0'));
       std::string sum_bytes;
       put_le64(sum_bytes, checksum(block));
       block.replace(16, 8, sum_bytes);
       patch(name, offset, block);
     }
+  }
+  void set_version(const std::string& name, std::uint32_t version) {
+    std::string number;
+    put_le32(number, version);
+    set_superblock(name, 8, number);
   }
 };
 
@@ -111,6 +115,36 @@ TEST_F(MountCommand, RefusesAnotherVersionAndSaysWhetherItIsNewerOrOlder) {
     refused(1, {"mkfs", path("image")}, {path("image"), "another version", "-f"});
     EXPECT_EQ(sum("image"), before);
   }
+}
+
+TEST_F(MountCommand, LeavesAVolumeAloneThatNeedsWhatItDoesNotKnow) {
+  make_image("image");
+  make_directory("mnt");
+  set_superblock("image", 200, "\x10");
+  const auto before = sum("image");
+  const std::vector<std::string> words{path("image"), "0x10", "made it", "newer"};
+  for (const char* options : {"rw", "ro"}) refused(32, {"mount", "-o", options, path("image"), path("mnt")}, words);
+  refused(1, {"info", path("image")}, words);
+  for (const char* repair : {"-n", "-y"}) refused(8, {"fsck", repair, path("image")}, words);
+  EXPECT_EQ(sum("image"), before);
+}
+
+TEST_F(MountCommand, OnlyReadsAVolumeThatItMayNotWrite) {
+  make_image("image");
+  make_directory("mnt");
+  mount();
+  write("mnt/file", "contents");
+  accepted({"umount", path("mnt")});
+  set_superblock("image", 192, "\x10");
+  const auto before = sum("image");
+  const std::vector<std::string> words{path("image"), "0x10", "-o ro"};
+  refused(32, {"mount", path("image"), path("mnt")}, words);
+  for (const char* repair : {"-n", "-y"}) accepted({"fsck", repair, path("image")});  // there is nothing to repair
+  accepted({"mount", "-o", "ro", path("image"), path("mnt")});
+  EXPECT_EQ(text("mnt/file"), "contents");
+  refused(32, {"mount", "-o", "remount,rw", path("image"), path("mnt")}, {path("mnt")});
+  accepted({"umount", path("mnt")});
+  EXPECT_EQ(sum("image"), before);
 }
 
 TEST_F(MountCommand, UsesTheSecondSuperblockAndSaysSo) {

@@ -96,7 +96,7 @@ void add_structures(Prepared& p) {
     return block;
   };
 
-  const Piece first{0, offsetof(format::Superblock, zero), kBlock, 0};
+  const Piece first{0, offsetof(format::Superblock, rest), kBlock, 0};
   pieces(Place::first_superblock) = {first};
   pieces(Place::superblocks) = {first, {superblock.layout.second_superblock, first.length, kBlock, 0}};
 

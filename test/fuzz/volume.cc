@@ -92,7 +92,7 @@ bool run_superblock(std::string_view input) {
   encode_superblock(*decoded, third);
   check(text_of(again) == text_of(third), "what was encoded decodes to something else");
   check(decoded->info.label == info->info.label && decoded->info.uuid == info->info.uuid &&
-            decoded->info.created_ns == info->info.created_ns && decoded->info.device_size == info->info.device_size,
+            decoded->info.created_ns == info->info.created_ns && decoded->info.features == info->info.features && decoded->info.made_by == info->info.made_by && decoded->info.device_size == info->info.device_size,
         "a field does not survive");
   return true;
 }
@@ -104,7 +104,7 @@ std::vector<std::string> superblock_examples() {
     encode_superblock(info, block);
     for (const char mode : {1, 0}) {
       all.emplace_back(1, mode);
-      all.back().append(text_of(block), 0, offsetof(format::Superblock, zero));
+      all.back().append(text_of(block), 0, offsetof(format::Superblock, rest));
     }
   }
   return all;

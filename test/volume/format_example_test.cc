@@ -44,6 +44,7 @@ SuperblockInfo example_volume() {
   info.info.version = kFormatVersion;
   info.info.uuid = kExampleUuid;
   info.info.label = "scratch";
+  info.info.made_by = "0.1.0";
   info.info.created_ns = 1'700'000'000'000'000'000;
   info.info.device_size = ByteCount{128 * MiB};
   info.layout = *plan_layout(128 * MiB);
@@ -69,7 +70,7 @@ TEST(FormatExample, OfASuperblockIsDecoded) {
   const std::string bytes = example("superblock");
   format::Superblock written;
   encode_superblock(example_volume(), written);
-  const std::string_view expected(reinterpret_cast<const char*>(&written), offsetof(format::Superblock, zero));
+  const std::string_view expected(reinterpret_cast<const char*>(&written), offsetof(format::Superblock, rest));
   ASSERT_TRUE(bytes == expected) << "the example should be\n" << dump(expected);
 
   format::Superblock block{};

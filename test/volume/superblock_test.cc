@@ -45,17 +45,29 @@ class SuperblockTest : public ::testing::Test {
     block.checksum = checksum({reinterpret_cast<const std::byte*>(&block), sizeof block});
   }
 
+  // Both copies, with a right checksum.
+  void change(const std::function<void(format::Superblock&)>& change) {
+    for (const std::uint64_t at : {std::uint64_t{0}, kSecond}) {
+      auto block = load(at);
+      change(block);
+      reseal(block);
+      store(at, block);
+    }
+  }
+
   SparseDevice device_{SparseImage(kSize)};
   std::vector<std::string> notices_;
 };
 
 TEST_F(SuperblockTest, SaysWhatFormatWasTold) {
   test::SteppedClock clock;
-  ASSERT_TRUE(ok(Volume::format(device_, {.label = "a label", .clock = &clock})));
+  ASSERT_TRUE(ok(Volume::format(device_, {.label = "a label", .clock = &clock, .made_by = "1.2.3"})));
   auto got = info(device_);
   ASSERT_TRUE(ok(got));
   EXPECT_EQ(got->label, "a label");
   EXPECT_EQ(got->version, kFormatVersion);
+  EXPECT_EQ(got->made_by, "1.2.3");
+  EXPECT_EQ(got->features, Features{});
   EXPECT_EQ(got->device_size.v, kSize);
   EXPECT_EQ(got->created_ns, clock.wall().time_since_epoch() / std::chrono::nanoseconds(1));
   EXPECT_TRUE(notices_.empty());
@@ -111,6 +123,55 @@ TEST_F(SuperblockTest, RefusesEveryOtherVersionAndSaysWhich) {
   }
 }
 
+TEST_F(SuperblockTest, WithAnUnknownIncompatibleFeatureItIsLeftAlone) {
+  change([](auto& block) {
+    block.incompatible = 0x8;
+    std::memcpy(block.made_by, "9.8.7", 5);
+  });
+  const auto before = load(0);
+  for (const auto& error : {info(device_).error(), Volume::open(device_).error(), Volume::open(*read_only_device(device_)).error(),
+                            Volume::repair(device_, [](std::string_view) {}).error()}) {
+    EXPECT_EQ(error.code, EPROTONOSUPPORT);
+    for (const char* word : {"0x8", "9.8.7", "newer"}) EXPECT_NE(error.message().find(word), std::string::npos) << error.message();
+  }
+  const auto after = load(0);
+  EXPECT_EQ(std::memcmp(&before, &after, sizeof before), 0);
+}
+
+TEST_F(SuperblockTest, WithAnUnknownReadOnlyFeatureItIsOnlyRead) {
+  change([](auto& block) { block.read_only = 0x4; });
+  EXPECT_TRUE(ok(Volume::open(*read_only_device(device_))));
+  for (const auto& error : {Volume::open(device_).error(), Volume::repair(device_, [](std::string_view) {}).error()}) {
+    EXPECT_EQ(error.code, EPROTONOSUPPORT);
+    for (const char* word : {"0x4", "newer", "-o ro"}) EXPECT_NE(error.message().find(word), std::string::npos) << error.message();
+  }
+}
+
+// What such a feature keeps in the superblock stays there, whatever else is written to it.
+TEST_F(SuperblockTest, WithAnUnknownCompatibleFeatureAllGoesOnAndItsFieldsStay) {
+  const auto feature = [](auto& block) {
+    block.compatible = 0x2;
+    block.rest[0] = block.rest[sizeof block.rest - 1] = 77;
+  };
+  change(feature);
+  auto volume = Volume::open(device_);
+  ASSERT_TRUE(ok(volume));
+  EXPECT_EQ((*volume)->info().features.compatible, 0x2u);
+  ASSERT_TRUE(ok((*volume)->set_label("another")));
+  volume->reset();
+  auto damaged = load(0);
+  damaged.checksum ^= 1;
+  store(0, damaged);
+  ASSERT_TRUE(ok(Volume::repair(device_, [](std::string_view) {})));
+  for (const std::uint64_t at : {std::uint64_t{0}, kSecond}) {
+    const auto block = load(at);
+    auto expected = block;
+    feature(expected);
+    EXPECT_EQ(std::memcmp(&block, &expected, sizeof block), 0);
+    EXPECT_EQ(std::string_view(block.label, block.label_length), "another");
+  }
+}
+
 TEST_F(SuperblockTest, IsMissingOnADeviceOfZerosOrOfNoise) {
   SparseDevice zeros{SparseImage(kSize)};
   EXPECT_EQ(info(zeros).error().code, EMEDIUMTYPE);
@@ -162,6 +223,8 @@ TEST_F(SuperblockTest, RefusesRegionsThatCannotBe) {
       [](auto& b) { b.label_length = 65; },
       [](auto& b) { b.label[0] = '\n'; },
       [](auto& b) { b.version = 0; },
+      [](auto& b) { b.made_by[3] = '\n'; },
+      [](auto& b) { b.made_by[0] = '\x1b'; },
   };
   int n = 0;
   for (const Change& change : changes) {
