@@ -1,7 +1,7 @@
 // tree: the file system itself, as operations on inodes over a key-value store.
 //
 // It owns the key grammar, the inode record, directories, file blocks, rename, links and orphans
-// (docs/format.md, docs/design.md). What it is not: it knows no FUSE type, checks no permissions
+// (docs/format.md, docs/design/). What it is not: it knows no FUSE type, checks no permissions
 // (the kernel does, by default_permissions), and keeps no page cache.
 //
 // Promises
