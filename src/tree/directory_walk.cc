@@ -56,55 +56,57 @@ Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const Di
     give_filler(visit);
     return {};
   }
-  LSMFS_ASSIGN(const Lock lock, acquire_for_access(wait));
-  LSMFS_ASSIGN(Inode * dir, find(ino));
-  if (!dir->record.is_directory()) return make_error(ENOTDIR, "");
-  if (dir->removed()) return {};  // nothing is left in it, not even the dots
-  LSMFS_TRY(settle(lock, dir->entries_group, wait));
-  if (!dir->cookies) dir->cookies = std::make_unique<DirCookies>(cookie_seed_, cookie_memory_);
-  DirCookies& cookies = *dir->cookies;
+  return attempt(wait, [&](Lock& lock) -> Result<void> {
+    pass_on_for_access(lock);
+    LSMFS_ASSIGN(Inode * dir, find(ino));
+    if (!dir->record.is_directory()) return make_error(ENOTDIR, "");
+    if (dir->removed()) return {};  // nothing is left in it, not even the dots
+    LSMFS_TRY(settle(lock, dir->entries_group));
+    if (!dir->cookies) dir->cookies = std::make_unique<DirCookies>(cookie_seed_, cookie_memory_);
+    DirCookies& cookies = *dir->cookies;
 
-  // The entry that is next is fetched before the one at hand is given: the last one says so in its
-  // cookie. And a walk that must wait says so before it has given anything.
-  const std::string& home = *dir->shared_home();
-  const std::string begin = keys::entries_begin(home), end = keys::entries_end(home);
-  Listing listing{.dir = *dir, .home = home, .end = end, .plus = plus, .visit = visit, .wait = wait, .walk = cookies.walk_at(cookie)};
-  const auto first_after = [&](std::string_view name) { return keys::entry(home, name) + '\0'; };  // the first row after an entry's
-  std::string from;  // the first row that is read
-  if (dir->record.size > 0) {
-    const auto after = cookies.resume(cookie);
-    if (!after && wait == Wait::no) return make_error(EAGAIN, "");  // the entries before it may be many
-    from = !after || after->empty() ? begin : first_after(*after);
-    seek_names(listing.place, from, begin, end, wait);
-    LSMFS_TRY(after ? listing.place.cursor->status() : find_place(*listing.place.cursor, home, cookie, cookies));
-  }
+    // The entry that is next is fetched before the one at hand is given: the last one says so in its
+    // cookie. And a walk that must wait says so before it has given anything.
+    const std::string& home = *dir->shared_home();
+    const std::string begin = keys::entries_begin(home), end = keys::entries_end(home);
+    Listing listing{.dir = *dir, .home = home, .end = end, .plus = plus, .visit = visit, .wait = wait, .walk = cookies.walk_at(cookie)};
+    const auto first_after = [&](std::string_view name) { return keys::entry(home, name) + '\0'; };  // the first row after an entry's
+    std::string from;  // the first row that is read
+    if (dir->record.size > 0) {
+      const auto after = cookies.resume(cookie);
+      if (!after && wait == Wait::no) return make_error(EAGAIN, "");  // the entries before it may be many
+      from = !after || after->empty() ? begin : first_after(*after);
+      seek_names(listing.place, from, begin, end, wait);
+      LSMFS_TRY(after ? listing.place.cursor->status() : find_place(*listing.place.cursor, home, cookie, cookies));
+    }
 
-  if (cookie == 0 && atime == AccessTime::now) note_access_time(*dir);
+    if (cookie == 0 && atime == AccessTime::now) note_access_time(*dir);
 
-  for (std::uint64_t dot = cookie; dot < kDots; ++dot) {
-    const Ino target_ino = dot == 0 ? ino : dir->parent;
-    DirEntry entry;
-    entry.name = dot == 0 ? "." : "..";
-    if (const Inode* target = inodes_.find(target_ino)) entry.attr = target->record.attr();
-    entry.attr.ino = target_ino;
-    entry.attr.mode |= S_IFDIR;
-    entry.next_cookie = dot + 1 == kDots && !listing.has_more() ? DirCookies::kEnd : dot + 1;
-    if (!visit(entry)) return {};
-    listing.given = true;
-  }
+    for (std::uint64_t dot = cookie; dot < kDots; ++dot) {
+      const Ino target_ino = dot == 0 ? ino : dir->parent;
+      DirEntry entry;
+      entry.name = dot == 0 ? "." : "..";
+      if (const Inode* target = inodes_.find(target_ino)) entry.attr = target->record.attr();
+      entry.attr.ino = target_ino;
+      entry.attr.mode |= S_IFDIR;
+      entry.next_cookie = dot + 1 == kDots && !listing.has_more() ? DirCookies::kEnd : dot + 1;
+      if (!visit(entry)) return {};
+      listing.given = true;
+    }
 
-  const auto listed = list(listing);
-  // Piece by piece, for a directory may have any size, and one that begins in memory need not end there.
-  if (listing.place.cursor && (listing.ended || !listing.names.empty())) {
-    names_ahead_.note(from, listing.ended ? end : first_after(listing.last_name()), wait);
-  }
-  if (listing.ended) {
-    cookies.ended();
-  } else {
-    cookies.given(listing.names);
-  }
-  if (wait == Wait::no && listing.place.cursor && listing.place.cursor->status()) parked_names_.park(std::move(listing.place), committed_);
-  return listed;
+    const auto listed = list(listing);
+    // Piece by piece, for a directory may have any size, and one that begins in memory need not end there.
+    if (listing.place.cursor && (listing.ended || !listing.names.empty())) {
+      names_ahead_.note(from, listing.ended ? end : first_after(listing.last_name()), wait);
+    }
+    if (listing.ended) {
+      cookies.ended();
+    } else {
+      cookies.given(listing.names);
+    }
+    if (wait == Wait::no && listing.place.cursor && listing.place.cursor->status()) parked_names_.park(std::move(listing.place), committed_);
+    return listed;
+  });
 }
 
 // Puts a cursor on the first row from `target` on, which lies in the directory's range [begin, end).

@@ -28,21 +28,23 @@ void LsmTree::count(const Record& record, int change) {
 }
 
 Result<Attr> LsmTree::make(Ino dir_ino, std::string_view name, const NewInode& what, Wait wait) {
-  LSMFS_ASSIGN(const Lock lock, acquire_for_change(wait));
-  LSMFS_ASSIGN(Inode * dir, find_directory(dir_ino));
-  LSMFS_ASSIGN(Inode * existing, load(*dir, name, wait));
-  const Loaded loaded{*this, existing};
-  if (existing) return make_error(EEXIST, "");
-  if (!supported_type(what.mode)) return make_error(EINVAL, "");
-  if (S_ISLNK(what.mode) && what.symlink.size() > kSymlinkMax) return make_error(ENAMETOOLONG, "");
-  if (S_ISLNK(what.mode) && what.symlink.empty()) return make_error(ENOENT, "");
-  LSMFS_TRY(may_add_to(dir->record));
-  LSMFS_TRY(need_room_for_names(kRecordRoom));
-  LSMFS_ASSIGN(const Inherited inherited, inherit(lock, *dir, what, wait));
+  return attempt(wait, [&](Lock& lock) -> Result<Attr> {
+    LSMFS_TRY(begin_change(lock, wait));
+    LSMFS_ASSIGN(Inode * dir, find_directory(dir_ino));
+    LSMFS_ASSIGN(Inode * existing, load(lock, *dir, name, wait));
+    const Loaded loaded{*this, existing};
+    if (existing) return make_error(EEXIST, "");
+    if (!supported_type(what.mode)) return make_error(EINVAL, "");
+    if (S_ISLNK(what.mode) && what.symlink.size() > kSymlinkMax) return make_error(ENAMETOOLONG, "");
+    if (S_ISLNK(what.mode) && what.symlink.empty()) return make_error(ENOENT, "");
+    LSMFS_TRY(may_add_to(dir->record));
+    LSMFS_TRY(need_room_for_names(kRecordRoom));
+    LSMFS_ASSIGN(const Inherited inherited, inherit(lock, *dir, what, wait));
 
-  Inode& inode = add(*dir, name, what, inherited, Time::now(clock_));
-  inode.lookups = 1;
-  return inode.record.attr();
+    Inode& inode = add(*dir, name, what, inherited, Time::now(clock_));
+    inode.lookups = 1;
+    return inode.record.attr();
+  });
 }
 
 // An inode that is not in the table yet and has no place.
@@ -102,82 +104,86 @@ Inode& LsmTree::add(Inode& dir, std::string_view name, const NewInode& what, con
 }
 
 Result<Attr> LsmTree::make_unnamed(Ino dir_ino, const NewInode& what, Wait wait) {
-  LSMFS_ASSIGN(const Lock lock, acquire_for_change(wait));
-  LSMFS_ASSIGN(Inode * dir, find_directory(dir_ino));
-  if (!S_ISREG(what.mode)) return make_error(EINVAL, "");
-  LSMFS_TRY(may_add_to(dir->record));
-  LSMFS_TRY(need_room_for_names(kRecordRoom));
-  LSMFS_ASSIGN(const Inherited inherited, inherit(lock, *dir, what, wait));
-  Inode made = new_inode(*dir, what, inherited, Time::now(clock_));
-  made.record.nlink = 0;
-  // Unique by its number, whatever the name in it.
-  made.record.home = keys::child_home(*dir->shared_home(), kUnnamed, made.ino());
-  made.place = Inode::Place::orphan;
-  put_inherited(made, inherited);
-  made.linkable = true;
-  made.lookups = 1;
-  Inode& inode = inodes_.insert(std::move(made));
-  know_below(inode.home());
-  changed(inode);
-  return inode.record.attr();
+  return attempt(wait, [&](Lock& lock) -> Result<Attr> {
+    LSMFS_TRY(begin_change(lock, wait));
+    LSMFS_ASSIGN(Inode * dir, find_directory(dir_ino));
+    if (!S_ISREG(what.mode)) return make_error(EINVAL, "");
+    LSMFS_TRY(may_add_to(dir->record));
+    LSMFS_TRY(need_room_for_names(kRecordRoom));
+    LSMFS_ASSIGN(const Inherited inherited, inherit(lock, *dir, what, wait));
+    Inode made = new_inode(*dir, what, inherited, Time::now(clock_));
+    made.record.nlink = 0;
+    // Unique by its number, whatever the name in it.
+    made.record.home = keys::child_home(*dir->shared_home(), kUnnamed, made.ino());
+    made.place = Inode::Place::orphan;
+    put_inherited(made, inherited);
+    made.linkable = true;
+    made.lookups = 1;
+    Inode& inode = inodes_.insert(std::move(made));
+    know_below(inode.home());
+    changed(inode);
+    return inode.record.attr();
+  });
 }
 
 Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wait) {
-  LSMFS_ASSIGN(const Lock lock, acquire_for_change(wait, ino));
-  LSMFS_ASSIGN(Inode * inode, find(ino));
-  LSMFS_ASSIGN(Inode * dir, find_directory(dir_ino));
-  LSMFS_ASSIGN(Inode * existing, load(*dir, name, wait));
-  const Loaded loaded{*this, existing};
-  if (existing) return make_error(EEXIST, "");
-  LSMFS_TRY(may_add_to(dir->record));
-  LSMFS_TRY(may_change(inode->record));
-  if (inode->record.is_directory()) return make_error(EPERM, "");
-  if (inode->removed() && !inode->linkable) return make_error(ENOENT, "");
-  if (inode->record.nlink >= kLinkMax) return make_error(EMLINK, "");
-  LSMFS_TRY(need_room_for_names(kRecordRoom));
-  std::string new_home;
-  Taken blocks;
-  if (inode->removed()) {
-    new_home = keys::child_home(*dir->shared_home(), name, ino);
-    if (takes_blocks_along(*inode, new_home)) {
-      LSMFS_ASSIGN(blocks, blocks_to_move(lock, *inode, wait));
+  return attempt(wait, [&](Lock& lock) -> Result<Attr> {
+    LSMFS_TRY(begin_change(lock, wait, ino));
+    LSMFS_ASSIGN(Inode * inode, find(ino));
+    LSMFS_ASSIGN(Inode * dir, find_directory(dir_ino));
+    LSMFS_ASSIGN(Inode * existing, load(lock, *dir, name, wait));
+    const Loaded loaded{*this, existing};
+    if (existing) return make_error(EEXIST, "");
+    LSMFS_TRY(may_add_to(dir->record));
+    LSMFS_TRY(may_change(inode->record));
+    if (inode->record.is_directory()) return make_error(EPERM, "");
+    if (inode->removed() && !inode->linkable) return make_error(ENOENT, "");
+    if (inode->record.nlink >= kLinkMax) return make_error(EMLINK, "");
+    LSMFS_TRY(need_room_for_names(kRecordRoom));
+    std::string new_home;
+    Taken blocks;
+    if (inode->removed()) {
+      new_home = keys::child_home(*dir->shared_home(), name, ino);
+      if (takes_blocks_along(*inode, new_home)) {
+        LSMFS_ASSIGN(blocks, blocks_to_move(lock, *inode, wait));
+      }
     }
-  }
 
-  const Time now = Time::now(clock_);
-  const std::string link_row = encode(Link{ino, inode->record.mode & S_IFMT});
-  if (inode->place == Inode::Place::named) {
-    // The record leaves the entry for a row of its own. Its blocks stay where they are.
-    inode->names = {{inode->parent, inode->dir_home, inode->name}};
-    inode->record.home = inode->home();
-    batch().put(Family::names, inode->row_key(), link_row);
-    open_->entries[inode->row_key()] = ino;
-    inodes_.clear_name(*inode, Inode::Place::linked);
-  }
-  if (inode->removed()) {
-    // Its first name. What it holds moves there if it is small.
-    move_blocks(*inode, blocks, new_home);
-    if (blocks.moves) inode->record.home.clear();
-    if (inode->has_row) batch().erase(Family::names, keys::orphan(ino));
-    inode->has_row = inode->linkable = false;
-    inodes_.set_name(*inode, dir_ino, dir->shared_home(), name);
-    if (!inode->record.has_rows_below()) inode->record.home.clear();
-    count(inode->record, +1);
-  } else {
-    batch().put(Family::names, keys::entry(*dir->shared_home(), name), link_row);
-    const bool known = !inode->names.empty() && inode->names.size() < kNamesKnown;
-    if (known) inode->names.push_back({dir_ino, dir->shared_home(), std::string(name)});
-    else inode->names.clear();
-  }
-  ++inode->record.nlink;
-  inode->record.ctime = now;
-  changed(*inode);
-  entry_changed(*dir, name, ino);
-  touch(dir->record, now);
-  ++dir->record.size;
-  changed(*dir);
-  ++inode->lookups;
-  return inode->record.attr();
+    const Time now = Time::now(clock_);
+    const std::string link_row = encode(Link{ino, inode->record.mode & S_IFMT});
+    if (inode->place == Inode::Place::named) {
+      // The record leaves the entry for a row of its own. Its blocks stay where they are.
+      inode->names = {{inode->parent, inode->dir_home, inode->name}};
+      inode->record.home = inode->home();
+      batch().put(Family::names, inode->row_key(), link_row);
+      open_->entries[inode->row_key()] = ino;
+      inodes_.clear_name(*inode, Inode::Place::linked);
+    }
+    if (inode->removed()) {
+      // Its first name. What it holds moves there if it is small.
+      move_blocks(*inode, blocks, new_home);
+      if (blocks.moves) inode->record.home.clear();
+      if (inode->has_row) batch().erase(Family::names, keys::orphan(ino));
+      inode->has_row = inode->linkable = false;
+      inodes_.set_name(*inode, dir_ino, dir->shared_home(), name);
+      if (!inode->record.has_rows_below()) inode->record.home.clear();
+      count(inode->record, +1);
+    } else {
+      batch().put(Family::names, keys::entry(*dir->shared_home(), name), link_row);
+      const bool known = !inode->names.empty() && inode->names.size() < kNamesKnown;
+      if (known) inode->names.push_back({dir_ino, dir->shared_home(), std::string(name)});
+      else inode->names.clear();
+    }
+    ++inode->record.nlink;
+    inode->record.ctime = now;
+    changed(*inode);
+    entry_changed(*dir, name, ino);
+    touch(dir->record, now);
+    ++dir->record.size;
+    changed(*dir);
+    ++inode->lookups;
+    return inode->record.attr();
+  });
 }
 
 // The record of a file that has one name goes back to the entry: a walk would have to look for it elsewhere, each time.
@@ -225,32 +231,34 @@ void LsmTree::remove_name(Inode& dir, std::string_view name, Inode& inode, const
 }
 
 Result<void> LsmTree::remove(Ino dir_ino, std::string_view name, bool directory, Wait wait) {
-  LSMFS_ASSIGN(const Lock lock, acquire_for_change(wait, dir_ino, name));
-  LSMFS_ASSIGN(Inode * dir, find_directory(dir_ino));
-  LSMFS_ASSIGN(Inode * inode, load(*dir, name, wait));
-  const Loaded loaded{*this, inode};
-  if (!inode) return make_error(ENOENT, "");
-  LSMFS_TRY(may_remove(dir->record, inode->record));
-  if (directory && !inode->record.is_directory()) return make_error(ENOTDIR, "");
-  if (!directory && inode->record.is_directory()) return make_error(EISDIR, "");
-  if (directory && inode->record.size > 0) return make_error(ENOTEMPTY, "");
-  // Whoever writes a file, gives it a second name and takes the first away renames it. What was written before stays: the first
-  // name is also taken away from each file of an old copy made of links.
-  const auto new_home = home_left(*inode, *dir, name);
-  Taken blocks;
-  if (new_home && takes_blocks_along(*inode, *new_home)) blocks = blocks_in_group(*inode);
+  return attempt(wait, [&](Lock& lock) -> Result<void> {
+    LSMFS_TRY(begin_change(lock, wait, inode_of(dir_ino, name)));
+    LSMFS_ASSIGN(Inode * dir, find_directory(dir_ino));
+    LSMFS_ASSIGN(Inode * inode, load(lock, *dir, name, wait));
+    const Loaded loaded{*this, inode};
+    if (!inode) return make_error(ENOENT, "");
+    LSMFS_TRY(may_remove(dir->record, inode->record));
+    if (directory && !inode->record.is_directory()) return make_error(ENOTDIR, "");
+    if (!directory && inode->record.is_directory()) return make_error(EISDIR, "");
+    if (directory && inode->record.size > 0) return make_error(ENOTEMPTY, "");
+    // Whoever writes a file, gives it a second name and takes the first away renames it. What was written before stays: the first
+    // name is also taken away from each file of an old copy made of links.
+    const auto new_home = home_left(*inode, *dir, name);
+    Taken blocks;
+    if (new_home && takes_blocks_along(*inode, *new_home)) blocks = blocks_in_group(*inode);
 
-  const Time now = Time::now(clock_);
-  remove_name(*dir, name, *inode, now);
-  if (blocks.moves) {
-    move_blocks(*inode, blocks, *new_home);
-    inode->record.home = *new_home;
-  }
-  touch(dir->record, now);
-  --dir->record.size;
-  if (directory) --dir->record.nlink;
-  changed(*dir);
-  return {};
+    const Time now = Time::now(clock_);
+    remove_name(*dir, name, *inode, now);
+    if (blocks.moves) {
+      move_blocks(*inode, blocks, *new_home);
+      inode->record.home = *new_home;
+    }
+    touch(dir->record, now);
+    --dir->record.size;
+    if (directory) --dir->record.nlink;
+    changed(*dir);
+    return {};
+  });
 }
 
 Result<void> LsmTree::unlink(Ino dir, std::string_view name, Wait wait) { return remove(dir, name, false, wait); }

@@ -34,7 +34,7 @@ void LsmTree::erase_some(const std::string& home, const std::vector<std::uint64_
 // The rows [from, to) of a file that exist; without `values` their keys only.
 Result<LsmTree::Rows> LsmTree::load_blocks(const Lock& lock, const Inode& inode, BlockIndex from, BlockIndex to,
                                            bool values, Wait wait) {
-  LSMFS_TRY(settle(lock, inode.blocks_group, wait));
+  LSMFS_TRY(settle(lock, inode.blocks_group));
   Rows rows;
   if (from >= to) return rows;
   const std::string home = inode.home();
@@ -64,7 +64,7 @@ Result<void> LsmTree::resize(const Lock& lock, Inode& inode, std::uint64_t size,
     const std::string home = inode.home();
     const bool within = size % kBlockSize != 0;
     const BlockIndex last{within ? new_blocks.v - 1 : new_blocks.v};  // within: of the row that stays and is cut
-    if (within) LSMFS_TRY(need_block(lock, inode, last, wait));
+    if (within) LSMFS_TRY(need_block(lock, inode, last));
     const auto cut = [&] { batch().cut(Family::blocks, keys::block(home, last), static_cast<std::uint32_t>(size % kBlockSize)); };
     SeenBlocks wanted = blocks_to_see(inode, size, record.size);
     if (wanted.from == wanted.to) {
@@ -105,66 +105,68 @@ void LsmTree::put_part(Ino ino, const std::string& home, std::uint64_t index, st
 }
 
 Result<void> LsmTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait) {
-  LSMFS_ASSIGN(const Lock lock, acquire_for_change(wait, ino));
-  LSMFS_ASSIGN(Inode * inode, find(ino));
-  if (inode->record.is_directory()) return make_error(EISDIR, "");
-  if (!inode->record.is_regular()) return make_error(EINVAL, "");
-  if (data.empty()) return {};
-  if (offset.v > kFileSizeMax || data.size() > kFileSizeMax - offset.v) return make_error(EFBIG, "");
-  LSMFS_TRY(may_write(inode->record, offset.v));
-  Record& record = inode->record;
-  const std::uint64_t end = offset.v + data.size();
-  const std::uint64_t first = offset.v / kBlockSize, last = (end - 1) / kBlockSize;
-  const std::uint64_t old_blocks = block_count(record.size);
-  const std::string home = inode->home();
+  return attempt(wait, [&](Lock& lock) -> Result<void> {
+    LSMFS_TRY(begin_change(lock, wait, ino));
+    LSMFS_ASSIGN(Inode * inode, find(ino));
+    if (inode->record.is_directory()) return make_error(EISDIR, "");
+    if (!inode->record.is_regular()) return make_error(EINVAL, "");
+    if (data.empty()) return {};
+    if (offset.v > kFileSizeMax || data.size() > kFileSizeMax - offset.v) return make_error(EFBIG, "");
+    LSMFS_TRY(may_write(inode->record, offset.v));
+    Record& record = inode->record;
+    const std::uint64_t end = offset.v + data.size();
+    const std::uint64_t first = offset.v / kBlockSize, last = (end - 1) / kBlockSize;
+    const std::uint64_t old_blocks = block_count(record.size);
+    const std::string home = inode->home();
 
-  // A file without rows is a new one of this group, as long as it is small.
-  const bool small = last < kMoveBlocksMax;
-  if (!small) open_->release_new(ino);
-  if (small && record.blocks == 0) open_->new_files[ino].home = home;
-  NewFile* const file = open_->find_new(ino);
+    // A file without rows is a new one of this group, as long as it is small.
+    const bool small = last < kMoveBlocksMax;
+    if (!small) open_->release_new(ino);
+    if (small && record.blocks == 0) open_->new_files[ino].home = home;
+    NewFile* const file = open_->find_new(ino);
 
-  // Rows that are new add to the file's blocks. In a file without holes those are the ones past its
-  // end; only in a sparse file does it take a look.
-  std::uint64_t existing = 0;
-  if (!file && first < old_blocks) {
-    const std::uint64_t until = std::min(last + 1, old_blocks);
-    existing = until - first;
-    if (record.is_sparse()) {
-      LSMFS_ASSIGN(existing, count_rows(lock, *inode, BlockIndex{first}, BlockIndex{until}, wait));
+    // Rows that are new add to the file's blocks. In a file without holes those are the ones past its
+    // end; only in a sparse file does it take a look.
+    std::uint64_t existing = 0;
+    if (!file && first < old_blocks) {
+      const std::uint64_t until = std::min(last + 1, old_blocks);
+      existing = until - first;
+      if (record.is_sparse()) {
+        LSMFS_ASSIGN(existing, count_rows(lock, *inode, BlockIndex{first}, BlockIndex{until}, wait));
+      }
     }
-  }
-  LSMFS_TRY(know_written(lock, *inode, offset.v, end, wait));
-  if (file) existing = static_cast<std::uint64_t>(std::distance(file->rows.lower_bound(first), file->rows.upper_bound(last)));
-  if (const std::uint64_t more = last - first + 1 - existing; more > 0) {
-    LSMFS_TRY(need_rows(more));
-  } else {
-    LSMFS_TRY(need_room_to_replace(data.size()));
-  }
-  if (!file && open_->tail && !(open_->tail->ino == ino && open_->tail->index == first)) open_->put_tail();
-  if (first > old_blocks) before_holes(*inode);
-  for (std::uint64_t index = first; index <= last; ++index) {
-    const std::uint64_t start = index * kBlockSize;
-    const std::uint64_t from = std::max(offset.v, start), to = std::min(end, start + kBlockSize);
-    const std::string_view bytes = as_text(data.subspan(from - offset.v, to - from));
-    if (file) {
-      open_->write_new(*file, index, from - start, bytes);
-      continue;
+    LSMFS_TRY(know_written(lock, *inode, offset.v, end));
+    if (file) existing = static_cast<std::uint64_t>(std::distance(file->rows.lower_bound(first), file->rows.upper_bound(last)));
+    if (const std::uint64_t more = last - first + 1 - existing; more > 0) {
+      LSMFS_TRY(need_rows(more));
+    } else {
+      LSMFS_TRY(need_room_to_replace(data.size()));
     }
-    const bool no_row = index >= old_blocks;
-    // The row's bytes before the write end here at the latest.
-    const std::uint64_t old_end = no_row ? start : std::min(record.size, start + kBlockSize);
-    put_part(ino, home, index, from - start, bytes, no_row || (from == start && to >= old_end));
-  }
-  set_blocks(*inode, file ? file->rows.size() : record.blocks + last - first + 1 - existing);
-  record.size = std::max(record.size, end);
-  if (inode->rows) inode->rows->add(first, last + 1);
-  after_holes(*inode);
-  record.mtime = record.ctime = Time::now(clock_);
-  open_->written = ino;
-  blocks_changed(*inode);
-  changed(*inode);
-  return {};
+    if (!file && open_->tail && !(open_->tail->ino == ino && open_->tail->index == first)) open_->put_tail();
+    if (first > old_blocks) before_holes(*inode);
+    for (std::uint64_t index = first; index <= last; ++index) {
+      const std::uint64_t start = index * kBlockSize;
+      const std::uint64_t from = std::max(offset.v, start), to = std::min(end, start + kBlockSize);
+      const std::string_view bytes = as_text(data.subspan(from - offset.v, to - from));
+      if (file) {
+        open_->write_new(*file, index, from - start, bytes);
+        continue;
+      }
+      const bool no_row = index >= old_blocks;
+      // The row's bytes before the write end here at the latest.
+      const std::uint64_t old_end = no_row ? start : std::min(record.size, start + kBlockSize);
+      put_part(ino, home, index, from - start, bytes, no_row || (from == start && to >= old_end));
+    }
+    set_blocks(*inode, file ? file->rows.size() : record.blocks + last - first + 1 - existing);
+    record.size = std::max(record.size, end);
+    if (inode->rows) inode->rows->add(first, last + 1);
+    after_holes(*inode);
+    record.mtime = record.ctime = Time::now(clock_);
+    open_->written = ino;
+    blocks_changed(*inode);
+    changed(*inode);
+    return {};
+  });
 }
 
 void LsmTree::note_access_time(Inode& inode) {
@@ -183,26 +185,26 @@ void LsmTree::note_access_time(Inode& inode) {
 
 Result<std::size_t> LsmTree::read(Ino ino, ByteOffset offset, MutableBytes to, Wait wait, AccessTime atime) {
   return with_steady_home(ino, [&]() -> Result<std::size_t> {
-    std::string home;
-    std::uint64_t size = 0, blocks = 0, epoch = 0;
-    {
-      LSMFS_ASSIGN(const Lock lock, acquire_for_access(wait));
+    struct Place {
+      std::string home;
+      std::uint64_t size, blocks, epoch;
+    };
+    LSMFS_ASSIGN(const Place place, attempt(wait, [&](Lock& lock) -> Result<Place> {
+      pass_on_for_access(lock);
       LSMFS_ASSIGN(Inode * inode, find(ino));
-      if (inode->record.is_directory()) return make_error(EISDIR, "");
-      if (!inode->record.is_regular()) return make_error(EINVAL, "");
-      LSMFS_TRY(settle(lock, inode->blocks_group, wait));
+      const Record& record = inode->record;
+      if (record.is_directory()) return make_error(EISDIR, "");
+      if (!record.is_regular()) return make_error(EINVAL, "");
+      LSMFS_TRY(settle(lock, inode->blocks_group));
       if (atime == AccessTime::now) note_access_time(*inode);
-      home = inode->home();
-      size = inode->record.size;
-      blocks = inode->record.blocks;
-      epoch = blocks_epoch_;
-    }
-    if (offset.v >= size) return std::size_t{0};
-    const std::size_t n = std::min<std::uint64_t>(to.size(), size - offset.v);
-    if (n > 0 && blocks == 0) {
+      return Place{inode->home(), record.size, record.blocks, blocks_epoch_};
+    }));
+    if (offset.v >= place.size) return std::size_t{0};
+    const std::size_t n = std::min<std::uint64_t>(to.size(), place.size - offset.v);
+    if (n > 0 && place.blocks == 0) {
       std::fill_n(to.data(), n, std::byte{0});
     } else if (n > 0) {
-      LSMFS_TRY(read_blocks(home, offset, to.first(n), epoch, wait));
+      LSMFS_TRY(read_blocks(place.home, offset, to.first(n), place.epoch, wait));
     }
     return n;
   });

@@ -104,11 +104,15 @@ bool Committer::ended() const {
 }
 
 Result<void> Committer::finish() {
-  std::unique_lock lock(mutex_);
-  assert(group_ || outcome_);
-  const Waiting waiting("a commit");
-  changed_.wait(lock, [this] { return outcome_.has_value(); });
+  std::lock_guard lock(mutex_);
+  assert(outcome_);
   return *std::exchange(outcome_, std::nullopt);
+}
+
+void Committer::wait() {
+  std::unique_lock lock(mutex_);
+  const Waiting waiting("a commit");
+  changed_.wait(lock, [this] { return !group_; });
 }
 
 void Committer::run() {

@@ -70,7 +70,7 @@ struct Group {
   void begin(std::uint64_t new_number);
 };
 
-// Calls come from one thread at a time (the tree's mutex is held), but for those of its own thread.
+// Calls come from one thread at a time (the tree's mutex is held), but for wait() and those of its own thread.
 class Committer {
  public:
   Committer(Store& store, Clock& clock);
@@ -78,8 +78,9 @@ class Committer {
 
   // Puts the rows of its new files and commits it. Must hold: idle, and nobody changes `group` or looks into its batch until finish().
   void begin(Group& group);
-  bool ended() const;        // begun, and finish() will not wait
-  Result<void> finish();     // waits for the end of what was begun; its outcome, then idle
+  bool ended() const;        // begun, and finish() may be called
+  Result<void> finish();     // the outcome of what has ended; then idle
+  void wait();               // until nothing that was begun is under way; from any thread
 
  private:
   void run();

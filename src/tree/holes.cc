@@ -26,30 +26,32 @@ Result<void> LsmTree::fallocate(Ino ino, int mode, ByteOffset offset, ByteCount 
   if (punch || zero) {
     LSMFS_ASSIGN(seen, look_ahead(ino, offset.v, offset.v + length.v, wait));
   }
-  LSMFS_ASSIGN(const Lock lock, acquire_for_change(wait));
-  LSMFS_ASSIGN(Inode * inode, find(ino));
-  if (inode->record.is_directory()) return make_error(EISDIR, "");
-  if (!inode->record.is_regular()) return make_error(ENODEV, "");
-  LSMFS_TRY(may_allocate(inode->record, mode & ~FALLOC_FL_KEEP_SIZE));
-  Record& record = inode->record;
-  const std::uint64_t end = offset.v + length.v;
-  // Nothing can be set aside in a store that compresses; what would not fit now is refused, but not what is there or gives room back.
-  const std::uint64_t past_end = end - std::min(end, std::max(offset.v, record.size));
-  const std::uint64_t holes = (block_count(record.size) - std::min(record.blocks, block_count(record.size))) * kBlockSize;
-  const std::uint64_t missing = std::min(past_end + holes, length.v);
-  if (!punch && !zero && missing > 0) LSMFS_TRY(need_room(missing));
+  return attempt(wait, [&](Lock& lock) -> Result<void> {
+    LSMFS_TRY(begin_change(lock, wait));
+    LSMFS_ASSIGN(Inode * inode, find(ino));
+    if (inode->record.is_directory()) return make_error(EISDIR, "");
+    if (!inode->record.is_regular()) return make_error(ENODEV, "");
+    LSMFS_TRY(may_allocate(inode->record, mode & ~FALLOC_FL_KEEP_SIZE));
+    Record& record = inode->record;
+    const std::uint64_t end = offset.v + length.v;
+    // Nothing can be set aside in a store that compresses; what would not fit now is refused, but not what is there or gives room back.
+    const std::uint64_t past_end = end - std::min(end, std::max(offset.v, record.size));
+    const std::uint64_t holes = (block_count(record.size) - std::min(record.blocks, block_count(record.size))) * kBlockSize;
+    const std::uint64_t missing = std::min(past_end + holes, length.v);
+    if (!punch && !zero && missing > 0) LSMFS_TRY(need_room(missing));
 
-  if (punch || zero) LSMFS_TRY(make_hole(lock, *inode, offset.v, std::min(end, record.size), std::move(seen), wait));
-  if (!keep_size && end > record.size) {
-    open_->put_tail();
-    before_holes(*inode);
-    know_past_end(*inode, block_count(end));
-    record.size = end;
-    after_holes(*inode);
-  }
-  record.mtime = record.ctime = Time::now(clock_);
-  changed(*inode);
-  return {};
+    if (punch || zero) LSMFS_TRY(make_hole(lock, *inode, offset.v, std::min(end, record.size), seen, wait));
+    if (!keep_size && end > record.size) {
+      open_->put_tail();
+      before_holes(*inode);
+      know_past_end(*inode, block_count(end));
+      record.size = end;
+      after_holes(*inode);
+    }
+    record.mtime = record.ctime = Time::now(clock_);
+    changed(*inode);
+    return {};
+  });
 }
 
 // The blocks that bytes [from, to) of a file touch, if these have to be looked at before the bytes are taken away.
@@ -65,17 +67,16 @@ LsmTree::SeenBlocks LsmTree::blocks_to_see(const Inode& inode, std::uint64_t fro
 // Looks at them for an operation that is about to take bytes [from, to) away. Others go on meanwhile. Must hold: the
 // inode is in use until that operation.
 Result<LsmTree::SeenBlocks> LsmTree::look_ahead(Ino ino, std::uint64_t from, std::uint64_t to, Wait wait) {
-  SeenBlocks seen;
-  {
-    LSMFS_ASSIGN(const Lock lock, acquire(wait));
+  LSMFS_ASSIGN(SeenBlocks seen, attempt(wait, [&](const Lock& lock) -> Result<SeenBlocks> {
     const Inode* inode = inodes_.find(ino);
-    if (!inode || !inode->record.is_regular()) return seen;  // the operation says what is wrong
-    seen = blocks_to_see(*inode, from, to);
-    if (seen.from == seen.to || known_rows(*inode)) return SeenBlocks();
+    if (!inode || !inode->record.is_regular()) return SeenBlocks();  // the operation says what is wrong
+    SeenBlocks wanted = blocks_to_see(*inode, from, to);
+    if (wanted.from == wanted.to || known_rows(*inode)) return SeenBlocks();
     if (wait == Wait::no && inode->record.blocks > kPointEraseMax) return make_error(EAGAIN, "");  // they may be many
-    LSMFS_TRY(settle(lock, seen.group, wait));
-  }
-  LSMFS_TRY(look(seen, wait));
+    LSMFS_TRY(settle(lock, wanted.group));
+    return wanted;
+  }));
+  if (seen.from < seen.to) LSMFS_TRY(look(seen, wait));
   return seen;
 }
 
@@ -89,7 +90,7 @@ Result<LsmTree::SeenBlocks> LsmTree::see(const Lock& lock, const Inode& inode, S
     return wanted;
   }
   if (seen.from == wanted.from && seen.to == wanted.to && seen.group == wanted.group && seen.home == wanted.home) return seen;
-  LSMFS_TRY(settle(lock, inode.blocks_group, wait));
+  LSMFS_TRY(settle(lock, inode.blocks_group));
   LSMFS_TRY(look(wanted, wait));
   return wanted;
 }
@@ -140,8 +141,8 @@ Result<void> LsmTree::make_hole(const Lock& lock, Inode& inode, std::uint64_t fr
     zero_last = zero_last && seen.has(last);
     gone = seen.rows - (zero_first ? 1 : 0) - (zero_last ? 1 : 0);
   }
-  if (zero_first) LSMFS_TRY(need_block(lock, inode, first, wait));
-  if (zero_last) LSMFS_TRY(need_block(lock, inode, last, wait));
+  if (zero_first) LSMFS_TRY(need_block(lock, inode, first));
+  if (zero_last) LSMFS_TRY(need_block(lock, inode, last));
   open_->put_tail();
   before_holes(inode);
   const auto zero_part = [&](BlockIndex index) {
@@ -167,26 +168,34 @@ Result<ByteOffset> LsmTree::seek(Ino ino, ByteOffset offset, int whence, Wait wa
   if (whence != SEEK_DATA && whence != SEEK_HOLE) return make_error(EINVAL, "");
   const bool data = whence == SEEK_DATA;
   return with_steady_home(ino, [&]() -> Result<ByteOffset> {
-    std::string home;
-    std::uint64_t size = 0;
-    {
-      LSMFS_ASSIGN(const Lock lock, acquire(wait));
+    struct Place {
+      std::optional<ByteOffset> found;  // without a look at the rows
+      std::string home;
+      std::uint64_t size = 0;
+    };
+    LSMFS_ASSIGN(const Place place, attempt(wait, [&](const Lock& lock) -> Result<Place> {
       LSMFS_ASSIGN(Inode * inode, find(ino));
-      size = inode->record.size;
+      const std::uint64_t size = inode->record.size;
+      const auto found = [](std::uint64_t at) { return Place{.found = ByteOffset{at}, .home = {}, .size = 0}; };
       if (!inode->record.is_regular()) return make_error(EINVAL, "");
       if (offset.v >= size) return make_error(ENXIO, "");
-      if (!inode->record.is_sparse()) return data ? offset : ByteOffset{size};
-      if (inode->record.blocks == 0) return data ? Result<ByteOffset>(make_error(ENXIO, "")) : Result<ByteOffset>(offset);
+      if (!inode->record.is_sparse()) return found(data ? offset.v : size);
+      if (inode->record.blocks == 0 && data) return make_error(ENXIO, "");
+      if (inode->record.blocks == 0) return found(offset.v);
       if (const RowMap* rows = known_rows(*inode)) {
         const std::uint64_t block = offset.v / kBlockSize;
-        if (!data) return ByteOffset{std::min(std::max(offset.v, rows->next_hole(block) * kBlockSize), size)};
+        if (!data) return found(std::min(std::max(offset.v, rows->next_hole(block) * kBlockSize), size));
         const auto next = rows->next(block);
-        return next ? Result<ByteOffset>(ByteOffset{std::max(offset.v, *next * kBlockSize)}) : make_error(ENXIO, "");
+        if (!next) return make_error(ENXIO, "");
+        return found(std::max(offset.v, *next * kBlockSize));
       }
       if (wait == Wait::no) return make_error(EAGAIN, "");  // the rows may be many
-      LSMFS_TRY(settle(lock, inode->blocks_group, wait));
-      home = inode->home();
-    }
+      LSMFS_TRY(settle(lock, inode->blocks_group));
+      return Place{.found = {}, .home = inode->home(), .size = size};
+    }));
+    if (place.found) return *place.found;
+    const std::string& home = place.home;
+    const std::uint64_t size = place.size;
     const std::uint64_t first = offset.v / kBlockSize;
     const std::string lower = keys::block(home, BlockIndex{first});
     auto cursor = store_.cursor(Family::blocks, {.lower = lower, .upper = keys::block(home, BlockIndex{block_count(size)}),

@@ -50,6 +50,7 @@ struct Inode : UseLink {
   // The last groups that change its record, its blocks, (a directory) its entries, and the rows of its
   // extended attributes.
   std::uint64_t record_group = 0, blocks_group = 0, entries_group = 0, xattrs_group = 0;
+  std::uint64_t home_group = 0;  // the last one that gave all rows below it another home
   std::uint64_t lookups = 0;
   std::uint64_t moved = 0;       // when its blocks last got another home, as LsmTree::moves_ counts
   Ino parent;                    // the directory it was last found in

@@ -70,7 +70,7 @@ Result<Inode*> LsmTree::adopt(Inode& dir, std::string_view name, std::string_vie
   return &inodes_.insert(std::move(inode));
 }
 
-Result<Inode*> LsmTree::load(Inode& dir, std::string_view name, Wait wait) {
+Result<Inode*> LsmTree::load(const Lock& lock, Inode& dir, std::string_view name, Wait wait) {
   if (name.size() > kNameMax) return make_error(ENAMETOOLONG, "");
   if (name.empty() || name.find('\0') != name.npos || name.find('/') != name.npos) return make_error(EINVAL, "");
   if (Inode* known = inodes_.find(dir.ino(), name)) return known;
@@ -80,6 +80,7 @@ Result<Inode*> LsmTree::load(Inode& dir, std::string_view name, Wait wait) {
     // The store does not show it yet. An inode that a group names stays in the table.
     return ino->v == 0 ? nullptr : inodes_.find(*ino);
   }
+  LSMFS_TRY(settle(lock, dir.home_group));
   LSMFS_ASSIGN(const auto value, store_.get(Family::names, key, wait));
   if (!value) {
     absent_.dir = dir.ino();
@@ -164,23 +165,24 @@ void LsmTree::erase_removed(Inode& inode) {
 }
 
 Result<std::optional<Attr>> LsmTree::lookup(Ino dir_ino, std::string_view name, Wait wait) {
-  LSMFS_ASSIGN(const Lock lock, acquire(wait));
-  LSMFS_ASSIGN(Inode * dir, find_directory(dir_ino));
-  LSMFS_ASSIGN(Inode * inode, load(*dir, name, wait));
-  if (!inode) return std::optional<Attr>{};
-  if (inode->lookups == 0) {
-    // New to memory: perhaps a walk by names. Names that do not exist tell nothing: a writer asks
-    // for each before it makes it.
-    const std::string key = keys::entry(*dir->shared_home(), name);
-    names_ahead_.note(key, key + '\x01', wait);
-  }
-  ++inode->lookups;
-  inodes_.used(*inode);
-  return std::optional<Attr>(inode->record.attr());
+  return attempt(wait, [&](const Lock& lock) -> Result<std::optional<Attr>> {
+    LSMFS_ASSIGN(Inode * dir, find_directory(dir_ino));
+    LSMFS_ASSIGN(Inode * inode, load(lock, *dir, name, wait));
+    if (!inode) return std::optional<Attr>{};
+    if (inode->lookups == 0) {
+      // New to memory: perhaps a walk by names. Names that do not exist tell nothing: a writer asks
+      // for each before it makes it.
+      const std::string key = keys::entry(*dir->shared_home(), name);
+      names_ahead_.note(key, key + '\x01', wait);
+    }
+    ++inode->lookups;
+    inodes_.used(*inode);
+    return std::optional<Attr>(inode->record.attr());
+  });
 }
 
 void LsmTree::forget(Ino ino, std::uint64_t lookups) {
-  const Lock lock = locked();
+  Lock lock = locked();
   Inode* inode = inodes_.find(ino);
   if (!inode) return;
   inode->lookups -= std::min(lookups, inode->lookups);
@@ -211,39 +213,42 @@ Result<Attr> LsmTree::setattr(Ino ino, const AttrChange& change, Wait wait) {
   if (change.size) {
     LSMFS_ASSIGN(seen, look_ahead(ino, *change.size, UINT64_MAX, wait));
   }
-  LSMFS_ASSIGN(const Lock lock, acquire_for_change(wait, ino));
-  LSMFS_ASSIGN(Inode * inode, find(ino));
-  Record& record = inode->record;
-  LSMFS_TRY(may_set(record, change));
-  if (change.flags && (*change.flags & ~kInodeFlags)) return make_error(EOPNOTSUPP, "");
-  const Time now = Time::now(clock_);
-  std::optional<std::string> access;
-  if (change.mode && record.find_xattr(acl::kAccess)) {
-    LSMFS_ASSIGN(auto list, load_acl(lock, *inode, acl::kAccess, wait));
-    acl::change_mode(*list, *change.mode);
-    access = acl::encode(*list);
-  }
-  if (change.size) {
-    if (record.is_directory()) return make_error(EISDIR, "");
-    if (!record.is_regular()) return make_error(EINVAL, "");
-    if (*change.size > kFileSizeMax) return make_error(EFBIG, "");
-    LSMFS_TRY(resize(lock, *inode, *change.size, std::move(seen), wait));
-    record.mtime = now;
-  }
-  if (access) put_xattr(*inode, acl::kAccess, *access);
-  if (change.flags) record.flags = *change.flags;
-  if (change.mode) record.mode = (record.mode & S_IFMT) | (*change.mode & 07777);
-  if (change.uid) record.uid = *change.uid;
-  if (change.gid) record.gid = *change.gid;
-  if (change.atime) record.atime = *change.atime;
-  if (change.mtime) record.mtime = *change.mtime;
-  record.ctime = change.ctime ? *change.ctime : now;
-  changed(*inode);
-  return record.attr();
+  return attempt(wait, [&](Lock& lock) -> Result<Attr> {
+    LSMFS_TRY(begin_change(lock, wait, ino));
+    LSMFS_ASSIGN(Inode * inode, find(ino));
+    Record& record = inode->record;
+    LSMFS_TRY(may_set(record, change));
+    if (change.flags && (*change.flags & ~kInodeFlags)) return make_error(EOPNOTSUPP, "");
+    const Time now = Time::now(clock_);
+    std::optional<std::string> access;
+    if (change.mode && record.find_xattr(acl::kAccess)) {
+      LSMFS_ASSIGN(auto list, load_acl(lock, *inode, acl::kAccess, wait));
+      acl::change_mode(*list, *change.mode);
+      access = acl::encode(*list);
+    }
+    if (change.size) {
+      if (record.is_directory()) return make_error(EISDIR, "");
+      if (!record.is_regular()) return make_error(EINVAL, "");
+      if (*change.size > kFileSizeMax) return make_error(EFBIG, "");
+      LSMFS_TRY(resize(lock, *inode, *change.size, seen, wait));
+      record.mtime = now;
+    }
+    if (access) put_xattr(*inode, acl::kAccess, *access);
+    if (change.flags) record.flags = *change.flags;
+    if (change.mode) record.mode = (record.mode & S_IFMT) | (*change.mode & 07777);
+    if (change.uid) record.uid = *change.uid;
+    if (change.gid) record.gid = *change.gid;
+    if (change.atime) record.atime = *change.atime;
+    if (change.mtime) record.mtime = *change.mtime;
+    record.ctime = change.ctime ? *change.ctime : now;
+    changed(*inode);
+    return record.attr();
+  });
 }
 
 Result<std::string> LsmTree::readlink(Ino ino, Wait wait) {
-  LSMFS_ASSIGN(const Lock lock, acquire_for_access(wait));
+  LSMFS_ASSIGN(Lock lock, acquire(wait));
+  pass_on_for_access(lock);
   LSMFS_ASSIGN(Inode * inode, find(ino));
   if (!S_ISLNK(inode->record.mode)) return make_error(EINVAL, "");
   note_access_time(*inode);

@@ -33,18 +33,18 @@ Result<std::uint64_t> LsmTree::count_rows(const Lock& lock, const Inode& inode, 
 }
 
 // EUCLEAN: a part of a block is to be changed whose rest is lost.
-Result<void> LsmTree::need_block(const Lock& lock, const Inode& inode, BlockIndex index, Wait wait) {
+Result<void> LsmTree::need_block(const Lock& lock, const Inode& inode, BlockIndex index) {
   if (!store_.has_lost()) return {};
   const std::string home = inode.home();
   const auto lost = [&] { return store_.is_lost(Family::blocks, keys::block(home, index), keys::block(home, BlockIndex{index.v + 1})); };
   if (!lost()) return {};
-  LSMFS_TRY(settle(lock, inode.blocks_group, wait));  // perhaps it was written meanwhile
+  LSMFS_TRY(settle(lock, inode.blocks_group));  // perhaps it was written meanwhile
   if (!lost()) return {};
   return make_error(EUCLEAN, "the rest of the block is lost");
 }
 
 // Before bytes [from, to) of a file are written, where some may be lost: what lies past its end is known, and all of a file without rows.
-Result<void> LsmTree::know_written(const Lock& lock, const Inode& inode, std::uint64_t from, std::uint64_t to, Wait wait) {
+Result<void> LsmTree::know_written(const Lock& lock, const Inode& inode, std::uint64_t from, std::uint64_t to) {
   if (!store_.has_lost()) return {};
   const Record& record = inode.record;
   const std::uint64_t there = blocks_there(record);
@@ -52,7 +52,7 @@ Result<void> LsmTree::know_written(const Lock& lock, const Inode& inode, std::ui
   for (const std::uint64_t index : {first, last}) {
     const std::uint64_t start = index * kBlockSize;
     const bool whole = from <= start && to >= std::min(start + kBlockSize, record.size);
-    if (index < there && !whole) LSMFS_TRY(need_block(lock, inode, BlockIndex{index}, wait));
+    if (index < there && !whole) LSMFS_TRY(need_block(lock, inode, BlockIndex{index}));
   }
   know_past_end(inode, last + 1);
   return {};
@@ -136,24 +136,28 @@ Result<void> LsmTree::know_what_is_nobodys(const Stop& stop) {
   std::vector<LostRange> lost;
   std::uint64_t losses = 0;
   std::vector<std::unique_ptr<Cursor>> cursors;  // over what is not lost, as all of it is at one moment
-  {
-    const Lock lock = locked();
+  const auto looked = attempt(Wait::yes, [&](const Lock& lock) -> Result<void> {
     if (!can_change()) return {};
-    LSMFS_TRY(commit_all(lock, Wait::yes));
+    LSMFS_TRY(settle(lock, last_rows()));
     losses = store_.losses();
     lost = store_.lost();
     if (lost.empty()) return {};
     CursorOptions options{.lower = {}, .upper = {}, .readahead = ByteCount{2 * MiB}, .fill_cache = false};
     for (const LostRange& range : lost) {
       if (range.family != Family::names) continue;
-      if (range.from <= keys::kRoot || (range.from < "0" && range.to > "/")) return {};  // of the tree itself, or by number
+      if (range.from <= keys::kRoot || (range.from < "0" && range.to > "/")) {  // of the tree itself, or by number
+        cursors.clear();
+        return {};
+      }
       options.upper = range.from;
       cursors.push_back(store_.cursor(Family::names, options));
       options.lower = range.to;
     }
     options.upper.clear();
     cursors.push_back(store_.cursor(Family::names, options));
-  }
+    return {};
+  }, Turns::alone);
+  if (!looked || cursors.empty()) return looked;
   Owned owned(lost);
   for (const auto& cursor : cursors) {
     for (cursor->seek(""); cursor->valid(); cursor->next()) {
@@ -171,12 +175,12 @@ Result<void> LsmTree::know_what_is_nobodys(const Stop& stop) {
     }
     LSMFS_TRY(cursor->status());
   }
-  const Lock lock = locked();
+  Lock lock = locked();
   if (!can_change()) return {};
   owned.know_rest(batch(), losses);
   begin_group();
   open_->blocks = true;
-  return commit_all(lock, Wait::yes);
+  return commit_all(lock);
 }
 
 }  // namespace lsmfs

@@ -116,7 +116,7 @@ Result<void> LsmTree::close() {
     inodes_.for_each([this](Inode& inode) {
       if (inode.removed()) erase_removed(inode);
     });
-    LSMFS_TRY(commit_all(lock, Wait::yes));
+    LSMFS_TRY(commit_all(lock));
   }
   return store_.sync();
 }
@@ -137,23 +137,21 @@ Result<LsmTree::Lock> LsmTree::acquire(Wait wait) {
   return lock;
 }
 
-Result<LsmTree::Lock> LsmTree::acquire_for_change(Wait wait, Ino of) {
-  LSMFS_ASSIGN(Lock lock, acquire(wait));
-  LSMFS_TRY(begin_change(lock, wait, of));
-  return lock;
-}
-
-Result<LsmTree::Lock> LsmTree::acquire_for_change(Wait wait, Ino dir, std::string_view name) {
-  LSMFS_ASSIGN(Lock lock, acquire(wait));
-  const Inode* const known = inodes_.find(dir, name);
-  LSMFS_TRY(begin_change(lock, wait, known ? known->ino() : Ino{}));
-  return lock;
-}
-
-Result<void> LsmTree::begin_change(const Lock& lock, Wait wait, Ino of) {
+Result<void> LsmTree::begin_change(Lock& lock, Wait wait, Ino of) {
+  while (alone_ && !lock.is_alone()) {
+    if (wait == Wait::no) return make_error(EAGAIN, "");
+    no_longer_alone_.wait(lock);
+  }
+  LSMFS_TRY(finish_ended(lock));
   if (!can_change()) return make_error(EROFS, "");
-  if (erased_matters()) return commit_all(lock, wait);
-  return pass_on(lock, wait, of);
+  if (!erased_matters()) return pass_on(lock, wait, of);
+  if (wait == Wait::no) return make_error(EAGAIN, "");
+  return commit_all(lock);
+}
+
+Ino LsmTree::inode_of(Ino dir, std::string_view name) {
+  const Inode* const known = inodes_.find(dir, name);
+  return known ? known->ino() : Ino{};
 }
 
 // Whether rows were erased that the store has not heard of, and there is little room without them.
@@ -161,10 +159,19 @@ bool LsmTree::erased_matters() const {
   return state_.data_rows < committed_rows_ && store_.room().v < (committed_rows_ - state_.data_rows) * kBlockSize + kLittleRoom;
 }
 
-Result<LsmTree::Lock> LsmTree::acquire_for_access(Wait wait) {
-  LSMFS_ASSIGN(Lock lock, acquire(wait));
+void LsmTree::pass_on_for_access(Lock& lock) {
   (void)pass_on(lock, Wait::no, open_->written);  // a failure is kept there
-  return lock;
+}
+
+LsmTree::Alone::Alone(LsmTree& tree, Lock& lock) : tree_(tree) {
+  while (tree_.alone_) tree_.no_longer_alone_.wait(lock);
+  tree_.alone_ = true;
+  lock.set_alone();
+}
+
+LsmTree::Alone::~Alone() {
+  tree_.alone_ = false;
+  tree_.no_longer_alone_.notify_all();
 }
 
 void LsmTree::begin_group() {
@@ -177,36 +184,50 @@ bool LsmTree::larger_than(std::size_t times) const {
   return open_->bytes() > times * kGroupBytes || open_->records.size() > times * kGroupRecords;
 }
 
-Result<void> LsmTree::pass_on(const Lock& lock, Wait wait, Ino of) {
-  if (sealed_ && committer_.ended()) LSMFS_TRY(finish_sealed(lock));
-  if (!larger_than(1)) return {};
-  if (sealed_ && !larger_than(kGroupGrowth)) return {};
-  const bool cuts = (open_->tail && open_->tail->ino == of) || open_->find_new(of);
-  if (cuts && !larger_than(kGroupMost)) return {};
-  if (sealed_) {
+Result<void> LsmTree::pass_on(Lock& lock, Wait wait, Ino of) {
+  LSMFS_TRY(finish_ended(lock));
+  const auto is_due = [&] {
+    if (!larger_than(sealed_ ? kGroupGrowth : 1)) return false;
+    const bool cuts = (open_->tail && open_->tail->ino == of) || open_->find_new(of);
+    return !cuts || larger_than(kGroupMost);
+  };
+  while (sealed_ && is_due()) {
     if (wait == Wait::no) return make_error(EAGAIN, "");
-    LSMFS_TRY(finish_sealed(lock));
+    await_commit(lock, sealed_->number);
+    if (!can_change()) return make_error(failure_ ? EIO : EROFS, failure_ ? failure_->context : "");
   }
-  seal();
-  sealed_ = &next_group();
-  committer_.begin(*sealed_);
+  if (is_due()) pass_on_now();
   return {};
 }
 
-Result<void> LsmTree::commit_all(const Lock& lock, Wait wait) {
-  if (sealed_) {
-    if (wait == Wait::no && !committer_.ended()) return make_error(EAGAIN, "");
-    LSMFS_TRY(finish_sealed(lock));
-  }
+void LsmTree::pass_on_now() {
+  seal();
+  sealed_ = &next_group();
+  committer_.begin(*sealed_);
+}
+
+Result<void> LsmTree::commit_all(Lock& lock) {
   if (failure_) return make_error(EIO, failure_->context);
   // The last commit says that no more comes; where nothing may be written, nobody says so.
-  if (open_->empty() && !(ends() && state_.in_use && !opened_read_only_)) return {};
-  if (wait == Wait::no) return make_error(EAGAIN, "");  // a commit may wait for the device
-  seal();
-  open_->put_new_files();
+  const bool last = ends() && state_.in_use && !opened_read_only_;
+  if (last || !open_->empty()) await_commit(lock, open_->number);
+  else if (sealed_) await_commit(lock, sealed_->number);
+  if (failure_) return make_error(EIO, failure_->context);
+  return {};
+}
+
+void LsmTree::await_commit(Lock& lock, std::uint64_t group) {
+  if (committed_ >= group) return;
   const NobodyParks scope(*this);
-  const auto outcome = store_.commit(open_->batch);
-  return finish(next_group(), outcome);
+  while (committed_ < group && (sealed_ || !failure_)) {
+    if (!sealed_) pass_on_now();
+    if (!committer_.ended()) {
+      lock.unlock();
+      committer_.wait();
+      lock.lock();
+    }
+    (void)finish_ended(lock);  // a failure is kept there
+  }
 }
 
 // Opens the group after the one that is open, and gives that one.
@@ -237,11 +258,9 @@ void LsmTree::seal() {
   open_->sealed_bytes = open_->bytes();
 }
 
-Result<void> LsmTree::finish_sealed(const Lock&) {
-  Group& group = *std::exchange(sealed_, nullptr);
-  std::optional<NobodyParks> scope;
-  if (!committer_.ended()) scope.emplace(*this);
-  return finish(group, committer_.finish());
+Result<void> LsmTree::finish_ended(const Lock&) {
+  if (!sealed_ || !committer_.ended()) return {};
+  return finish(*std::exchange(sealed_, nullptr), committer_.finish());
 }
 
 Result<void> LsmTree::finish(Group& group, const Result<void>& outcome) {
@@ -251,6 +270,7 @@ Result<void> LsmTree::finish(Group& group, const Result<void>& outcome) {
     fail("a commit", outcome.error());
     return make_error(EIO, outcome.error().context);
   }
+  if (failure_) keep_open();
   upkeep_.committed(group.batch.bytes());
   look_again_in_time();
   // Cursors keep the tables they read, also when those have been rewritten since.
@@ -277,15 +297,13 @@ void LsmTree::settled(const Group& group) {
 }
 
 void LsmTree::fail(std::string_view what, const Error& error) {
-  if (failure_) return;
-  options_.notice(fmt::format("read-only from now on, since {} failed: {}", what, error.message()));
-  failure_ = error;
-  // What was acknowledged can still be read.
-  if (sealed_) {
-    Group& group = *std::exchange(sealed_, nullptr);
-    if (!committer_.finish()) store_.keep_in_memory(group.batch);
-    settled(group);
-  }
+  if (!failure_) options_.notice(fmt::format("read-only from now on, since {} failed: {}", what, error.message()));
+  if (!failure_) failure_ = error;
+  if (!sealed_) keep_open();  // else when the committer has ended, for that comes first
+}
+
+// What was acknowledged can still be read.
+void LsmTree::keep_open() {
   if (open_->empty()) return;
   seal();
   open_->put_new_files();
@@ -294,8 +312,15 @@ void LsmTree::fail(std::string_view what, const Error& error) {
   settled(group);
 }
 
-Result<void> LsmTree::settle(const Lock& lock, std::uint64_t group, Wait wait) {
-  return group > committed_ && !failure_ ? commit_all(lock, wait) : Result<void>();
+Result<void> LsmTree::settle(const Lock& lock, std::uint64_t group) {
+  if (group <= committed_) return {};
+  lock.want(group);
+  return make_error(EAGAIN, "");
+}
+
+std::uint64_t LsmTree::last_rows() const {
+  if (!open_->batch.empty() || open_->tail || !open_->new_files.empty()) return open_->number;
+  return sealed_ ? sealed_->number : committed_;
 }
 
 std::uint64_t LsmTree::uncommitted_room() const {
@@ -329,10 +354,11 @@ std::size_t LsmTree::uncommitted_bytes() const { return open_->bytes() + (sealed
 
 Result<void> LsmTree::sync() {
   {
-    const Lock lock = locked();
-    if (failure_) return make_error(EIO, failure_->context);
-    LSMFS_TRY(commit_all(lock, Wait::yes));
+    const Clock::Time began = clock_.now();
+    Lock lock = locked();
+    LSMFS_TRY(commit_all(lock));
     upkeep_.sync_began();
+    if (sealed_ || !open_->empty()) upkeep_.changed(began);  // meanwhile
   }
   auto done = store_.sync();
   const Lock lock(mutex_);
@@ -379,11 +405,11 @@ Result<void> LsmTree::reconfigure(const TreeSettings& settings) {
 
 Result<void> LsmTree::stop_changing() {
   {
-    const Lock lock(mutex_);
+    Lock lock(mutex_);
     if (options_.read_only) return {};
     options_.read_only = true;
     if (failure_) return {};  // nothing is written any more as it is
-    LSMFS_TRY(commit_all(lock, Wait::yes));
+    LSMFS_TRY(commit_all(lock));
     upkeep_.sync_began();
   }
   auto done = store_.set_read_only(true);
@@ -431,7 +457,10 @@ Result<SpaceInfo> LsmTree::space(Wait wait) {
       if (wait == Wait::no && clock_.now() < until) return make_error(EAGAIN, "");
       clock_.wait(lock, leaving_.changed, until, [this] { return leaving_.files.empty(); });
     }
-    if (state_.data_rows < committed_rows_ && can_change()) LSMFS_TRY(commit_all(lock, wait));
+    if (state_.data_rows < committed_rows_ && can_change()) {
+      if (wait == Wait::no) return make_error(EAGAIN, "");
+      LSMFS_TRY(commit_all(lock));
+    }
   }
   const auto space = store_.space();
   SpaceInfo info;
@@ -460,7 +489,7 @@ void LsmTree::background() {
   Lock lock(mutex_);
   while (!stop_) {
     const Upkeep::Due due = upkeep_.take(clock_.now(), interval());
-    if (sealed_ && committer_.ended()) (void)finish_sealed(lock);  // a failure is reported and kept there
+    (void)finish_ended(lock);  // a failure is reported and kept there
     lock.unlock();
     if (due.sync) (void)sync();               // as here
     if (due.store_sync) (void)store_.sync();  // there it is kept as well, and met by the next commit
@@ -494,7 +523,7 @@ Result<void> LsmTree::sweep_orphans() {
     inode.has_row = true;
     erase_removed(inode);
     ++swept;
-    if (larger_than(1)) LSMFS_TRY(commit_all(lock, Wait::yes));
+    if (larger_than(1)) LSMFS_TRY(commit_all(lock));
   }
   if (const auto ended = cursor->status(); !ended && ended.error().code == EUCLEAN) {
     options_.notice("some files that were removed while open cannot be read; they take space until fsck -y: " + ended.error().context);
@@ -503,7 +532,7 @@ Result<void> LsmTree::sweep_orphans() {
   }
   cursor.reset();
   if (swept > 0) options_.notice(fmt::format("erased {} files that were removed while open", swept));
-  return commit_all(lock, Wait::yes);
+  return commit_all(lock);
 }
 
 }  // namespace lsmfs

@@ -21,8 +21,11 @@
 // answer from memory: the groups know the entries that they add or take away, and changed inodes
 // stay in the table until their records are committed.
 //
+// Nobody waits for a commit with the mutex held. An operation that needs one says which, ends with EAGAIN before it has changed
+// anything, and is begun again when the commit is there (attempt).
+//
 // Locks: one mutex guards the inode table and the groups. It is never held while file data is read,
-// nor while a sync waits for the device. Order: reconfiguring_, mutex_, then the committer's or a Prefetcher's own.
+// nor while a commit or a sync waits for the device. Order: reconfiguring_, mutex_, then the committer's or a Prefetcher's own.
 #pragma once
 
 #include <atomic>
@@ -32,6 +35,7 @@
 #include <optional>
 #include <thread>
 #include <unordered_map>
+#include <type_traits>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -90,7 +94,32 @@ class LsmTree final : public Tree {
   TreeCounts counts() const override;
 
  private:
-  using Lock = std::unique_lock<std::mutex>;
+  // The mutex, held; and the group that an operation which gives EAGAIN wants to be committed before it is begun again; 0: none.
+  class Lock : public std::unique_lock<std::mutex> {
+   public:
+    using unique_lock::unique_lock;
+    void want(std::uint64_t group) const { wanted_ = std::max(wanted_, group); }
+    std::uint64_t take_wanted() const { return std::exchange(wanted_, 0); }
+    void set_alone() { alone_ = true; }
+    bool is_alone() const { return alone_; }
+
+   private:
+    mutable std::uint64_t wanted_ = 0;
+    bool alone_ = false;
+  };
+  // While one lives, nobody else begins to change anything: an operation that waited for one commit after the other, since others
+  // went on to change what it needs, gets its turn.
+  class Alone {
+   public:
+    Alone(LsmTree& tree, Lock& lock);  // waits for others that are alone
+    ~Alone();                          // the lock must be held again
+    Alone(const Alone&) = delete;
+    Alone& operator=(const Alone&) = delete;
+
+   private:
+    LsmTree& tree_;
+  };
+  enum class Turns : int { alone = 1, few = 3 };  // so many among others, and then alone
 
   // A group over one of these is sealed by the next change. While the one before it is still being
   // committed it may grow, up to kGroupGrowth times as much; and where that would cut off a change from what the group
@@ -108,29 +137,35 @@ class LsmTree final : public Tree {
   // ---- locking and committing (lsm_tree.cc)
   Lock locked() const;
   Result<Lock> acquire(Wait wait);              // EAGAIN when taken and wait is no
-  // The same for an operation that changes something; EROFS after a failure. Passes on a group that
-  // has become large: here, where EAGAIN still leaves everything as it was.
+  // Runs an operation with the lock held, again after each commit that it wants, unless it must not wait.
+  template <class Operation>
+  std::invoke_result_t<Operation&, Lock&> attempt(Wait wait, Operation&& operation, Turns turns = Turns::few);
+  // What an operation that changes something does first; EROFS after a failure. Passes on a group that has become large: here, where
+  // EAGAIN still leaves everything as it was, and where the lock may be given up, since nothing has been looked at yet.
   // `of`: what it changes, which is better not cut off from the group's tail, or from what the group has of it as of a new file.
-  Result<Lock> acquire_for_change(Wait wait, Ino of = {});
-  Result<Lock> acquire_for_change(Wait wait, Ino dir, std::string_view name);  // of what has this name, if that is in memory
-  Result<void> begin_change(const Lock& lock, Wait wait, Ino of);              // likewise, with the lock at hand
+  Result<void> begin_change(Lock& lock, Wait wait, Ino of = {});
+  Ino inode_of(Ino dir, std::string_view name);        // if it is in memory
   bool erased_matters() const;
-  // The same for an operation that changes an access time at most, and goes on when it is not passed on now: a walk over many
-  // files would otherwise end in one group of all of them, for whose commit everybody waits.
-  Result<Lock> acquire_for_access(Wait wait);
+  // What an operation does first that changes an access time at most: a walk over many files would otherwise end in one group of all of
+  // them, for whose commit everybody waits.
+  void pass_on_for_access(Lock& lock);
   bool larger_than(std::size_t times) const;    // the open group, by kGroupBytes and kGroupRecords
   bool ends() const { return closed_ || options_.read_only; }  // unless a remount lets it be changed again
   bool can_change() const { return !options_.read_only && !failure_; }
-  Result<void> pass_on(const Lock& lock, Wait wait, Ino of = {});  // to the committer, if large
-  Result<void> commit_all(const Lock& lock, Wait wait);  // both groups
+  Result<void> pass_on(Lock& lock, Wait wait, Ino of = {});  // to the committer, if large
+  void pass_on_now();                           // must hold: the committer has none
+  Result<void> commit_all(Lock& lock);          // both groups; the lock is given up meanwhile
+  void await_commit(Lock& lock, std::uint64_t group);  // likewise; afterwards its rows can be read, also after a failure
   void seal();                                  // ends the open group with its records; the rows of its new files are still to follow
-  Result<void> finish_sealed(const Lock& lock);  // waits for the committer
+  Result<void> finish_ended(const Lock& lock);  // what the committer has ended
   Group& next_group();
   Result<void> finish(Group& group, const Result<void>& outcome);
   void begin_group();                           // something is in the group now
-  // Commits the groups when they may change rows that `group`, of an inode, says it changed last, so that
-  // the store shows them. After a failure nothing is committed any more: the store shows what it has.
-  Result<void> settle(const Lock& lock, std::uint64_t group, Wait wait);
+  // EAGAIN: `group`, of an inode, says that a group changed rows last which the store does not show yet, and `lock` wants that group.
+  // Must hold: nothing is changed yet.
+  Result<void> settle(const Lock& lock, std::uint64_t group);
+  std::uint64_t last_rows() const;              // the last group that has rows; records may be still to come
+  void keep_open();                             // what is open, after a failure
   // ENOSPC: there is no space for so many rows that are new, bytes of them, bytes of names, bytes that replace rows.
   Result<void> need_rows(std::uint64_t rows) const;
   Result<void> need_room(std::uint64_t bytes) const;
@@ -150,7 +185,7 @@ class LsmTree final : public Tree {
   // ---- inodes (inodes.cc)
   Result<Inode*> find(Ino ino);               // ESTALE when not in the table
   Result<Inode*> find_directory(Ino ino);  // also ENOTDIR; ENOENT when removed
-  Result<Inode*> load(Inode& dir, std::string_view name, Wait wait);  // nullptr: no such name
+  Result<Inode*> load(const Lock& lock, Inode& dir, std::string_view name, Wait wait);  // nullptr: no such name
   static void know_only_name(Inode& inode, Inode& dir, std::string_view name);
   Result<Inode*> adopt(Inode& dir, std::string_view name, std::string_view row, Wait wait);
   void changed(Inode& inode);                 // its record goes into the open group
@@ -238,8 +273,8 @@ class LsmTree final : public Tree {
 
   // ---- losses (losses.cc)
   Result<std::uint64_t> count_rows(const Lock& lock, const Inode& inode, BlockIndex from, BlockIndex to, Wait wait);
-  Result<void> need_block(const Lock& lock, const Inode& inode, BlockIndex index, Wait wait);
-  Result<void> know_written(const Lock& lock, const Inode& inode, std::uint64_t from, std::uint64_t to, Wait wait);
+  Result<void> need_block(const Lock& lock, const Inode& inode, BlockIndex index);
+  Result<void> know_written(const Lock& lock, const Inode& inode, std::uint64_t from, std::uint64_t to);
   void know_past_end(const Inode& inode, std::uint64_t to);
   void know_below(const std::string& home);
   void know_home(const Record& record, const std::string& home);
@@ -316,6 +351,8 @@ class LsmTree final : public Tree {
   Group groups_[2];
   Group* open_ = &groups_[0];          // what operations add to
   Group* sealed_ = nullptr;            // what the committer has
+  bool alone_ = false;                 // somebody is
+  std::condition_variable no_longer_alone_;
   std::uint64_t committed_ = 0;        // number of the last group whose rows can be read
   std::uint64_t blocks_epoch_ = 0;     // commits that touched family blocks
   std::atomic<std::uint64_t> moves_{0};  // how many times a file's blocks got another home
@@ -351,5 +388,18 @@ class LsmTree final : public Tree {
   Committer committer_;
   std::thread background_;
 };
+
+template <class Operation>
+std::invoke_result_t<Operation&, LsmTree::Lock&> LsmTree::attempt(Wait wait, Operation&& operation, Turns turns) {
+  LSMFS_ASSIGN(Lock lock, acquire(wait));
+  std::optional<Alone> alone;
+  for (int turn = 1;; ++turn) {
+    auto result = operation(lock);
+    const std::uint64_t wanted = lock.take_wanted();
+    if (wait == Wait::no || wanted == 0 || result || result.error().code != EAGAIN) return result;
+    if (turn == static_cast<int>(turns)) alone.emplace(*this, lock);
+    await_commit(lock, wanted);
+  }
+}
 
 }  // namespace lsmfs

@@ -85,24 +85,25 @@ Result<bool> LsmTree::relocate() {
 Result<bool> LsmTree::try_to_relocate(Ino ino, const std::string& home) {
   LSMFS_ASSIGN(const bool small, is_small(home));
 
-  LSMFS_ASSIGN(const Lock lock, acquire_for_change(Wait::yes));
-  if (!small) {
-    if (large_.size() >= kCandidatesMax) large_.clear();
-    large_.insert(ino);
+  return attempt(Wait::yes, [&](Lock& lock) -> Result<bool> {
+    LSMFS_TRY(begin_change(lock, Wait::yes));
+    if (!small) {
+      if (large_.size() >= kCandidatesMax) large_.clear();
+      large_.insert(ino);
+      return true;
+    }
+    Inode* const inode = inodes_.find(ino);
+    if (!inode || !is_displaced(*inode) || inode->record.home != home) return true;
+    LSMFS_TRY(settle(lock, last_rows()));  // from here on the rows are what counts
+    Moving moving;
+    moving.parts.push_back({inode->record, home, keys::child_home(*inode->dir_home, inode->name, ino)});
+    const Result<void> collected = collect(moving);
+    if (!collected && collected.error().code == EAGAIN) return false;
+    if (!collected || !need_room(2 * moving.bytes)) return true;  // what is damaged stays
+    move(*inode, moving);
+    LSMFS_TRY(commit_all(lock));
     return true;
-  }
-  Inode* const inode = inodes_.find(ino);
-  if (!inode || !is_displaced(*inode) || inode->record.home != home) return true;
-  const Loaded loaded{*this, inode};
-  LSMFS_TRY(commit_all(lock, Wait::yes));  // from here on the rows are what counts
-  Moving moving;
-  moving.parts.push_back({inode->record, home, keys::child_home(*inode->dir_home, inode->name, ino)});
-  const Result<void> collected = collect(moving);
-  if (!collected && collected.error().code == EAGAIN) return false;
-  if (!collected || !need_room(2 * moving.bytes)) return true;  // what is damaged stays
-  move(*inode, moving);
-  LSMFS_TRY(commit_all(lock, Wait::yes));
-  return true;
+  }, Turns::alone);  // it needs all rows of all groups
 }
 
 // Whether all rows under a home are few; those of a file that has left a directory may be among them. Brings them into memory.
@@ -179,6 +180,7 @@ void LsmTree::move(Inode& inode, const Moving& moving) {
   for (const Moving::Part& part : moving.parts) homes.push_back(std::make_shared<const std::string>(part.to));
   const auto has_moved = [&](Inode& some, std::size_t part) {
     some.moved = ++moves_;
+    some.home_group = some.blocks_group = some.entries_group = some.xattrs_group = open_->number;
     some.own_home = some.record.is_directory() ? homes[part] : nullptr;
   };
   has_moved(inode, 0);

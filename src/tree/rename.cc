@@ -14,83 +14,81 @@ Result<void> LsmTree::rename(Ino from_dir, std::string_view from, Ino to_dir, st
   if (flags & ~static_cast<unsigned>(RENAME_NOREPLACE | RENAME_EXCHANGE | RENAME_WHITEOUT)) return make_error(EINVAL, "");
   const bool exchange = flags & RENAME_EXCHANGE;
   if (exchange && flags != RENAME_EXCHANGE) return make_error(EINVAL, "");
-  LSMFS_ASSIGN(const Lock lock, acquire_for_change(wait, from_dir, from));
-  LSMFS_ASSIGN(Inode * source_dir, find_directory(from_dir));
-  LSMFS_ASSIGN(Inode * target_dir, find_directory(to_dir));
-  LSMFS_ASSIGN(Inode * source, load(*source_dir, from, wait));
-  const Loaded source_loaded{*this, source};
-  if (!source) return make_error(ENOENT, "");
-  LSMFS_ASSIGN(Inode * target, load(*target_dir, to, wait));
-  const Loaded target_loaded{*this, target == source ? nullptr : target};
-  if (exchange && !target) return make_error(ENOENT, "");
-  if ((flags & RENAME_NOREPLACE) && target) return make_error(EEXIST, "");
-  if (source == target) return {};  // two names of one file, or the same name: nothing to do
-  LSMFS_TRY(may_remove(source_dir->record, source->record));
-  LSMFS_TRY(target ? may_remove(target_dir->record, target->record) : may_add_to(target_dir->record));
-  if (is_within(*target_dir, *source)) return make_error(EINVAL, "");
-  if (exchange && is_within(*source_dir, *target)) return make_error(EINVAL, "");
-  if (target && !exchange) {
-    if (target->record.is_directory()) {
-      if (!source->record.is_directory()) return make_error(EISDIR, "");
-      if (target->record.size > 0) return make_error(ENOTEMPTY, "");
-    } else if (source->record.is_directory()) {
-      return make_error(ENOTDIR, "");
+  return attempt(wait, [&](Lock& lock) -> Result<void> {
+    LSMFS_TRY(begin_change(lock, wait, inode_of(from_dir, from)));
+    LSMFS_ASSIGN(Inode * source_dir, find_directory(from_dir));
+    LSMFS_ASSIGN(Inode * target_dir, find_directory(to_dir));
+    LSMFS_ASSIGN(Inode * source, load(lock, *source_dir, from, wait));
+    const Loaded source_loaded{*this, source};
+    if (!source) return make_error(ENOENT, "");
+    LSMFS_ASSIGN(Inode * target, load(lock, *target_dir, to, wait));
+    const Loaded target_loaded{*this, target == source ? nullptr : target};
+    if (exchange && !target) return make_error(ENOENT, "");
+    if ((flags & RENAME_NOREPLACE) && target) return make_error(EEXIST, "");
+    if (source == target) return {};  // two names of one file, or the same name: nothing to do
+    LSMFS_TRY(may_remove(source_dir->record, source->record));
+    LSMFS_TRY(target ? may_remove(target_dir->record, target->record) : may_add_to(target_dir->record));
+    if (is_within(*target_dir, *source)) return make_error(EINVAL, "");
+    if (exchange && is_within(*source_dir, *target)) return make_error(EINVAL, "");
+    if (target && !exchange) {
+      if (target->record.is_directory()) {
+        if (!source->record.is_directory()) return make_error(EISDIR, "");
+        if (target->record.size > 0) return make_error(ENOTEMPTY, "");
+      } else if (source->record.is_directory()) {
+        return make_error(ENOTDIR, "");
+      }
     }
-  }
 
-  // What can fail comes first.
-  const NewInode whiteout{.mode = S_IFCHR, .uid = whiteout_owner.uid, .gid = whiteout_owner.gid, .rdev = 0};
-  Inherited inherited;
-  if (flags & RENAME_WHITEOUT) {
-    LSMFS_TRY(need_room_for_names(kRecordRoom));
-    LSMFS_ASSIGN(inherited, inherit(lock, *source_dir, whiteout, wait));
-  }
-  const std::string source_home = keys::child_home(*target_dir->shared_home(), to, source->ino());
-  Taken source_blocks, target_blocks;
-  if (source->place == Inode::Place::named && takes_blocks_along(*source, source_home)) {
-    LSMFS_ASSIGN(source_blocks, blocks_to_move(lock, *source, wait));
-  }
-  if (exchange && target->place == Inode::Place::named &&
-      takes_blocks_along(*target, keys::child_home(*source_dir->shared_home(), from, target->ino()))) {
-    LSMFS_ASSIGN(target_blocks, blocks_to_move(lock, *target, wait));
-    // To read those of the target may have taken a commit, after which the source is no new file any more.
-    if (source_blocks.new_of != 0 && source_blocks.new_of != open_->number) {
+    // What can fail comes first.
+    const NewInode whiteout{.mode = S_IFCHR, .uid = whiteout_owner.uid, .gid = whiteout_owner.gid, .rdev = 0};
+    Inherited inherited;
+    if (flags & RENAME_WHITEOUT) {
+      LSMFS_TRY(need_room_for_names(kRecordRoom));
+      LSMFS_ASSIGN(inherited, inherit(lock, *source_dir, whiteout, wait));
+    }
+    const std::string source_home = keys::child_home(*target_dir->shared_home(), to, source->ino());
+    Taken source_blocks, target_blocks;
+    if (source->place == Inode::Place::named && takes_blocks_along(*source, source_home)) {
       LSMFS_ASSIGN(source_blocks, blocks_to_move(lock, *source, wait));
     }
-  }
+    if (exchange && target->place == Inode::Place::named &&
+        takes_blocks_along(*target, keys::child_home(*source_dir->shared_home(), from, target->ino()))) {
+      LSMFS_ASSIGN(target_blocks, blocks_to_move(lock, *target, wait));
+    }
 
-  const Time now = Time::now(clock_);
-  const bool source_is_dir = source->record.is_directory();
-  touch(source_dir->record, now);
-  touch(target_dir->record, now);
-  if (exchange) {
-    place(*source, *target_dir, to, source_blocks, now);
-    place(*target, *source_dir, from, target_blocks, now);
-    if (source_is_dir != target->record.is_directory()) {
-      --(source_is_dir ? source_dir : target_dir)->record.nlink;
-      ++(source_is_dir ? target_dir : source_dir)->record.nlink;
+    const Time now = Time::now(clock_);
+    const bool source_is_dir = source->record.is_directory();
+    touch(source_dir->record, now);
+    touch(target_dir->record, now);
+    if (exchange) {
+      place(*source, *target_dir, to, source_blocks, now);
+      place(*target, *source_dir, from, target_blocks, now);
+      if (source_is_dir != target->record.is_directory()) {
+        --(source_is_dir ? source_dir : target_dir)->record.nlink;
+        ++(source_is_dir ? target_dir : source_dir)->record.nlink;
+      }
+    } else {
+      if (target) {
+        if (target->record.is_directory()) --target_dir->record.nlink;
+        --target_dir->record.size;
+        remove_name(*target_dir, to, *target, now);
+      }
+      batch().erase(Family::names, keys::entry(*source_dir->shared_home(), from));
+      entry_changed(*source_dir, from, Ino{});
+      place(*source, *target_dir, to, source_blocks, now);
+      --source_dir->record.size;
+      ++target_dir->record.size;
+      if (source_is_dir) {
+        --source_dir->record.nlink;
+        ++target_dir->record.nlink;
+      }
+      // What overlayfs knows as a name that is not there, although a lower layer has it.
+      if (flags & RENAME_WHITEOUT) add(*source_dir, from, whiteout, inherited, now);
     }
-  } else {
-    if (target) {
-      if (target->record.is_directory()) --target_dir->record.nlink;
-      --target_dir->record.size;
-      remove_name(*target_dir, to, *target, now);
-    }
-    batch().erase(Family::names, keys::entry(*source_dir->shared_home(), from));
-    entry_changed(*source_dir, from, Ino{});
-    place(*source, *target_dir, to, source_blocks, now);
-    --source_dir->record.size;
-    ++target_dir->record.size;
-    if (source_is_dir) {
-      --source_dir->record.nlink;
-      ++target_dir->record.nlink;
-    }
-    // What overlayfs knows as a name that is not there, although a lower layer has it.
-    if (flags & RENAME_WHITEOUT) add(*source_dir, from, whiteout, inherited, now);
-  }
-  changed(*source_dir);
-  changed(*target_dir);
-  return {};
+    changed(*source_dir);
+    changed(*target_dir);
+    return {};
+  });
 }
 
 // Whether `inode` is `ancestor` or lies below it. The kernel holds on to every directory above one

@@ -21,18 +21,19 @@ Result<void> check_name(std::string_view name) {
 
 Result<std::string> LsmTree::getxattr(Ino ino, std::string_view name, Wait wait) {
   LSMFS_TRY(check_name(name));
-  LSMFS_ASSIGN(const Lock lock, acquire(wait));
-  LSMFS_ASSIGN(const Inode* inode, find(ino));
-  const Xattr* xattr = inode->record.find_xattr(name);
-  if (!xattr) return make_error(ENODATA, "");
-  return xattr_value(lock, *inode, *xattr, wait);
+  return attempt(wait, [&](Lock& lock) -> Result<std::string> {
+    LSMFS_ASSIGN(const Inode* inode, find(ino));
+    const Xattr* xattr = inode->record.find_xattr(name);
+    if (!xattr) return make_error(ENODATA, "");
+    return xattr_value(lock, *inode, *xattr, wait);
+  });
 }
 
 Result<std::string> LsmTree::xattr_value(const Lock& lock, const Inode& inode, const Xattr& xattr, Wait wait) {
   if (xattr.row_size == 0) return xattr.value;
   const std::string key = keys::xattr(inode.home(), xattr.name);
   const std::uint32_t size = xattr.row_size;
-  LSMFS_TRY(settle(lock, inode.xattrs_group, wait));
+  LSMFS_TRY(settle(lock, inode.xattrs_group));
   LSMFS_ASSIGN(auto value, store_.get(Family::names, key, wait));
   if (!value || value->size() != size) {
     return make_error(EUCLEAN, fmt::format("the row of an extended attribute of inode {} is damaged", inode.ino().v));
@@ -44,41 +45,43 @@ Result<void> LsmTree::setxattr(Ino ino, std::string_view name, std::string_view 
   LSMFS_TRY(check_name(name));
   if (value.size() > kXattrSizeMax) return make_error(E2BIG, "");
   if (flags & ~(XATTR_CREATE | XATTR_REPLACE)) return make_error(EINVAL, "");
-  LSMFS_ASSIGN(const Lock lock, acquire_for_change(wait));
-  LSMFS_ASSIGN(Inode * inode, find(ino));
-  Record& record = inode->record;
-  LSMFS_TRY(may_change(record));
-  const Xattr* old = record.find_xattr(name);
-  if (old && (flags & XATTR_CREATE)) return make_error(EEXIST, "");
-  if (!old && (flags & XATTR_REPLACE)) return make_error(ENODATA, "");
-  // What is there already is not set again: no record is written, and the time of change stays.
-  if (old && old->row_size == 0 && old->value == value) return {};
-  // What listxattr gives must fit into what it can give.
-  if (!old && record.xattr_names_size() + name.size() + 1 > kXattrListMax) return make_error(ENOSPC, "");
-  const std::size_t old_size = old ? std::max<std::size_t>(old->row_size, old->value.size()) : 0;
-  if (!old || value.size() > old_size) LSMFS_TRY(value.size() <= kXattrInlineMax ? need_room_for_names(kRecordRoom) : need_room(value.size()));
+  return attempt(wait, [&](Lock& lock) -> Result<void> {
+    LSMFS_TRY(begin_change(lock, wait));
+    LSMFS_ASSIGN(Inode * inode, find(ino));
+    Record& record = inode->record;
+    LSMFS_TRY(may_change(record));
+    const Xattr* old = record.find_xattr(name);
+    if (old && (flags & XATTR_CREATE)) return make_error(EEXIST, "");
+    if (!old && (flags & XATTR_REPLACE)) return make_error(ENODATA, "");
+    // What is there already is not set again: no record is written, and the time of change stays.
+    if (old && old->row_size == 0 && old->value == value) return {};
+    // What listxattr gives must fit into what it can give.
+    if (!old && record.xattr_names_size() + name.size() + 1 > kXattrListMax) return make_error(ENOSPC, "");
+    const std::size_t old_size = old ? std::max<std::size_t>(old->row_size, old->value.size()) : 0;
+    if (!old || value.size() > old_size) LSMFS_TRY(value.size() <= kXattrInlineMax ? need_room_for_names(kRecordRoom) : need_room(value.size()));
 
-  bool kept = true;
-  const std::uint32_t mode = record.mode;
-  if (acl::is_name(name)) {
-    const auto list = acl::decode(value);
-    if (!list) return make_error(EINVAL, "");
-    if (name == acl::kDefault && !record.is_directory()) return make_error(EACCES, "");
-    if (name == acl::kAccess) {
-      record.mode = acl::with_permissions(record.mode, *list);
-      kept = !acl::is_minimal(*list);  // the mode says it all
+    bool kept = true;
+    const std::uint32_t mode = record.mode;
+    if (acl::is_name(name)) {
+      const auto list = acl::decode(value);
+      if (!list) return make_error(EINVAL, "");
+      if (name == acl::kDefault && !record.is_directory()) return make_error(EACCES, "");
+      if (name == acl::kAccess) {
+        record.mode = acl::with_permissions(record.mode, *list);
+        kept = !acl::is_minimal(*list);  // the mode says it all
+      }
     }
-  }
-  if (kept) {
-    put_xattr(*inode, name, value);
-  } else if (old) {
-    drop_xattr(*inode, name);
-  } else if (record.mode == mode) {
+    if (kept) {
+      put_xattr(*inode, name, value);
+    } else if (old) {
+      drop_xattr(*inode, name);
+    } else if (record.mode == mode) {
+      return {};
+    }
+    record.ctime = Time::now(clock_);
+    changed(*inode);
     return {};
-  }
-  record.ctime = Time::now(clock_);
-  changed(*inode);
-  return {};
+  });
 }
 
 // The value goes into the record if there is room, else into a row. The record is the caller's to save.
@@ -108,17 +111,19 @@ void LsmTree::drop_xattr(Inode& inode, std::string_view name) {
 
 Result<void> LsmTree::removexattr(Ino ino, std::string_view name, Wait wait) {
   LSMFS_TRY(check_name(name));
-  LSMFS_ASSIGN(const Lock lock, acquire_for_change(wait));
-  LSMFS_ASSIGN(Inode * inode, find(ino));
-  LSMFS_TRY(may_remove_xattr(inode->record, name));
-  if (!inode->record.find_xattr(name)) {
-    if (acl::is_name(name)) return {};
-    return make_error(ENODATA, "");
-  }
-  drop_xattr(*inode, name);
-  inode->record.ctime = Time::now(clock_);
-  changed(*inode);
-  return {};
+  return attempt(wait, [&](Lock& lock) -> Result<void> {
+    LSMFS_TRY(begin_change(lock, wait));
+    LSMFS_ASSIGN(Inode * inode, find(ino));
+    LSMFS_TRY(may_remove_xattr(inode->record, name));
+    if (!inode->record.find_xattr(name)) {
+      if (acl::is_name(name)) return {};
+      return make_error(ENODATA, "");
+    }
+    drop_xattr(*inode, name);
+    inode->record.ctime = Time::now(clock_);
+    changed(*inode);
+    return {};
+  });
 }
 
 Result<std::string> LsmTree::listxattr(Ino ino, Wait wait) {

@@ -5,6 +5,8 @@
 #include <stdio.h>
 
 #include <atomic>
+#include <functional>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -37,8 +39,11 @@ class HeldStore final : public StoreDecorator {
   int syncs() const { return syncs_; }
   int notes() const { return notes_; }
 
+  std::function<void()> on_commit = [] {};  // in the thread that commits
+
   Result<void> commit(Batch& batch) override {
     ++commits_;
+    on_commit();
     gate_.pass();
     if (error_ != 0) return make_error(error_, "the device");
     bytes_ += batch.bytes();
@@ -205,6 +210,88 @@ TEST_F(Groups, OperationsGoOnWhileAGroupIsCommittedUntilTheNextIsLarge) {
     EXPECT_EQ(data, std::string(8192, static_cast<char>('a' + i % 26))) << name(i);
   }
   h_.unmount();
+}
+
+// They have let go of the tree's lock.
+TEST_F(Groups, NobodyElseWaitsBesideThoseWhoWaitForACommit) {
+  ASSERT_EQ(unpack(0), 0);
+  const auto made = tree().make(kRootIno, "dir 1", {.mode = S_IFDIR | 0755}, Wait::yes);
+  ASSERT_TRUE(made);
+  const Ino dir = made->ino, other = look(name(0)).ino;
+  const std::string long_value(2000, 'v');
+  std::string data(8192, '?');
+  const MutableBytes to{reinterpret_cast<std::byte*>(data.data()), data.size()};
+  int files = 1;
+  Ino file;
+  // What waits for a commit of what has just been done to `file`, which is new.
+  const std::pair<const char*, std::function<int()>> waiters[] = {
+      {"sync", [&] { return code(tree().sync()); }},
+      {"readdir", [&] { return code(tree().readdir(kRootIno, 0, true, [](const DirEntry&) { return true; }, Wait::yes)); }},
+      {"read", [&] { return code(tree().read(file, ByteOffset{0}, to, Wait::yes)); }},
+      {"getxattr", [&] { return code(tree().getxattr(file, "user.long", Wait::yes)); }},
+      {"relocate", [&] { return code(tree().relocate()); }},
+      {"read only", [&] { return code(tree().reconfigure({.read_only = true})); }},
+  };
+  for (const auto& [what, wait] : waiters) {
+    SCOPED_TRACE(what);
+    ASSERT_EQ(unpack(files), 0);
+    file = look(name(files++)).ino;
+    ASSERT_TRUE(tree().setxattr(file, "user.long", long_value, 0, Wait::yes));
+    ASSERT_TRUE(tree().make(dir, name(files), {.mode = S_IFREG | 0600}, Wait::yes));
+    ASSERT_TRUE(tree().rename(kRootIno, fmt::format("dir {}", files - 1), kRootIno, fmt::format("dir {}", files), 0, Wait::yes));
+    held_->hold();
+    std::atomic<int> outcome = -1;
+    std::jthread waiter([&] { outcome = wait(); });
+    ASSERT_TRUE(held_->await_waiting());
+    // A relocation needs all groups, and so has nobody else change anything.
+    const int refused = what == std::string_view("read only") ? EROFS : what == std::string_view("relocate") ? EAGAIN : 0;
+    EXPECT_EQ(code(at_once([&](Wait w) { return tree().getattr(other, w); })), 0);
+    EXPECT_EQ(code(at_once([&](Wait w) { return tree().lookup(kRootIno, name(files), w); })), 0);
+    if (refused != EAGAIN) {
+      EXPECT_EQ(code(at_once([&](Wait w) { return tree().setattr(other, {.uid = 7u}, w); })), refused);
+      EXPECT_EQ(code(at_once([&](Wait w) { return tree().make(dir, fmt::format("made during {}", what), {.mode = S_IFREG}, w); })), refused);
+    }
+    EXPECT_EQ(outcome, -1);
+    held_->release();
+    waiter.join();
+    EXPECT_EQ(outcome, 0);
+  }
+}
+
+TEST_F(Groups, NobodyElseWaitsBesideTheTimer) {
+  ASSERT_TRUE(tree().reconfigure({.sync_interval_ms = 10}));
+  ASSERT_EQ(unpack(0), 0);
+  held_->hold();
+  clock_.advance(10ms);
+  ASSERT_TRUE(held_->await_waiting());
+  EXPECT_EQ(unpack(1), 0);
+  EXPECT_NE(look(name(1)).ino, Ino{});
+  held_->release();
+}
+
+// A file that is written all the time can be read: those who write it let who has waited for some commits go first.
+TEST_F(Groups, WhoReadsWhatOthersGoOnToWriteGetsItsTurn) {
+  ASSERT_EQ(unpack(0), 0);
+  const Ino file = look(name(0)).ino;
+  int written = 0, refused = 0;
+  held_->on_commit = [&] {
+    if (written == 50) return;  // or this has no end without that
+    int outcome = EAGAIN;
+    for (int look = 0; look < 100'000 && outcome == EAGAIN; ++look) {  // the lock is given up in a moment
+      outcome = code(tree().write(file, ByteOffset{0}, as_bytes("more"), Wait::no));
+      std::this_thread::yield();
+    }
+    ++(outcome == 0 ? written : refused);
+  };
+  std::string data(8, '?');
+  const auto read = tree().read(file, ByteOffset{0}, {reinterpret_cast<std::byte*>(data.data()), data.size()}, Wait::yes);
+  ASSERT_TRUE(read);
+  EXPECT_EQ(data, "moreaaaa");
+  EXPECT_GT(written, 0);
+  EXPECT_LT(written, 50);
+  EXPECT_GT(refused, 0);
+  held_->on_commit = [] {};
+  EXPECT_EQ(code(tree().write(file, ByteOffset{0}, as_bytes("end"), Wait::yes)), 0) << "and then the others go on";
 }
 
 // Or the next sync commits the records of all files that a walk has read, and everybody waits for that.
