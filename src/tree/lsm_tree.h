@@ -34,8 +34,8 @@
 #include <mutex>
 #include <optional>
 #include <thread>
-#include <unordered_map>
 #include <type_traits>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>

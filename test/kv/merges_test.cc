@@ -129,9 +129,16 @@ TEST(Merges, OneInAThreadOfSomebodyElseIsCountedAndDoesNotWait) {
 class MergesInEnv : public testing::Test {
  protected:
   void SetUp() override { env_->SetBackgroundThreads(2, rocksdb::Env::LOW); }
+  // RocksDB's threads belong to the process, and do not end with the environment.
+  void TearDown() override {
+    for (Job* job : {&first_, &second_, &third_, &flush_}) {
+      job->end.open();
+      EXPECT_TRUE(!job->runs || until([&] { return job->over.load(); }));
+    }
+  }
   struct Job {
     test::Gate end;
-    std::atomic<bool> runs = false, dropped = false;
+    std::atomic<bool> runs = false, dropped = false, over = false;  // over: it is touched no more
   };
   void schedule(Job& job, rocksdb::Env::Priority priority = rocksdb::Env::LOW) {
     env_->Schedule(
@@ -139,6 +146,7 @@ class MergesInEnv : public testing::Test {
           auto& begun = *static_cast<Job*>(of_it);
           begun.runs = true;
           (void)begun.end.pass();
+          begun.over = true;
         },
         &job, priority, &job, [](void* of_it) { static_cast<Job*>(of_it)->dropped = true; });
   }
@@ -148,7 +156,7 @@ class MergesInEnv : public testing::Test {
 
   const std::shared_ptr<Merges> merges_ = std::make_shared<Merges>(kLargest);
   kv::FailStop fail_stop_{[](std::string_view) {}};
-  Job first_, second_, third_, flush_;  // outlive its threads
+  Job first_, second_, third_, flush_;
   const std::unique_ptr<rocksdb::Env> env_ = kv::make_env(rocksdb::FileSystem::Default(), merges_, fail_stop_, system_clock());
 };
 
