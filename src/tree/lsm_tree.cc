@@ -319,7 +319,7 @@ Result<void> LsmTree::settle(const Lock& lock, std::uint64_t group) {
 }
 
 std::uint64_t LsmTree::last_rows() const {
-  if (!open_->batch.empty() || open_->tail || !open_->new_files.empty()) return open_->number;
+  if (!open_->batch.empty() || !open_->entries.empty() || open_->tail || !open_->new_files.empty()) return open_->number;
   return sealed_ ? sealed_->number : committed_;
 }
 

@@ -164,7 +164,9 @@ class LsmTree final : public Tree {
   // EAGAIN: `group`, of an inode, says that a group changed rows last which the store does not show yet, and `lock` wants that group.
   // Must hold: nothing is changed yet.
   Result<void> settle(const Lock& lock, std::uint64_t group);
-  std::uint64_t last_rows() const;              // the last group that has rows; records may be still to come
+  // The last group that makes rows or takes them away, a new inode's record too. Records that are only written again may be still to
+  // come: they go where the inode is by then.
+  std::uint64_t last_rows() const;
   void keep_open();                             // what is open, after a failure
   // ENOSPC: there is no space for so many rows that are new, bytes of them, bytes of names, bytes that replace rows.
   Result<void> need_rows(std::uint64_t rows) const;

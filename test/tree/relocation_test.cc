@@ -194,6 +194,33 @@ TEST_F(Relocation, OfADirectoryIntoWhatWasItsChild) {
   EXPECT_EQ(h.check(), "");
 }
 
+// What has just been made has no row yet, only a record that is still to come.
+TEST_F(Relocation, OfADirectoryMovesWhatHasJustBeenMadeInIt) {
+  const Ino d = h.mkdir(kRootIno, "d"), sub = h.mkdir(d, "sub");
+  rename(kRootIno, "d", elsewhere, "d");
+  ASSERT_EQ(code(h.tree().sync()), 0);
+  h.make(d, "empty", S_IFREG | 0600);
+  h.mkdir(sub, "new");
+  ASSERT_EQ(code(h.tree().relocate()), 0);
+  EXPECT_EQ(rows_below(home(d, "d")), 0u);
+  EXPECT_EQ(h.check(), "");
+  EXPECT_EQ(h.list(d), (std::vector<std::string>{"empty", "sub"}));
+  EXPECT_EQ(h.list(sub), std::vector<std::string>{"new"});
+}
+
+// Attributes that have just been changed go with the record, and no commit is waited for.
+TEST_F(Relocation, OfADirectoryKeepsAttributesThatHaveJustBeenChanged) {
+  const Ino d = h.mkdir(kRootIno, "d"), f = h.create(d, "f", "contents");
+  rename(kRootIno, "d", elsewhere, "d");
+  ASSERT_EQ(code(h.tree().sync()), 0);
+  for (const Ino ino : {d, f}) ASSERT_TRUE(h.tree().setattr(ino, {.uid = 7u}, Wait::yes));
+  ASSERT_EQ(code(h.tree().relocate()), 0);
+  EXPECT_EQ(rows_below(home(d, "d")), 0u);
+  EXPECT_EQ(h.check(), "");
+  h.remount();
+  for (const char* path : {"elsewhere/d", "elsewhere/d/f"}) EXPECT_EQ(h.tree().getattr(h.walk(path), Wait::yes)->uid, 7u) << path;
+}
+
 TEST_F(Relocation, StopsWhereAPathIsTooLong) {
   const std::string name(255, 'n');
   Ino at = elsewhere;
