@@ -142,7 +142,6 @@ Result<void> LsmTree::begin_change(Lock& lock, Wait wait, Ino of) {
     if (wait == Wait::no) return make_error(EAGAIN, "");
     no_longer_alone_.wait(lock);
   }
-  LSMFS_TRY(finish_ended(lock));
   if (!can_change()) return make_error(EROFS, "");
   if (!erased_matters()) return pass_on(lock, wait, of);
   if (wait == Wait::no) return make_error(EAGAIN, "");

@@ -208,7 +208,7 @@ class LsmTree final : public Tree {
   class Loaded {
    public:
     Loaded(LsmTree& tree, Inode* inode) : tree_(tree), inode_(inode) {
-      if (inode_) ++inode_->lookups;  // a commit in the middle of the operation would drop it otherwise
+      if (inode_) ++inode_->lookups;  // it counts as in use meanwhile
     }
     ~Loaded() {
       if (!inode_) return;
@@ -253,11 +253,10 @@ class LsmTree final : public Tree {
   bool is_within(const Inode& inode, const Inode& ancestor) const;
   static constexpr std::uint64_t kMoveBlocksMax = 256 * KiB / kBlockSize;  // rows moved outright with a name
   bool takes_blocks_along(const Inode& inode, const std::string& new_home) const;
-  // The blocks of a file that are to move with it, if they are: all its rows, or none of a new file of group `new_of`.
+  // The blocks of a file that are to move with it, if they are: all its rows, or none of a new file of the open group.
   struct Taken {
     bool moves = false;
     Rows rows;
-    std::uint64_t new_of = 0;
   };
   Taken blocks_in_group(const Inode& inode);
   Result<Taken> blocks_to_move(const Lock& lock, const Inode& inode, Wait wait);

@@ -111,11 +111,11 @@ bool LsmTree::takes_blocks_along(const Inode& inode, const std::string& new_home
 
 // Those of a small file that was written just now, if a group has them all: nothing else moves.
 LsmTree::Taken LsmTree::blocks_in_group(const Inode& inode) {
-  if (open_->find_new(inode.ino())) return {.moves = true, .rows = {}, .new_of = open_->number};
+  if (open_->find_new(inode.ino())) return {.moves = true, .rows = {}};
   if (!sealed_ || sealed_->number != inode.blocks_group) return {};
   const NewFile* const file = sealed_->find_new(inode.ino());
   if (!file) return {};
-  Taken taken{.moves = true, .rows = {}, .new_of = 0};
+  Taken taken{.moves = true, .rows = {}};
   for (const auto& [index, row] : file->rows) taken.rows.emplace_back(keys::block(file->home, BlockIndex{index}), row);
   return taken;
 }
@@ -124,7 +124,7 @@ LsmTree::Taken LsmTree::blocks_in_group(const Inode& inode) {
 Result<LsmTree::Taken> LsmTree::blocks_to_move(const Lock& lock, const Inode& inode, Wait wait) {
   if (auto taken = blocks_in_group(inode); taken.moves) return taken;
   auto rows = load_blocks(lock, inode, BlockIndex{0}, BlockIndex{kMoveBlocksMax}, true, wait);
-  if (rows) return Taken{.moves = !rows->empty(), .rows = std::move(*rows), .new_of = 0};
+  if (rows) return Taken{.moves = !rows->empty(), .rows = std::move(*rows)};
   if (rows.error().code != EAGAIN && can_change()) return Taken{};
   return rows.error();
 }
