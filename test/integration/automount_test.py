@@ -9,7 +9,6 @@ import struct
 import subprocess
 
 import harness
-import namespace
 from harness import LSMFS, MiB
 from until import PATIENCE, until
 
@@ -89,5 +88,4 @@ class Automount(harness.MountCase):
 
 
 if __name__ == "__main__":
-    namespace.enter()
     harness.main()

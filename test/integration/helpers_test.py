@@ -11,7 +11,6 @@ import subprocess
 import termios
 
 import harness
-import namespace
 import workspace
 from harness import LSMFS, MiB
 from until import until
@@ -439,5 +438,4 @@ class Check(Installed):
 
 
 if __name__ == "__main__":
-    namespace.enter()
     harness.main()

@@ -384,5 +384,4 @@ $user "$2" umount "$4"
 
 
 if __name__ == "__main__":
-    namespace.enter()
     harness.main()

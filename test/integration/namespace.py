@@ -1,5 +1,8 @@
 """A mount namespace for a program alone: what it mounts nobody else sees, and what others mount it does not see.
 
+Every test runs in one. A namespace that another program makes for itself would else have copies of the test's mounts for a moment,
+and they keep a device busy that the test has just unmounted, and the settings of its file system.
+
 Others' mounts are let go of in it at once, before the program begins. Those are the ones below the folder that all tests share,
 of which copies would keep devices busy after their owners have unmounted them; and every lsmfs that the tests do not lie in, for
 one whose process has ended, be it left over or a crash test's, answers ENOTCONN to programs that go through the machine's mounts."""
@@ -7,8 +10,7 @@ one whose process has ended, be it left over or a crash test's, answers ENOTCONN
 import os
 import sys
 
-import harness
-
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 ENTERED = "LSMFS_TEST_NAMESPACE"
 # The first two arguments: a folder that is needed, and the shared one. The rest: a command.
 LET_GO = """
@@ -31,7 +33,7 @@ exec "$@"
 def alone(*command):
     """The words that run a command in a namespace of its own."""
     shared = os.path.realpath(os.environ.get("LSMFS_TMPDIR") or "/var/tmp")
-    return ["unshare", "--mount", "--propagation", "private", "sh", "-c", LET_GO, "sh", harness.ROOT, shared, *command]
+    return ["unshare", "--mount", "--propagation", "private", "sh", "-c", LET_GO, "sh", ROOT, shared, *command]
 
 
 def enter():

@@ -5,7 +5,6 @@ import signal
 import subprocess
 
 import harness
-import namespace
 from harness import LSMFS, MiB
 from until import until
 
@@ -110,6 +109,4 @@ class Umount(harness.MountCase):
 
 
 if __name__ == "__main__":
-    # Of other tests' mount namespaces, which copy its mounts for a moment, nothing is to be said.
-    namespace.enter()
     harness.main()

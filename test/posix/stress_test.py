@@ -60,5 +60,4 @@ class Stress(suite.SuiteCase):
 
 
 if __name__ == "__main__":
-    suite.namespace.enter()
     suite.harness.main()

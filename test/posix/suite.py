@@ -11,7 +11,6 @@ sys.path.insert(0, os.path.join(os.path.dirname(HERE), "integration"))
 
 import exclusions  # noqa: E402
 import harness  # noqa: E402
-import namespace  # noqa: E402
 import source_tree  # noqa: E402
 import workspace  # noqa: E402
 from until import until  # noqa: E402
