@@ -221,13 +221,18 @@ class Store : public RowReader {
   // How many rows family blocks has now, as its caller counts them; each batch that changes that says it, too. A store cannot
   // tell what is obsolete without it, since changes are blind, and counts all that it holds as wanted.
   virtual void note_rows(std::uint64_t rows) = 0;
-  // Bytes of file data that cannot be compressed, in rows that are new, for which there is space; 0: the store is full. As many rows
+  // Bytes for which there is space, and the rows of family blocks that it goes beyond: as many as the last commit has said (note_rows)
+  // of those that are counted here. A commit may end at any moment, so a caller that adds to it compares its own rows with these.
+  struct Room : ByteCount {
+    std::uint64_t rows = 0;
+  };
+  // Of file data that cannot be compressed, in rows that are new; 0: the store is full. As many rows
   // as were removed since it was nearly full find it again. Cheap: called for each write.
-  virtual ByteCount room() const = 0;
+  virtual Room room() const = 0;
   // Likewise of names, for which there is a little more.
-  virtual ByteCount room_for_names() const = 0;
+  virtual Room room_for_names() const = 0;
   // Likewise of rows that replace others. They use it up only as far as they compress worse than those.
-  virtual ByteCount room_to_replace() const = 0;
+  virtual Room room_to_replace() const = 0;
   // What df tells: of an empty store, and now. That is room(), but for rows that only have been removed, unless little is left.
   struct Space {
     ByteCount total, free;

@@ -213,7 +213,7 @@ void SpaceGauge::measure() {
   const std::uint64_t others = tables_bytes_.load() + unflushed_.load() + sizing_.working - sizing_.merging;
   merges_.set_space(std::max(sizing_.merging, minus(sizing_.total, others)));
   pace_.space(static_cast<std::uint64_t>(std::max<std::int64_t>(spare(), 0)), sizing_.total);
-  give_way_.hurry(level0_tables_.load() >= kLevel0Wait / 2 || minus(limit(), wanted_.load()) < sizing_.total / 16 || must_wait());
+  give_way_.hurry(level0_tables_.load() >= kLevel0Wait / 2 || minus(limit(), counted_.wanted) < sizing_.total / 16 || must_wait());
   measured_ns_.store(clock_.now_ns(), std::memory_order_release);
 }
 
@@ -225,24 +225,28 @@ void SpaceGauge::count() {
   // takes a granule at least, which no limit has.
   const std::uint64_t above = names_above_bytes_ + memtables_.families[family_number(Family::names)].bytes;
   const std::uint64_t names = std::max(taken(names_bytes_, sizing_.names_table), kTableGranule);
-  names_in_granule_.store(std::min(names_bytes_ + above, kTableGranule));
   const std::uint64_t uncounted = counts_rows_.load() ? 0 : memtables_.families[family_number(Family::blocks)].bytes;
   const std::uint64_t blocks = taken(live_.bytes() + uncounted, sizing_.table);
   // Tables that end early in a granule come and go. So the reserve has what they lose, unless that is much.
   const std::uint64_t lost = minus(last_taken_, names + taken(blocks_bytes_, sizing_.table));
-  wanted_.store(names - kTableGranule + minus(above, sizing_.names_above) + blocks + minus(lost, sizing_.slack() / 4));
-  growth_of_replaced_.store(std::max(1 - live_.row_bytes() / Live::kRowBytes, kLeastGrowth));
-  count_removed();
+  const std::uint64_t wanted = names - kTableGranule + minus(above, sizing_.names_above) + blocks + minus(lost, sizing_.slack() / 4);
+  const Counted counted{.wanted = wanted,
+                        .names_in_granule = std::min(names_bytes_ + above, kTableGranule),
+                        .removed = removed(wanted),
+                        .growth_of_replaced = std::max(1 - live_.row_bytes() / Live::kRowBytes, kLeastGrowth),
+                        .rows = live_.rows()};
+  const std::lock_guard lock(counted_mutex_);
+  counted_ = counted;
 }
 
-void SpaceGauge::count_removed() {
-  if (!counts_rows_.load()) return;
+std::uint64_t SpaceGauge::removed(std::uint64_t wanted) {
+  if (!counts_rows_.load()) return 0;
   const std::uint64_t rows = live_.rows(), removed = minus(filled_rows_, rows);
-  const std::uint64_t filled = wanted_.load() + static_cast<std::uint64_t>(static_cast<double>(removed) * row_on_volume());
+  const std::uint64_t filled = wanted + static_cast<std::uint64_t>(static_cast<double>(removed) * row_on_volume());
   // Over that they compressed, and others would not.
   const bool nearly_full = filled > limit() - little() && filled <= limit_again();
   filled_rows_ = nearly_full ? std::max(filled_rows_, rows) : rows;
-  removed_.store((filled_rows_ - rows) * kRowData);
+  return (filled_rows_ - rows) * kRowData;
 }
 
 void SpaceGauge::note_rows(std::uint64_t rows) {
@@ -288,27 +292,42 @@ ByteCount SpaceGauge::in_rows(std::uint64_t on_volume) const {
   return ByteCount{static_cast<std::uint64_t>(static_cast<double>(on_volume) / row_on_volume() * kRowData)};
 }
 
-ByteCount SpaceGauge::under(std::uint64_t limit) const {
+SpaceGauge::Counted SpaceGauge::counted() const {
   const_cast<SpaceGauge*>(this)->try_refresh();
+  const std::lock_guard lock(counted_mutex_);
+  return counted_;
+}
+
+ByteCount SpaceGauge::under(std::uint64_t limit, const Counted& counted) const {
   const std::uint64_t more = counts_rows_.load() ? 0 : since_refresh_.load(std::memory_order_relaxed);
-  return in_rows(minus(limit, wanted_.load() + more));
+  return in_rows(minus(limit, counted.wanted + more));
 }
 
 // Nothing is lost by a compaction that finds no space, and erasing goes on.
-ByteCount SpaceGauge::room() const {
+ByteCount SpaceGauge::room(const Counted& counted) const {
   if (!takes_new()) return ByteCount{0};
-  return std::max(under(limit()), std::min(under(limit_again()), ByteCount{removed_.load()}));
+  return std::max(under(limit(), counted), std::min(under(limit_again(), counted), ByteCount{counted.removed}));
+}
+
+Store::Room SpaceGauge::room() const {
+  const Counted now = counted();
+  return {room(now), now.rows};
 }
 
 Store::Space SpaceGauge::space() const {
-  const ByteCount total = in_rows(limit()), free = under(limit() - names_in_granule_.load());
-  return {total, takes_new() && free > in_rows(little()) ? free : std::min(room(), total)};
+  const Counted now = counted();
+  const ByteCount total = in_rows(limit()), free = under(limit() - now.names_in_granule, now);
+  return {total, takes_new() && free > in_rows(little()) ? free : std::min(room(now), total)};
 }
 
-ByteCount SpaceGauge::room_for_names() const { return takes_new() ? under(limit_of_names()) : ByteCount{0}; }
+Store::Room SpaceGauge::room_for_names() const {
+  const Counted now = counted();
+  return {takes_new() ? under(limit_of_names(), now) : ByteCount{0}, now.rows};
+}
 
-ByteCount SpaceGauge::room_to_replace() const {
-  return ByteCount{static_cast<std::uint64_t>(static_cast<double>(under(limit_to_replace()).v) / growth_of_replaced_.load())};
+Store::Room SpaceGauge::room_to_replace() const {
+  const Counted now = counted();
+  return {ByteCount{static_cast<std::uint64_t>(static_cast<double>(under(limit_to_replace(), now).v) / now.growth_of_replaced)}, now.rows};
 }
 
 bool SpaceGauge::log_has_grown() const {

@@ -53,9 +53,9 @@ class SpaceGauge {
   // Before the database is closed.
   void end();
 
-  ByteCount room() const;  // also for as many rows as were removed since there was little
-  ByteCount room_for_names() const;
-  ByteCount room_to_replace() const;
+  Store::Room room() const;  // also for as many rows as were removed since there was little
+  Store::Room room_for_names() const;
+  Store::Room room_to_replace() const;
   Store::Space space() const;
 
   // Before a commit of `bytes`: waits until it may come. Errors of FailStop; ENOSPC: it never may, since compactions starve.
@@ -104,7 +104,17 @@ class SpaceGauge {
   std::uint64_t little() const { return sizing_.slack() / 8; }
   double row_on_volume() const { return Live::kRowBytes * taken_per_byte(sizing_.table); }  // of one that cannot be compressed
   ByteCount in_rows(std::uint64_t on_volume) const;  // bytes of file data that cannot be compressed
-  ByteCount under(std::uint64_t limit) const;        // in rows
+  // What the answers are made of, of one moment.
+  struct Counted {
+    std::uint64_t wanted = 0;            // bytes of the volume
+    std::uint64_t names_in_granule = 0;  // bytes of names, as far as the first granule has them
+    std::uint64_t removed = 0;           // bytes in rows, since there was little room
+    double growth_of_replaced = 1;       // at most so much of what replaces rows, as part of it
+    std::uint64_t rows = 0;              // of family blocks
+  };
+  Counted counted() const;  // measures before, if the last time is too long ago
+  ByteCount under(std::uint64_t limit, const Counted& counted) const;  // in rows
+  ByteCount room(const Counted& counted) const;
   bool takes_new() const { return listed_.load() && !starved_.load(); }
   struct Memtables {
     Pace::Backlog families[2];  // by family_number
@@ -131,10 +141,10 @@ class SpaceGauge {
   // These hold tables_mutex_.
   Tables tables();
   void learn_rows(const rocksdb::ColumnFamilyMetaData& facts);  // of family blocks
-  // Both hold mutex_.
+  // These hold mutex_.
   void measure();
   void count();          // what is wanted
-  void count_removed();
+  std::uint64_t removed(std::uint64_t wanted);  // bytes in rows
   bool must_wait() const;
   bool nothing_to_merge();  // so a wait for space would be in vain
   std::int64_t spare() const;  // bytes that commits may still take before they have to wait for merging; less than none: they have to
@@ -166,6 +176,9 @@ class SpaceGauge {
   std::uint64_t filled_rows_ = 0;                          // the most that there were since there was little room
   Memtables memtables_;                                    // less what of them is in tables that are counted
 
+  mutable std::mutex counted_mutex_;  // a leaf, held for no more than a copy; who writes holds mutex_, too
+  Counted counted_;
+
   std::mutex wait_mutex_;  // waiting
   std::condition_variable changed_;
   std::uint64_t changes_ = 0;  // under wait_mutex_
@@ -179,10 +192,6 @@ class SpaceGauge {
   static inline thread_local std::uint64_t began_with_ = 0;
   std::atomic<std::int64_t> measured_ns_ = 0, all_flushed_ns_ = 0;
   std::atomic<std::uint64_t> since_refresh_ = 0;  // bytes committed
-  std::atomic<std::uint64_t> wanted_ = 0;         // bytes of the volume
-  std::atomic<std::uint64_t> names_in_granule_ = 0;  // bytes of names, as far as the first granule has them
-  std::atomic<std::uint64_t> removed_ = 0;        // bytes in rows, since there was little room
-  std::atomic<double> growth_of_replaced_ = 1;    // at most so much of what replaces rows, as part of it
   std::atomic<std::uint64_t> flushed_ = 0;        // sequence number of the last row of blocks in tables
   std::atomic<std::uint64_t> free_ = 0, unflushed_ = 0, level0_bytes_ = 0, tables_bytes_ = 0;
   std::atomic<std::uint64_t> base_bytes_ = 0, merge_bytes_ = 0;  // of the level below level 0; what a merge of the two takes

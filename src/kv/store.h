@@ -51,9 +51,9 @@ class RocksStore final : public Store {
   Result<void> close() override;
   Result<void> set_read_only(bool read_only) override;
   void note_rows(std::uint64_t rows) override { space_.note_rows(rows); }
-  ByteCount room_to_replace() const override { return space_.room_to_replace(); }
-  ByteCount room_for_names() const override { return options_.read_only ? ByteCount{0} : space_.room_for_names(); }
-  ByteCount room() const override { return options_.read_only ? ByteCount{0} : space_.room(); }
+  Room room_to_replace() const override { return space_.room_to_replace(); }
+  Room room_for_names() const override { return options_.read_only ? Room{} : space_.room_for_names(); }
+  Room room() const override { return options_.read_only ? Room{} : space_.room(); }
   Store::Space space() const override { return space_.space(); }
   StoreStats stats() const override;
   std::vector<LostRange> lost() const override { return lost_.all(); }

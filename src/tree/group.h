@@ -47,7 +47,6 @@ struct Group {
   std::optional<Tail> tail;          // not yet in `batch`
   Ino written;                       // the file that was written last: it may be written again at once
   std::size_t sealed_bytes = 0;      // bytes() when it was sealed
-  std::uint64_t data_rows = 0;       // State::data_rows then
 
   bool empty() const { return batch.empty() && records.empty() && !tail; }
   std::size_t bytes() const { return batch.bytes() + new_bytes; }  // nearly: without what is around rows of new files

@@ -61,7 +61,6 @@ LsmTree::LsmTree(Store& store, const TreeOptions& options, State state)
       inodes_(store.cache_share(), [&store](ByteCount memory) { store.share_cache(memory); }),
       cookie_seed_(random_number()),
       state_(state),
-      committed_rows_(state.data_rows),
       names_ahead_(store, {.family = Family::names, .first_window = 64 * KiB, .last_window = 2 * MiB,
                            .device_read = ByteCount{256 * KiB}, .clock = &clock_}),
       blocks_ahead_(store, {.family = Family::blocks, .clock = &clock_}),
@@ -155,7 +154,8 @@ Ino LsmTree::inode_of(Ino dir, std::string_view name) {
 
 // Whether rows were erased that the store has not heard of, and there is little room without them.
 bool LsmTree::erased_matters() const {
-  return state_.data_rows < committed_rows_ && store_.room().v < (committed_rows_ - state_.data_rows) * kBlockSize + kLittleRoom;
+  const Store::Room room = store_.room();
+  return state_.data_rows < room.rows && room.v < (room.rows - state_.data_rows) * kBlockSize + kLittleRoom;
 }
 
 void LsmTree::pass_on_for_access(Lock& lock) {
@@ -252,7 +252,6 @@ void LsmTree::seal() {
   state_.as_of = Time::now(clock_);
   state_.in_use = !ends();
   batch().put(Family::names, keys::kState, encode(state_));
-  open_->data_rows = state_.data_rows;
   batch().note_rows(state_.data_rows);
   open_->sealed_bytes = open_->bytes();
 }
@@ -284,7 +283,6 @@ Result<void> LsmTree::finish(Group& group, const Result<void>& outcome) {
 // Its rows are seen by readers of the store, so inodes that are not in use go.
 void LsmTree::settled(const Group& group) {
   committed_ = group.number;
-  committed_rows_ = group.data_rows;
   for (const Ino ino : group.records) {
     Inode* inode = inodes_.find(ino);
     if (inode && inode->record_group == group.number) drop_if_unused(inode);
@@ -322,25 +320,27 @@ std::uint64_t LsmTree::last_rows() const {
   return sealed_ ? sealed_->number : committed_;
 }
 
-std::uint64_t LsmTree::uncommitted_room() const {
-  const std::uint64_t rows = state_.data_rows - std::min(committed_rows_, state_.data_rows);
+std::uint64_t LsmTree::uncommitted_room(const Store::Room& room) const {
+  const std::uint64_t rows = state_.data_rows - std::min(room.rows, state_.data_rows);
   return std::min(rows * kBlockSize, uncommitted_bytes());
 }
 
 Result<void> LsmTree::need_rows(std::uint64_t rows) const {
+  const Store::Room room = store_.room();
   // In place of rows that were removed and that the store has not heard of.
-  if (state_.data_rows + rows <= committed_rows_) return need_room_to_replace(rows * kBlockSize);
-  return need_room(std::min(rows, state_.data_rows + rows - committed_rows_) * kBlockSize);
+  if (state_.data_rows + rows <= room.rows) return need_room_to_replace(rows * kBlockSize);
+  return need_room(room, std::min(rows, state_.data_rows + rows - room.rows) * kBlockSize);
 }
 
-Result<void> LsmTree::need_room(std::uint64_t bytes) const {
-  if (store_.room().v < bytes + uncommitted_room()) return make_error(ENOSPC, "");
+Result<void> LsmTree::need_room(const Store::Room& room, std::uint64_t bytes) const {
+  if (room.v < bytes + uncommitted_room(room)) return make_error(ENOSPC, "");
   return {};
 }
 
 Result<void> LsmTree::need_room_for_names(std::size_t bytes) const {
   const std::size_t records = open_->records.size() + (sealed_ ? sealed_->records.size() : 0);
-  if (store_.room_for_names().v < bytes + uncommitted_room() + records * kRecordBytes) return make_error(ENOSPC, "");
+  const Store::Room room = store_.room_for_names();
+  if (room.v < bytes + uncommitted_room(room) + records * kRecordBytes) return make_error(ENOSPC, "");
   return {};
 }
 
@@ -456,7 +456,7 @@ Result<SpaceInfo> LsmTree::space(Wait wait) {
       if (wait == Wait::no && clock_.now() < until) return make_error(EAGAIN, "");
       clock_.wait(lock, leaving_.changed, until, [this] { return leaving_.files.empty(); });
     }
-    if (state_.data_rows < committed_rows_ && can_change()) {
+    if (state_.data_rows < store_.room().rows && can_change()) {
       if (wait == Wait::no) return make_error(EAGAIN, "");
       LSMFS_TRY(commit_all(lock));
     }

@@ -170,10 +170,11 @@ class LsmTree final : public Tree {
   void keep_open();                             // what is open, after a failure
   // ENOSPC: there is no space for so many rows that are new, bytes of them, bytes of names, bytes that replace rows.
   Result<void> need_rows(std::uint64_t rows) const;
-  Result<void> need_room(std::uint64_t bytes) const;
+  Result<void> need_room(std::uint64_t bytes) const { return need_room(store_.room(), bytes); }
+  Result<void> need_room(const Store::Room& room, std::uint64_t bytes) const;
   Result<void> need_room_for_names(std::size_t bytes) const;
   Result<void> need_room_to_replace(std::size_t bytes) const;
-  std::uint64_t uncommitted_room() const;  // that rows need which are new
+  std::uint64_t uncommitted_room(const Store::Room& room) const;  // that rows need which are new and not counted there
   std::size_t uncommitted_bytes() const;
   void settled(const Group& group);
   void fail(std::string_view what, const Error& error);  // read-only from now on, and says so once
@@ -346,7 +347,6 @@ class LsmTree final : public Tree {
   } absent_;
   const std::uint64_t cookie_seed_;    // of this mount's readdir cookies
   State state_;
-  std::uint64_t committed_rows_;       // of the state at the end of the last group that was committed
   std::optional<Error> failure_;       // a commit failed: read-only from then on
 
   Group groups_[2];

@@ -31,9 +31,9 @@ class StoreDecorator : public Store {
   Result<void> set_read_only(bool read_only) override { return inner_->set_read_only(read_only); }
   Result<void> close() override { return inner_->close(); }
   void note_rows(std::uint64_t rows) override { inner_->note_rows(rows); }
-  ByteCount room_for_names() const override { return inner_->room_for_names(); }
-  ByteCount room_to_replace() const override { return inner_->room_to_replace(); }
-  ByteCount room() const override { return inner_->room(); }
+  Room room_for_names() const override { return inner_->room_for_names(); }
+  Room room_to_replace() const override { return inner_->room_to_replace(); }
+  Room room() const override { return inner_->room(); }
   Space space() const override { return inner_->space(); }
   StoreStats stats() const override { return inner_->stats(); }
   std::vector<LostRange> lost() const override { return inner_->lost(); }

@@ -147,7 +147,10 @@ TEST_F(Holes, AreNotSeenWhereARenameHasJustTakenDataAway) {
 class FullStore : public StoreDecorator {
  public:
   FullStore(std::unique_ptr<Store> inner, const std::uint64_t& room) : StoreDecorator(std::move(inner)), room_(room) {}
-  ByteCount room() const override { return ByteCount{std::min(room_, StoreDecorator::room().v)}; }
+  Room room() const override {
+    const Room room = StoreDecorator::room();
+    return {ByteCount{std::min(room_, room.v)}, room.rows};
+  }
 
  private:
   const std::uint64_t& room_;

@@ -8,7 +8,9 @@
 #include <thread>
 
 #include "clock.h"
+#include "gate.h"
 #include "kv/store.h"
+#include "kv/store_decorator.h"
 #include "seed.h"
 #include "tree/harness.h"
 #include "until.h"
@@ -229,6 +231,48 @@ TEST(Space, AFullTreeTakesAsMuchAsIsRemovedFromIt) {
   while (code(h.tree().write(f, ByteOffset{size + grown}, as_bytes(noise(kBlockSize, grown)), Wait::yes)) == 0) grown += kBlockSize;
   EXPECT_LE(grown, 4 * MiB) << "that is what rows in memory count too much";
   EXPECT_EQ(h.check(), "");
+}
+
+// A commit that has come to the store and has not ended. Its rows are no growth any more.
+class EndsLate : public StoreDecorator {
+ public:
+  EndsLate(std::unique_ptr<Store> inner, Gate& gate, const bool& full) : StoreDecorator(std::move(inner)), gate_(gate), full_(full) {}
+  Result<void> commit(Batch& batch) override {
+    auto done = inner().commit(batch);
+    gate_.pass();
+    return done;
+  }
+  Room room() const override {
+    const Room room = StoreDecorator::room();
+    return {ByteCount{full_ ? 0 : room.v}, room.rows};
+  }
+
+ private:
+  Gate& gate_;
+  const bool& full_;
+};
+
+TEST(Space, WhatIsBeingCommittedIsNotCountedTwice) {
+  Gate gate(true);
+  bool full = false;
+  Harness h(ByteCount{kDeviceMin}, {.sync_interval_ms = 0},
+            {.store = [&](std::unique_ptr<Store> store) { return std::make_unique<EndsLate>(std::move(store), gate, full); }});
+  constexpr std::size_t kSize = 32 * KiB;
+  const Ino f = h.create(kRootIno, "f", noise(kSize, 1)), g = h.create(kRootIno, "g", noise(kSize, 2));
+  ASSERT_EQ(code(h.tree().setattr(f, {.size = 0}, Wait::yes)), 0);
+  ASSERT_TRUE(h.tree().sync());
+  h.write(f, 0, noise(kSize, 3));
+  gate.shut();
+  std::thread syncing([&] { EXPECT_TRUE(h.tree().sync()); });
+  ASSERT_TRUE(gate.await(1));
+  full = true;
+  EXPECT_EQ(code(h.tree().setattr(g, {.size = 0}, Wait::yes)), 0);
+  EXPECT_NE(code(h.tree().write(g, ByteOffset{0}, as_bytes(noise(kSize, 4)), Wait::no)), ENOSPC) << "in place of what was cut";
+  full = false;
+  gate.open();
+  syncing.join();
+  h.write(g, 0, noise(kSize, 4));
+  h.unmount();
 }
 
 // Rows that compress worse than those they replace are growth, which nobody sees before they are in tables.
