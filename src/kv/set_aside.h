@@ -3,7 +3,7 @@
 // RocksDB has no compaction that leaves out a part of a table: one that meets a damaged block fails, and so does every later one
 // there. So the table files give an empty block in its place, under a checksum that is right. What it held is known to be
 // lost by then (kv/lost), and when the table has been merged into others the damaged block is gone.
-// What it is not: durable. After a restart the block is damaged again until it is found again.
+// What it is not: durable. kv/quarantine writes down which blocks these are, and adds them again after a restart.
 //
 // Threads: all functions, from any thread.
 #pragma once
