@@ -76,6 +76,15 @@ Result<int> mount_fuse(const ServerOptions& options) {
   return fd;
 }
 
+// Whether a mount is still there whose connection is aborted.
+bool is_dead_mount(const std::string& path) {
+  const int before = errno;
+  struct stat facts {};
+  const bool dead = ::stat(path.c_str(), &facts) != 0 && (errno == ENOTCONN || errno == ECONNABORTED);
+  errno = before;
+  return dead;
+}
+
 class Server {
  public:
   Server(Disk& disk, Workers& workers, const ServerOptions& options)
@@ -132,7 +141,8 @@ class Server {
       const ssize_t got = ::read(fuse_, begin, kBufferSize - (kPage - kWriteHeaders));
       if (got < 0) {
         if (errno == EAGAIN) return {};
-        gone_ = errno == ENODEV;
+        // The kernel says ECONNABORTED when requests were under way at the end, mostly to forget inodes.
+        gone_ = errno == ENODEV || (errno == ECONNABORTED && !is_dead_mount(options_.mount_point));
         if (gone_) return {};
         if (errno == EINTR || errno == ENOENT) continue;  // ENOENT: who asked has given up meanwhile
         return make_error(errno, "reading /dev/fuse");
