@@ -36,13 +36,13 @@ DirCookies::~DirCookies() {
   memory_.all_.erase(place_);
 }
 
-std::uint64_t DirCookies::hash(std::string_view name) const {
-  return std::min(checksum(name, seed_) & mask(hash_bits_), mask(hash_bits_) - 2);
+std::uint64_t DirCookies::hash(std::string_view name, std::uint64_t seed, int bits) {
+  return std::min(checksum(name, seed) & mask(bits), mask(bits) - 2);
 }
 
-bool DirCookies::is_after(std::uint64_t cookie, std::string_view name) const {
-  return (cookie & mask(hash_bits_)) == hash(name);
-}
+DirCookies::Match DirCookies::match(std::uint64_t cookie) const { return {seed_, cookie & mask(hash_bits_), hash_bits_}; }
+
+bool DirCookies::Match::operator()(std::string_view name) const { return DirCookies::hash(name, seed, hash_bits) == hash; }
 
 DirCookies::Walk DirCookies::walk_at(std::uint64_t cookie) {
   if (cookie >= kLeast) {

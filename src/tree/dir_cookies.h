@@ -66,7 +66,13 @@ class DirCookies {
   Walk walk_at(std::uint64_t cookie);
   // The name after which it goes on, "" before the first; nullopt: that is not remembered.
   std::optional<std::string> resume(std::uint64_t cookie);
-  bool is_after(std::uint64_t cookie, std::string_view name) const;
+  // Says of a name whether the cookie follows it; also when this is gone.
+  struct Match {
+    std::uint64_t seed, hash;
+    int hash_bits;
+    bool operator()(std::string_view name) const;
+  };
+  Match match(std::uint64_t cookie) const;
   // Moves the walk past `name`, and gives the cookie after that; `last`: no other name follows.
   std::uint64_t pass(Walk& walk, std::string_view name, bool last) const;
   bool is_full(const Walk& walk) const { return walk.in_page == page_size_; }
@@ -82,7 +88,8 @@ class DirCookies {
 
  private:
   using Names = std::list<std::pair<std::uint64_t, std::string>>;  // with their hashes, the latest last
-  std::uint64_t hash(std::string_view name) const;
+  std::uint64_t hash(std::string_view name) const { return hash(name, seed_, hash_bits_); }
+  static std::uint64_t hash(std::string_view name, std::uint64_t seed, int bits);
   void start();
   void add(Names& names, std::string_view name, std::size_t most);
   void drop_first(Names& names);

@@ -8,21 +8,21 @@ namespace {
 
 // How far a directory is read from the device at a time when it is not in memory.
 constexpr ByteCount kWalkReadahead{256 * KiB};
+constexpr std::size_t kFetched = 64 * KiB;  // of its rows, where they are not in memory; a reply has room for about as many
 constexpr std::uint64_t kDots = 2;  // the cookies 1 and 2 follow "." and ".."
 
 // Programs pass over ".", and libraries over an entry of no inode.
 void give_filler(const Tree::DirVisitor& visit) { visit({.name = ".", .attr = {}, .next_cookie = DirCookies::kEnd}); }
 
-// From the first entry on to the one after that which `cookie` follows.
-Result<void> find_place(Cursor& cursor, const std::string& home, std::uint64_t cookie, DirCookies& cookies) {
-  for (; cursor.valid(); cursor.next()) {
-    const std::string_view name = keys::entry_name(home, cursor.key());
-    if (!cookies.is_after(cookie, name)) continue;
-    cookies.found(name);
-    cursor.next();
-    return cursor.status();
+// The name of an entry of a directory, among all that it has in the store.
+Result<std::string> find_name(Store& store, const std::string& home, const DirCookies::Match& matches) {
+  const std::string begin = keys::entries_begin(home);
+  const auto cursor = store.cursor(Family::names, {.lower = begin, .upper = keys::entries_end(home), .readahead = kWalkReadahead});
+  for (cursor->seek(begin); cursor->valid(); cursor->next()) {
+    const std::string_view name = keys::entry_name(home, cursor->key());
+    if (matches(name)) return std::string(name);
   }
-  LSMFS_TRY(cursor.status());
+  LSMFS_TRY(cursor->status());
   return make_error(ESTALE, "the entry after which a listing should go on has been removed, and was forgotten");
 }
 
@@ -35,7 +35,7 @@ struct LsmTree::Listing {
   const std::string& end;  // of the rows of its entries
   const bool plus;
   const DirVisitor& visit;
-  const Wait wait;
+  const Lock& lock;
   DirCookies::Walk walk;
   ParkedCursors::Place place{};  // without a cursor when the directory is empty
   bool given = false;            // something
@@ -56,6 +56,8 @@ Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const Di
     give_filler(visit);
     return {};
   }
+  std::optional<Result<std::string>> found;  // the name that `cookie` follows, where it had to be looked for
+  bool missed = wait == Wait::yes;           // whoever may wait has found them missing in memory
   return attempt(wait, [&](Lock& lock) -> Result<void> {
     pass_on_for_access(lock);
     LSMFS_ASSIGN(Inode * dir, find(ino));
@@ -69,15 +71,35 @@ Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const Di
     // cookie. And a walk that must wait says so before it has given anything.
     const std::string& home = *dir->shared_home();
     const std::string begin = keys::entries_begin(home), end = keys::entries_end(home);
-    Listing listing{.dir = *dir, .home = home, .end = end, .plus = plus, .visit = visit, .wait = wait, .walk = cookies.walk_at(cookie)};
+    Listing listing{.dir = *dir, .home = home, .end = end, .plus = plus, .visit = visit, .lock = lock, .walk = cookies.walk_at(cookie)};
     const auto first_after = [&](std::string_view name) { return keys::entry(home, name) + '\0'; };  // the first row after an entry's
-    std::string from;  // the first row that is read
+    Fetched::Range rows{.family = Family::names, .from = {}, .upper = end, .most = kFetched};  // that are read
+    const Fetched::Rows* fetched = nullptr;
     if (dir->record.size > 0) {
-      const auto after = cookies.resume(cookie);
-      if (!after && wait == Wait::no) return make_error(EAGAIN, "");  // the entries before it may be many
-      from = !after || after->empty() ? begin : first_after(*after);
-      seek_names(listing.place, from, begin, end, wait);
-      LSMFS_TRY(after ? listing.place.cursor->status() : find_place(*listing.place.cursor, home, cookie, cookies));
+      auto after = cookies.resume(cookie);
+      if (!after && found) {
+        if (!*found) return found->error();
+        cookies.found(**found);
+        after = **found;
+      }
+      if (!after) {  // the entries before it may be many
+        lock.want([this, &found, home, matches = cookies.match(cookie)] { found = find_name(store_, home, matches); });
+        return make_error(EAGAIN, "");
+      }
+      rows.from = after->empty() ? begin : first_after(*after);
+      fetched = lock.fetched().find(rows);
+      if (!fetched && std::exchange(missed, false)) {
+        want_names(lock, rows, plus);
+        return make_error(EAGAIN, "");
+      }
+      if (fetched) {
+        listing.place.cursor = cursor_over(*fetched);
+      } else {
+        seek_names(listing.place, rows.from);
+      }
+      const auto ready = listing.place.cursor->status();
+      if (!ready && ready.error().code == EAGAIN) want_names(lock, rows, plus);
+      LSMFS_TRY(ready);
     }
 
     if (cookie == 0 && atime == AccessTime::now) note_access_time(*dir);
@@ -95,30 +117,42 @@ Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const Di
     }
 
     const auto listed = list(listing);
+    if (!listed && listed.error().code == EAGAIN) want_names(lock, rows, plus);
     // Piece by piece, for a directory may have any size, and one that begins in memory need not end there.
     if (listing.place.cursor && (listing.ended || !listing.names.empty())) {
-      names_ahead_.note(from, listing.ended ? end : first_after(listing.last_name()), wait);
+      names_ahead_.note(rows.from, listing.ended ? end : first_after(listing.last_name()), wait);
     }
     if (listing.ended) {
       cookies.ended();
     } else {
       cookies.given(listing.names);
     }
-    if (wait == Wait::no && listing.place.cursor && listing.place.cursor->status()) parked_names_.park(std::move(listing.place), committed_);
+    if (listed && !fetched && listing.place.cursor && listing.place.cursor->status()) parked_names_.park(std::move(listing.place), committed_);
     return listed;
   });
 }
 
-// Puts a cursor on the first row from `target` on, which lies in the directory's range [begin, end).
-void LsmTree::seek_names(ParkedCursors::Place& place, const std::string& target, const std::string& begin, const std::string& end, Wait wait) {
-  if (wait == Wait::yes) {
-    place.cursor = store_.cursor(Family::names, {.lower = begin, .upper = end, .wait = wait, .readahead = kWalkReadahead});
-  } else {
-    place = parked_names_.take(committed_, target);
-    // In a walk of the tree, a directory's entries follow those of the one before, or of its own parent.
-    if (place.is_at(target)) return;
-    if (!place.cursor) place.cursor = store_.cursor(Family::names, {.lower = {}, .upper = {}, .wait = wait});
-  }
+// Rows of a directory's entries; `plus`: the records of files with several names, too, which lie elsewhere.
+void LsmTree::want_names(const Lock& lock, const Fetched::Range& range, bool plus) {
+  (void)lock.take_wanted();  // a single one of these
+  lock.want([this, &lock, range, plus] {
+    Fetched& fetched = lock.fetched();
+    fetched.fetch(store_, range);
+    if (!plus) return;
+    for (const auto& [key, value] : fetched.find(range)->rows) {
+      const auto entry = decode_entry(value);
+      const auto* const link = entry ? std::get_if<Link>(&*entry) : nullptr;
+      if (link) fetched.fetch(store_, Family::names, keys::linked(link->ino));
+    }
+  });
+}
+
+// Puts a cursor on the first row from `target` on.
+void LsmTree::seek_names(ParkedCursors::Place& place, const std::string& target) {
+  place = parked_names_.take(committed_, target);
+  // In a walk of the tree, a directory's entries follow those of the one before, or of its own parent.
+  if (place.is_at(target)) return;
+  if (!place.cursor) place.cursor = store_.cursor(Family::names, {.lower = {}, .upper = {}, .wait = Wait::no});
   place.cursor->seek(target);
   place.passed = target;
 }
@@ -145,7 +179,7 @@ Result<void> LsmTree::list(Listing& listing) {
     entry.name = name;
     Inode* inode = nullptr;
     if (listing.plus) {
-      auto adopted = adopt(listing.dir, name, row, listing.wait);
+      auto adopted = adopt(listing.lock, listing.dir, name, row);
       if (!adopted && adopted.error().code == EAGAIN && listing.given) return {};
       LSMFS_ASSIGN(inode, std::move(adopted));
       entry.attr = inode->record.attr();

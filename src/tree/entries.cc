@@ -31,7 +31,7 @@ Result<Attr> LsmTree::make(Ino dir_ino, std::string_view name, const NewInode& w
   return attempt(wait, [&](Lock& lock) -> Result<Attr> {
     LSMFS_TRY(begin_change(lock, wait));
     LSMFS_ASSIGN(Inode * dir, find_directory(dir_ino));
-    LSMFS_ASSIGN(Inode * existing, load(lock, *dir, name, wait));
+    LSMFS_ASSIGN(Inode * existing, load(lock, *dir, name));
     const Loaded loaded{*this, existing};
     if (existing) return make_error(EEXIST, "");
     if (!supported_type(what.mode)) return make_error(EINVAL, "");
@@ -39,7 +39,7 @@ Result<Attr> LsmTree::make(Ino dir_ino, std::string_view name, const NewInode& w
     if (S_ISLNK(what.mode) && what.symlink.empty()) return make_error(ENOENT, "");
     LSMFS_TRY(may_add_to(dir->record));
     LSMFS_TRY(need_room_for_names(kRecordRoom));
-    LSMFS_ASSIGN(const Inherited inherited, inherit(lock, *dir, what, wait));
+    LSMFS_ASSIGN(const Inherited inherited, inherit(lock, *dir, what));
 
     Inode& inode = add(*dir, name, what, inherited, Time::now(clock_));
     inode.lookups = 1;
@@ -110,7 +110,7 @@ Result<Attr> LsmTree::make_unnamed(Ino dir_ino, const NewInode& what, Wait wait)
     if (!S_ISREG(what.mode)) return make_error(EINVAL, "");
     LSMFS_TRY(may_add_to(dir->record));
     LSMFS_TRY(need_room_for_names(kRecordRoom));
-    LSMFS_ASSIGN(const Inherited inherited, inherit(lock, *dir, what, wait));
+    LSMFS_ASSIGN(const Inherited inherited, inherit(lock, *dir, what));
     Inode made = new_inode(*dir, what, inherited, Time::now(clock_));
     made.record.nlink = 0;
     // Unique by its number, whatever the name in it.
@@ -131,7 +131,7 @@ Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wai
     LSMFS_TRY(begin_change(lock, wait, ino));
     LSMFS_ASSIGN(Inode * inode, find(ino));
     LSMFS_ASSIGN(Inode * dir, find_directory(dir_ino));
-    LSMFS_ASSIGN(Inode * existing, load(lock, *dir, name, wait));
+    LSMFS_ASSIGN(Inode * existing, load(lock, *dir, name));
     const Loaded loaded{*this, existing};
     if (existing) return make_error(EEXIST, "");
     LSMFS_TRY(may_add_to(dir->record));
@@ -145,7 +145,7 @@ Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wai
     if (inode->removed()) {
       new_home = keys::child_home(*dir->shared_home(), name, ino);
       if (takes_blocks_along(*inode, new_home)) {
-        LSMFS_ASSIGN(blocks, blocks_to_move(lock, *inode, wait));
+        LSMFS_ASSIGN(blocks, blocks_to_move(lock, *inode));
       }
     }
 
@@ -234,7 +234,7 @@ Result<void> LsmTree::remove(Ino dir_ino, std::string_view name, bool directory,
   return attempt(wait, [&](Lock& lock) -> Result<void> {
     LSMFS_TRY(begin_change(lock, wait, inode_of(dir_ino, name)));
     LSMFS_ASSIGN(Inode * dir, find_directory(dir_ino));
-    LSMFS_ASSIGN(Inode * inode, load(lock, *dir, name, wait));
+    LSMFS_ASSIGN(Inode * inode, load(lock, *dir, name));
     const Loaded loaded{*this, inode};
     if (!inode) return make_error(ENOENT, "");
     LSMFS_TRY(may_remove(dir->record, inode->record));

@@ -33,26 +33,23 @@ void LsmTree::erase_some(const std::string& home, const std::vector<std::uint64_
 
 // The rows [from, to) of a file that exist; without `values` their keys only.
 Result<LsmTree::Rows> LsmTree::load_blocks(const Lock& lock, const Inode& inode, BlockIndex from, BlockIndex to,
-                                           bool values, Wait wait) {
+                                           bool values) {
   LSMFS_TRY(settle(lock, inode.blocks_group));
-  Rows rows;
-  if (from >= to) return rows;
+  if (from >= to) return Rows();
   const std::string home = inode.home();
-  const std::string lower = keys::block(home, from);
-  auto cursor = store_.cursor(
-      Family::blocks, {.lower = lower, .upper = keys::block(home, to), .wait = wait, .fill_cache = values});
-  for (cursor->seek(lower); cursor->valid(); cursor->next()) {
-    if (!keys::block_index(cursor->key(), home.size()) || cursor->value().size() > kBlockSize) {
-      return make_error(EUCLEAN, "a row of file data is damaged");
-    }
-    rows.emplace_back(cursor->key(), values ? cursor->value() : std::string_view());
+  const Fetched::Range range{.family = Family::blocks, .from = keys::block(home, from), .upper = keys::block(home, to), .values = values};
+  const Fetched::Rows* const fetched = lock.fetched().find(range);
+  Fetched::Rows found = fetched ? *fetched : read_rows(store_, range, Wait::no);
+  if (!found.end && found.end.error().code == EAGAIN) want(lock, range);
+  LSMFS_TRY(found.end);
+  for (const auto& [key, value] : found.rows) {
+    if (!keys::block_index(key, home.size()) || value.size() > kBlockSize) return make_error(EUCLEAN, "a row of file data is damaged");
   }
-  LSMFS_TRY(cursor->status());
-  return rows;
+  return std::move(found.rows);
 }
 
 // `seen`: what look_ahead() saw of [size, end of the file), if anything.
-Result<void> LsmTree::resize(const Lock& lock, Inode& inode, std::uint64_t size, SeenBlocks seen, Wait wait) {
+Result<void> LsmTree::resize(const Lock& lock, Inode& inode, std::uint64_t size, SeenBlocks& seen) {
   Record& record = inode.record;
   const BlockIndex old_blocks{block_count(record.size)}, new_blocks{block_count(size)};
   open_->put_tail();
@@ -72,11 +69,11 @@ Result<void> LsmTree::resize(const Lock& lock, Inode& inode, std::uint64_t size,
       if (within) cut();
       set_blocks(inode, new_blocks.v);
     } else {
-      LSMFS_ASSIGN(seen, see(lock, inode, std::move(wanted), std::move(seen), wait));
-      const bool cuts = within && seen.has(last);  // else a cut would make a row
-      const std::uint64_t gone = seen.rows - (cuts ? 1 : 0);
+      LSMFS_ASSIGN(SeenBlocks there, see(lock, inode, std::move(wanted), seen));
+      const bool cuts = within && there.has(last);  // else a cut would make a row
+      const std::uint64_t gone = there.rows - (cuts ? 1 : 0);
       if (cuts) cut();
-      erase_seen(std::move(seen), new_blocks, old_blocks, gone);
+      erase_seen(std::move(there), new_blocks, old_blocks, gone);
       set_blocks(inode, record.blocks - std::min(gone, record.blocks));
     }
     blocks_changed(inode);
@@ -132,7 +129,7 @@ Result<void> LsmTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait) {
       const std::uint64_t until = std::min(last + 1, old_blocks);
       existing = until - first;
       if (record.is_sparse()) {
-        LSMFS_ASSIGN(existing, count_rows(lock, *inode, BlockIndex{first}, BlockIndex{until}, wait));
+        LSMFS_ASSIGN(existing, count_rows(lock, *inode, BlockIndex{first}, BlockIndex{until}));
       }
     }
     LSMFS_TRY(know_written(lock, *inode, offset.v, end));

@@ -40,7 +40,7 @@ Result<void> LsmTree::fallocate(Ino ino, int mode, ByteOffset offset, ByteCount 
     const std::uint64_t missing = std::min(past_end + holes, length.v);
     if (!punch && !zero && missing > 0) LSMFS_TRY(need_room(missing));
 
-    if (punch || zero) LSMFS_TRY(make_hole(lock, *inode, offset.v, std::min(end, record.size), seen, wait));
+    if (punch || zero) LSMFS_TRY(make_hole(lock, *inode, offset.v, std::min(end, record.size), seen));
     if (!keep_size && end > record.size) {
       open_->put_tail();
       before_holes(*inode);
@@ -80,22 +80,27 @@ Result<LsmTree::SeenBlocks> LsmTree::look_ahead(Ino ino, std::uint64_t from, std
   return seen;
 }
 
-// What was seen ahead, if that was what is wanted now and nobody has changed the blocks since. Else it looks again, this
-// time with the lock held, so that nobody can.
-Result<LsmTree::SeenBlocks> LsmTree::see(const Lock& lock, const Inode& inode, SeenBlocks wanted, SeenBlocks seen, Wait wait) {
+// What was seen ahead, if that was what is wanted now and nobody has changed the blocks since. Else it is to be looked at again.
+Result<LsmTree::SeenBlocks> LsmTree::see(const Lock& lock, const Inode& inode, SeenBlocks wanted, SeenBlocks& seen) {
   if (const RowMap* rows = known_rows(inode)) {
     wanted.rows = rows->count(wanted.from.v, wanted.to.v);
     wanted.some = rows->first(wanted.from.v, wanted.to.v, kPointEraseMax + 2);
     wanted.last = rows->last(wanted.from.v, wanted.to.v).value_or(0);
     return wanted;
   }
-  if (seen.from == wanted.from && seen.to == wanted.to && seen.group == wanted.group && seen.home == wanted.home) return seen;
+  if (seen.from == wanted.from && seen.to == wanted.to && seen.group == wanted.group && seen.home == wanted.home) {
+    if (seen.error) return *seen.error;
+    return seen;
+  }
   LSMFS_TRY(settle(lock, inode.blocks_group));
-  LSMFS_TRY(look(wanted, wait));
-  return wanted;
+  lock.want([this, &seen, wanted = std::move(wanted)] {
+    seen = wanted;
+    if (const auto looked = look(seen, Wait::yes); !looked) seen.error = looked.error();
+  });
+  return make_error(EAGAIN, "");
 }
 
-Result<void> LsmTree::look(SeenBlocks& seen, Wait wait) {
+Result<void> LsmTree::look(SeenBlocks& seen, Wait wait) const {
   const std::string lower = keys::block(seen.home, seen.from);
   auto cursor = store_.cursor(Family::blocks,
                               {.lower = lower, .upper = keys::block(seen.home, seen.to), .wait = wait, .fill_cache = false});
@@ -117,7 +122,7 @@ void LsmTree::erase_seen(SeenBlocks seen, BlockIndex from, BlockIndex to, std::u
 }
 
 // Makes [from, to) of a file read as zeros. Must hold: to is at most the file's size. `seen`: what look_ahead() saw there.
-Result<void> LsmTree::make_hole(const Lock& lock, Inode& inode, std::uint64_t from, std::uint64_t to, SeenBlocks seen, Wait wait) {
+Result<void> LsmTree::make_hole(const Lock& lock, Inode& inode, std::uint64_t from, std::uint64_t to, SeenBlocks& seen) {
   Record& record = inode.record;
   if (from >= to || record.blocks == 0) return {};
   open_->release_new(inode.ino());
@@ -135,11 +140,12 @@ Result<void> LsmTree::make_hole(const Lock& lock, Inode& inode, std::uint64_t fr
   SeenBlocks wanted = blocks_to_see(inode, from, to);
   const bool all_exist = wanted.from == wanted.to;  // or all go
   std::uint64_t gone = whole_to.v - whole_from.v;
+  SeenBlocks there;
   if (!all_exist) {
-    LSMFS_ASSIGN(seen, see(lock, inode, std::move(wanted), std::move(seen), wait));
-    zero_first = zero_first && seen.has(first);
-    zero_last = zero_last && seen.has(last);
-    gone = seen.rows - (zero_first ? 1 : 0) - (zero_last ? 1 : 0);
+    LSMFS_ASSIGN(there, see(lock, inode, std::move(wanted), seen));
+    zero_first = zero_first && there.has(first);
+    zero_last = zero_last && there.has(last);
+    gone = there.rows - (zero_first ? 1 : 0) - (zero_last ? 1 : 0);
   }
   if (zero_first) LSMFS_TRY(need_block(lock, inode, first));
   if (zero_last) LSMFS_TRY(need_block(lock, inode, last));
@@ -155,7 +161,7 @@ Result<void> LsmTree::make_hole(const Lock& lock, Inode& inode, std::uint64_t fr
   if (all_exist) {
     erase_blocks(home, whole_from, whole_to);
   } else {
-    erase_seen(std::move(seen), whole_from, whole_to, gone);
+    erase_seen(std::move(there), whole_from, whole_to, gone);
   }
   set_blocks(inode, record.blocks - std::min(gone, record.blocks));
   if (inode.rows) inode.rows->remove(whole_from.v, whole_to.v);

@@ -36,7 +36,7 @@ void LsmTree::know_only_name(Inode& inode, Inode& dir, std::string_view name) {
 }
 
 // Puts the inode of an entry's row into the table, unless it is there: then what is in memory counts.
-Result<Inode*> LsmTree::adopt(Inode& dir, std::string_view name, std::string_view value, Wait wait) {
+Result<Inode*> LsmTree::adopt(const Lock& lock, Inode& dir, std::string_view name, std::string_view value) {
   auto row = decode_entry(value);
   if (!row) return make_error(EUCLEAN, fmt::format("the row of an entry in directory {} is damaged", dir.ino().v));
   const bool is_link = std::holds_alternative<Link>(*row);
@@ -51,7 +51,7 @@ Result<Inode*> LsmTree::adopt(Inode& dir, std::string_view name, std::string_vie
   if (ino >= state_.next_ino) return damaged("the number", ino);  // it would be given again
   Inode inode;
   if (is_link) {
-    LSMFS_ASSIGN(const auto linked, store_.get(Family::names, keys::linked(ino), wait));
+    LSMFS_ASSIGN(const auto linked, this->row(lock, Family::names, keys::linked(ino)));
     if (!linked) return damaged("the record", ino);
     auto record = decode_record(*linked);
     if (!record || record->ino != ino || record->home.empty() || record->is_directory()) return damaged("the record", ino);
@@ -70,7 +70,7 @@ Result<Inode*> LsmTree::adopt(Inode& dir, std::string_view name, std::string_vie
   return &inodes_.insert(std::move(inode));
 }
 
-Result<Inode*> LsmTree::load(const Lock& lock, Inode& dir, std::string_view name, Wait wait) {
+Result<Inode*> LsmTree::load(const Lock& lock, Inode& dir, std::string_view name) {
   if (name.size() > kNameMax) return make_error(ENAMETOOLONG, "");
   if (name.empty() || name.find('\0') != name.npos || name.find('/') != name.npos) return make_error(EINVAL, "");
   if (Inode* known = inodes_.find(dir.ino(), name)) return known;
@@ -81,13 +81,13 @@ Result<Inode*> LsmTree::load(const Lock& lock, Inode& dir, std::string_view name
     return ino->v == 0 ? nullptr : inodes_.find(*ino);
   }
   LSMFS_TRY(settle(lock, dir.home_group));
-  LSMFS_ASSIGN(const auto value, store_.get(Family::names, key, wait));
+  LSMFS_ASSIGN(const auto value, row(lock, Family::names, key));
   if (!value) {
     absent_.dir = dir.ino();
     absent_.name = name;
     return nullptr;
   }
-  return adopt(dir, name, *value, wait);
+  return adopt(lock, dir, name, *value);
 }
 
 void LsmTree::changed(Inode& inode) {
@@ -167,7 +167,7 @@ void LsmTree::erase_removed(Inode& inode) {
 Result<std::optional<Attr>> LsmTree::lookup(Ino dir_ino, std::string_view name, Wait wait) {
   return attempt(wait, [&](const Lock& lock) -> Result<std::optional<Attr>> {
     LSMFS_ASSIGN(Inode * dir, find_directory(dir_ino));
-    LSMFS_ASSIGN(Inode * inode, load(lock, *dir, name, wait));
+    LSMFS_ASSIGN(Inode * inode, load(lock, *dir, name));
     if (!inode) return std::optional<Attr>{};
     if (inode->lookups == 0) {
       // New to memory: perhaps a walk by names. Names that do not exist tell nothing: a writer asks
@@ -222,7 +222,7 @@ Result<Attr> LsmTree::setattr(Ino ino, const AttrChange& change, Wait wait) {
     const Time now = Time::now(clock_);
     std::optional<std::string> access;
     if (change.mode && record.find_xattr(acl::kAccess)) {
-      LSMFS_ASSIGN(auto list, load_acl(lock, *inode, acl::kAccess, wait));
+      LSMFS_ASSIGN(auto list, load_acl(lock, *inode, acl::kAccess));
       acl::change_mode(*list, *change.mode);
       access = acl::encode(*list);
     }
@@ -230,7 +230,7 @@ Result<Attr> LsmTree::setattr(Ino ino, const AttrChange& change, Wait wait) {
       if (record.is_directory()) return make_error(EISDIR, "");
       if (!record.is_regular()) return make_error(EINVAL, "");
       if (*change.size > kFileSizeMax) return make_error(EFBIG, "");
-      LSMFS_TRY(resize(lock, *inode, *change.size, seen, wait));
+      LSMFS_TRY(resize(lock, *inode, *change.size, seen));
       record.mtime = now;
     }
     if (access) put_xattr(*inode, acl::kAccess, *access);

@@ -18,17 +18,17 @@ std::uint64_t blocks_there(const Record& record) { return record.blocks > 0 ? bl
 }  // namespace
 
 // How many of the blocks [from, to) of a sparse file have rows. A row that is lost was one.
-Result<std::uint64_t> LsmTree::count_rows(const Lock& lock, const Inode& inode, BlockIndex from, BlockIndex to, Wait wait) {
+Result<std::uint64_t> LsmTree::count_rows(const Lock& lock, const Inode& inode, BlockIndex from, BlockIndex to) {
   if (const RowMap* map = known_rows(inode)) return map->count(from.v, to.v);
   const std::string home = inode.home();
   if (!store_.has_lost() || !store_.is_lost(Family::blocks, keys::block(home, from), keys::block(home, to))) {
-    LSMFS_ASSIGN(const Rows rows, load_blocks(lock, inode, from, to, false, wait));
+    LSMFS_ASSIGN(const Rows rows, load_blocks(lock, inode, from, to, false));
     return rows.size();
   }
   if (to.v - from.v == 1) return std::uint64_t{1};
   const BlockIndex middle{from.v + (to.v - from.v) / 2};
-  LSMFS_ASSIGN(const std::uint64_t below, count_rows(lock, inode, from, middle, wait));
-  LSMFS_ASSIGN(const std::uint64_t above, count_rows(lock, inode, middle, to, wait));
+  LSMFS_ASSIGN(const std::uint64_t below, count_rows(lock, inode, from, middle));
+  LSMFS_ASSIGN(const std::uint64_t above, count_rows(lock, inode, middle, to));
   return below + above;
 }
 

@@ -315,6 +315,17 @@ Result<void> LsmTree::settle(const Lock& lock, std::uint64_t group) {
   return make_error(EAGAIN, "");
 }
 
+Result<std::optional<std::string>> LsmTree::row(const Lock& lock, Family family, const std::string& key) const {
+  if (const auto* const fetched = lock.fetched().find(family, key)) return *fetched;
+  auto found = store_.get(family, key, Wait::no);
+  if (!found && found.error().code == EAGAIN) lock.want([this, &lock, family, key] { lock.fetched().fetch(store_, family, key); });
+  return found;
+}
+
+void LsmTree::want(const Lock& lock, const Fetched::Range& range) const {
+  lock.want([this, &lock, range] { lock.fetched().fetch(store_, range); });
+}
+
 std::uint64_t LsmTree::last_rows() const {
   if (!open_->batch.empty() || !open_->entries.empty() || open_->tail || !open_->new_files.empty()) return open_->number;
   return sealed_ ? sealed_->number : committed_;

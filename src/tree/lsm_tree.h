@@ -21,11 +21,11 @@
 // answer from memory: the groups know the entries that they add or take away, and changed inodes
 // stay in the table until their records are committed.
 //
-// Nobody waits for a commit with the mutex held. An operation that needs one says which, ends with EAGAIN before it has changed
-// anything, and is begun again when the commit is there (attempt).
+// Nobody waits with the mutex held, neither for a commit nor for the device. An operation that needs a commit says which, and one that
+// does not find a row in memory says what is to be read. It ends with EAGAIN before it has changed anything, and is begun again when
+// the commit is there, or the row (attempt). So what it calls with the lock held never waits.
 //
-// Locks: one mutex guards the inode table and the groups. It is never held while file data is read,
-// nor while a commit or a sync waits for the device. Order: reconfiguring_, mutex_, then the committer's or a Prefetcher's own.
+// Locks: one mutex guards the inode table and the groups. Order: reconfiguring_, mutex_, then the committer's or a Prefetcher's own.
 #pragma once
 
 #include <atomic>
@@ -42,6 +42,7 @@
 
 #include "lsmfs/tree.h"
 #include "tree/acl.h"
+#include "tree/fetched.h"
 #include "tree/group.h"
 #include "tree/inode_table.h"
 #include "tree/parked_cursors.h"
@@ -94,17 +95,27 @@ class LsmTree final : public Tree {
   TreeCounts counts() const override;
 
  private:
-  // The mutex, held; and the group that an operation which gives EAGAIN wants to be committed before it is begun again; 0: none.
+  // What an operation that gives EAGAIN wants before it is begun again.
+  struct Wanted {
+    std::uint64_t group = 0;     // that this one is committed; 0: none
+    std::function<void()> read;  // that this is called without the lock; empty: nothing
+  };
+  // The mutex, held; with what the operation wants, and what has been read for it.
   class Lock : public std::unique_lock<std::mutex> {
    public:
     using unique_lock::unique_lock;
-    void want(std::uint64_t group) const { wanted_ = std::max(wanted_, group); }
-    std::uint64_t take_wanted() const { return std::exchange(wanted_, 0); }
+    void want(std::uint64_t group) const { wanted_.group = std::max(wanted_.group, group); }
+    void want(std::function<void()> read) const {
+      if (!wanted_.read) wanted_.read = std::move(read);
+    }
+    Wanted take_wanted() const { return std::exchange(wanted_, {}); }
+    Fetched& fetched() const { return fetched_; }
     void set_alone() { alone_ = true; }
     bool is_alone() const { return alone_; }
 
    private:
-    mutable std::uint64_t wanted_ = 0;
+    mutable Wanted wanted_;
+    mutable Fetched fetched_;
     bool alone_ = false;
   };
   // While one lives, nobody else begins to change anything: an operation that waited for one commit after the other, since others
@@ -120,6 +131,7 @@ class LsmTree final : public Tree {
     LsmTree& tree_;
   };
   enum class Turns : int { alone = 1, few = 3 };  // so many among others, and then alone
+  static constexpr int kReadsMost = 16;           // likewise, of what is to be read: each finds most of it at once, or nearly
 
   // A group over one of these is sealed by the next change. While the one before it is still being
   // committed it may grow, up to kGroupGrowth times as much; and where that would cut off a change from what the group
@@ -137,7 +149,7 @@ class LsmTree final : public Tree {
   // ---- locking and committing (lsm_tree.cc)
   Lock locked() const;
   Result<Lock> acquire(Wait wait);              // EAGAIN when taken and wait is no
-  // Runs an operation with the lock held, again after each commit that it wants, unless it must not wait.
+  // Runs an operation with the lock held, again after each commit and each read that it wants, unless it must not wait.
   template <class Operation>
   std::invoke_result_t<Operation&, Lock&> attempt(Wait wait, Operation&& operation, Turns turns = Turns::few);
   // What an operation that changes something does first; EROFS after a failure. Passes on a group that has become large: here, where
@@ -164,6 +176,9 @@ class LsmTree final : public Tree {
   // EAGAIN: `group`, of an inode, says that a group changed rows last which the store does not show yet, and `lock` wants that group.
   // Must hold: nothing is changed yet.
   Result<void> settle(const Lock& lock, std::uint64_t group);
+  // Of rows that are settled, likewise: EAGAIN where they are not in memory, and `lock` wants them.
+  Result<std::optional<std::string>> row(const Lock& lock, Family family, const std::string& key) const;
+  void want(const Lock& lock, const Fetched::Range& range) const;
   // The last group that makes rows or takes them away, a new inode's record too. Records that are only written again may be still to
   // come: they go where the inode is by then.
   std::uint64_t last_rows() const;
@@ -188,9 +203,9 @@ class LsmTree final : public Tree {
   // ---- inodes (inodes.cc)
   Result<Inode*> find(Ino ino);               // ESTALE when not in the table
   Result<Inode*> find_directory(Ino ino);  // also ENOTDIR; ENOENT when removed
-  Result<Inode*> load(const Lock& lock, Inode& dir, std::string_view name, Wait wait);  // nullptr: no such name
+  Result<Inode*> load(const Lock& lock, Inode& dir, std::string_view name);  // nullptr: no such name
   static void know_only_name(Inode& inode, Inode& dir, std::string_view name);
-  Result<Inode*> adopt(Inode& dir, std::string_view name, std::string_view row, Wait wait);
+  Result<Inode*> adopt(const Lock& lock, Inode& dir, std::string_view name, std::string_view row);
   void changed(Inode& inode);                 // its record goes into the open group
   void blocks_changed(Inode& inode);          // as some of its blocks do
   void set_blocks(Inode& inode, std::uint64_t rows);  // so many there are, in its record and in the tree's state
@@ -227,16 +242,16 @@ class LsmTree final : public Tree {
   static void touch(Record& directory, const Time& now) { directory.mtime = directory.ctime = now; }
 
   // ---- extended attributes (xattrs.cc)
-  Result<std::string> xattr_value(const Lock& lock, const Inode& inode, const Xattr& xattr, Wait wait);
+  Result<std::string> xattr_value(const Lock& lock, const Inode& inode, const Xattr& xattr);
   void put_xattr(Inode& inode, std::string_view name, std::string_view value);
   void drop_xattr(Inode& inode, std::string_view name);
-  Result<std::optional<acl::List>> load_acl(const Lock& lock, const Inode& inode, std::string_view name, Wait wait);
+  Result<std::optional<acl::List>> load_acl(const Lock& lock, const Inode& inode, std::string_view name);
   // What a new inode has from its directory and its maker.
   struct Inherited {
     std::uint32_t mode = 0;
     std::string access, defaults;  // access control lists; empty: none
   };
-  Result<Inherited> inherit(const Lock& lock, const Inode& dir, const NewInode& what, Wait wait);
+  Result<Inherited> inherit(const Lock& lock, const Inode& dir, const NewInode& what);
 
   // ---- names (entries.cc)
   Inode new_inode(const Inode& dir, const NewInode& what, const Inherited& inherited, const Time& now);
@@ -260,7 +275,7 @@ class LsmTree final : public Tree {
     Rows rows;
   };
   Taken blocks_in_group(const Inode& inode);
-  Result<Taken> blocks_to_move(const Lock& lock, const Inode& inode, Wait wait);
+  Result<Taken> blocks_to_move(const Lock& lock, const Inode& inode);
   void move_blocks(Inode& inode, const Taken& blocks, const std::string& new_home);
   void place(Inode& inode, Inode& dir, std::string_view name, const Taken& blocks, const Time& now);
 
@@ -274,7 +289,7 @@ class LsmTree final : public Tree {
   void move(Inode& inode, const Moving& moving);
 
   // ---- losses (losses.cc)
-  Result<std::uint64_t> count_rows(const Lock& lock, const Inode& inode, BlockIndex from, BlockIndex to, Wait wait);
+  Result<std::uint64_t> count_rows(const Lock& lock, const Inode& inode, BlockIndex from, BlockIndex to);
   Result<void> need_block(const Lock& lock, const Inode& inode, BlockIndex index);
   Result<void> know_written(const Lock& lock, const Inode& inode, std::uint64_t from, std::uint64_t to);
   void know_past_end(const Inode& inode, std::uint64_t to);
@@ -294,6 +309,7 @@ class LsmTree final : public Tree {
     std::uint64_t rows = 0;
     std::vector<std::uint64_t> some;  // the indexes of the first of them; of all, when kPointEraseMax and two more suffice
     std::uint64_t last = 0;           // the index of the last one, if there are any
+    std::optional<Error> error;       // of the look
     bool has(BlockIndex index) const { return rows > 0 && (some.front() == index.v || last == index.v); }  // the first or the last
   };
   // What `look` finds under a file's home, which it takes with the lock and reads without: what moved the blocks meanwhile
@@ -309,22 +325,23 @@ class LsmTree final : public Tree {
   bool moved_since(Ino ino, std::uint64_t moves);  // true also when it cannot be told without waiting
   SeenBlocks blocks_to_see(const Inode& inode, std::uint64_t from, std::uint64_t to) const;
   Result<SeenBlocks> look_ahead(Ino ino, std::uint64_t from, std::uint64_t to, Wait wait);
-  Result<SeenBlocks> see(const Lock& lock, const Inode& inode, SeenBlocks wanted, SeenBlocks seen, Wait wait);
-  Result<void> look(SeenBlocks& seen, Wait wait);
+  Result<SeenBlocks> see(const Lock& lock, const Inode& inode, SeenBlocks wanted, SeenBlocks& seen);
+  Result<void> look(SeenBlocks& seen, Wait wait) const;
   void erase_some(const std::string& home, const std::vector<std::uint64_t>& blocks);
   void erase_seen(SeenBlocks seen, BlockIndex from, BlockIndex to, std::uint64_t rows);
-  Result<void> make_hole(const Lock& lock, Inode& inode, std::uint64_t from, std::uint64_t to, SeenBlocks seen, Wait wait);
+  Result<void> make_hole(const Lock& lock, Inode& inode, std::uint64_t from, std::uint64_t to, SeenBlocks& seen);
 
   // ---- directories (directory_walk.cc)
   struct Listing;
-  void seek_names(ParkedCursors::Place& place, const std::string& target, const std::string& begin, const std::string& end, Wait wait);
+  void want_names(const Lock& lock, const Fetched::Range& range, bool plus);
+  void seek_names(ParkedCursors::Place& place, const std::string& target);
   Result<void> list(Listing& listing);
 
   // ---- data (file_data.cc)
   void put_part(Ino ino, const std::string& home, std::uint64_t index, std::size_t at, std::string_view bytes, bool replaces);
   void erase_blocks(const std::string& home, BlockIndex from, BlockIndex to);
-  Result<Rows> load_blocks(const Lock& lock, const Inode& inode, BlockIndex from, BlockIndex to, bool values, Wait wait);
-  Result<void> resize(const Lock& lock, Inode& inode, std::uint64_t size, SeenBlocks seen, Wait wait);
+  Result<Rows> load_blocks(const Lock& lock, const Inode& inode, BlockIndex from, BlockIndex to, bool values);
+  Result<void> resize(const Lock& lock, Inode& inode, std::uint64_t size, SeenBlocks& seen);
   Result<std::size_t> read_blocks(const std::string& home, ByteOffset offset, MutableBytes to, std::uint64_t epoch, Wait wait);
   void note_access_time(Inode& inode);
 
@@ -394,12 +411,23 @@ template <class Operation>
 std::invoke_result_t<Operation&, LsmTree::Lock&> LsmTree::attempt(Wait wait, Operation&& operation, Turns turns) {
   LSMFS_ASSIGN(Lock lock, acquire(wait));
   std::optional<Alone> alone;
-  for (int turn = 1;; ++turn) {
+  int commits = 0, reads = 0;
+  for (;;) {
     auto result = operation(lock);
-    const std::uint64_t wanted = lock.take_wanted();
-    if (wait == Wait::no || wanted == 0 || result || result.error().code != EAGAIN) return result;
-    if (turn == static_cast<int>(turns)) alone.emplace(*this, lock);
-    await_commit(lock, wanted);
+    const Wanted wanted = lock.take_wanted();
+    if (wait == Wait::no || result || result.error().code != EAGAIN || (wanted.group == 0 && !wanted.read)) return result;
+    ++(wanted.group > 0 ? commits : reads);
+    if (!alone && (commits >= static_cast<int>(turns) || reads >= kReadsMost)) alone.emplace(*this, lock);
+    if (wanted.group > 0) {
+      await_commit(lock, wanted.group);
+      lock.fetched().clear();
+      continue;
+    }
+    const std::uint64_t committed = committed_;
+    lock.unlock();
+    wanted.read();
+    lock.lock();
+    if (committed_ != committed) lock.fetched().clear();
   }
 }
 

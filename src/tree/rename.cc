@@ -18,10 +18,10 @@ Result<void> LsmTree::rename(Ino from_dir, std::string_view from, Ino to_dir, st
     LSMFS_TRY(begin_change(lock, wait, inode_of(from_dir, from)));
     LSMFS_ASSIGN(Inode * source_dir, find_directory(from_dir));
     LSMFS_ASSIGN(Inode * target_dir, find_directory(to_dir));
-    LSMFS_ASSIGN(Inode * source, load(lock, *source_dir, from, wait));
+    LSMFS_ASSIGN(Inode * source, load(lock, *source_dir, from));
     const Loaded source_loaded{*this, source};
     if (!source) return make_error(ENOENT, "");
-    LSMFS_ASSIGN(Inode * target, load(lock, *target_dir, to, wait));
+    LSMFS_ASSIGN(Inode * target, load(lock, *target_dir, to));
     const Loaded target_loaded{*this, target == source ? nullptr : target};
     if (exchange && !target) return make_error(ENOENT, "");
     if ((flags & RENAME_NOREPLACE) && target) return make_error(EEXIST, "");
@@ -44,16 +44,16 @@ Result<void> LsmTree::rename(Ino from_dir, std::string_view from, Ino to_dir, st
     Inherited inherited;
     if (flags & RENAME_WHITEOUT) {
       LSMFS_TRY(need_room_for_names(kRecordRoom));
-      LSMFS_ASSIGN(inherited, inherit(lock, *source_dir, whiteout, wait));
+      LSMFS_ASSIGN(inherited, inherit(lock, *source_dir, whiteout));
     }
     const std::string source_home = keys::child_home(*target_dir->shared_home(), to, source->ino());
     Taken source_blocks, target_blocks;
     if (source->place == Inode::Place::named && takes_blocks_along(*source, source_home)) {
-      LSMFS_ASSIGN(source_blocks, blocks_to_move(lock, *source, wait));
+      LSMFS_ASSIGN(source_blocks, blocks_to_move(lock, *source));
     }
     if (exchange && target->place == Inode::Place::named &&
         takes_blocks_along(*target, keys::child_home(*source_dir->shared_home(), from, target->ino()))) {
-      LSMFS_ASSIGN(target_blocks, blocks_to_move(lock, *target, wait));
+      LSMFS_ASSIGN(target_blocks, blocks_to_move(lock, *target));
     }
 
     const Time now = Time::now(clock_);
@@ -121,9 +121,9 @@ LsmTree::Taken LsmTree::blocks_in_group(const Inode& inode) {
 }
 
 // Those of a small file: mostly it was written under a temporary name just now. When they cannot be read they stay where they are.
-Result<LsmTree::Taken> LsmTree::blocks_to_move(const Lock& lock, const Inode& inode, Wait wait) {
+Result<LsmTree::Taken> LsmTree::blocks_to_move(const Lock& lock, const Inode& inode) {
   if (auto taken = blocks_in_group(inode); taken.moves) return taken;
-  auto rows = load_blocks(lock, inode, BlockIndex{0}, BlockIndex{kMoveBlocksMax}, true, wait);
+  auto rows = load_blocks(lock, inode, BlockIndex{0}, BlockIndex{kMoveBlocksMax}, true);
   if (rows) return Taken{.moves = !rows->empty(), .rows = std::move(*rows)};
   if (rows.error().code != EAGAIN && can_change()) return Taken{};
   return rows.error();

@@ -25,16 +25,16 @@ Result<std::string> LsmTree::getxattr(Ino ino, std::string_view name, Wait wait)
     LSMFS_ASSIGN(const Inode* inode, find(ino));
     const Xattr* xattr = inode->record.find_xattr(name);
     if (!xattr) return make_error(ENODATA, "");
-    return xattr_value(lock, *inode, *xattr, wait);
+    return xattr_value(lock, *inode, *xattr);
   });
 }
 
-Result<std::string> LsmTree::xattr_value(const Lock& lock, const Inode& inode, const Xattr& xattr, Wait wait) {
+Result<std::string> LsmTree::xattr_value(const Lock& lock, const Inode& inode, const Xattr& xattr) {
   if (xattr.row_size == 0) return xattr.value;
   const std::string key = keys::xattr(inode.home(), xattr.name);
   const std::uint32_t size = xattr.row_size;
   LSMFS_TRY(settle(lock, inode.xattrs_group));
-  LSMFS_ASSIGN(auto value, store_.get(Family::names, key, wait));
+  LSMFS_ASSIGN(auto value, row(lock, Family::names, key));
   if (!value || value->size() != size) {
     return make_error(EUCLEAN, fmt::format("the row of an extended attribute of inode {} is damaged", inode.ino().v));
   }
@@ -144,23 +144,23 @@ void LsmTree::erase_xattr_rows(Inode& inode) {
 // ---- access control lists
 
 // nullopt: it has none.
-Result<std::optional<acl::List>> LsmTree::load_acl(const Lock& lock, const Inode& inode, std::string_view name, Wait wait) {
+Result<std::optional<acl::List>> LsmTree::load_acl(const Lock& lock, const Inode& inode, std::string_view name) {
   const Xattr* xattr = inode.record.find_xattr(name);
   if (!xattr) return std::optional<acl::List>();
-  LSMFS_ASSIGN(const std::string value, xattr_value(lock, inode, *xattr, wait));
+  LSMFS_ASSIGN(const std::string value, xattr_value(lock, inode, *xattr));
   auto list = acl::decode(value);
   if (!list) return make_error(EUCLEAN, fmt::format("the access control list of inode {} is damaged", inode.ino().v));
   return list;
 }
 
-Result<LsmTree::Inherited> LsmTree::inherit(const Lock& lock, const Inode& dir, const NewInode& what, Wait wait) {
+Result<LsmTree::Inherited> LsmTree::inherit(const Lock& lock, const Inode& dir, const NewInode& what) {
   if (state_.next_ino >= kInoMax) return make_error(ENOSPC, "");  // no number is left
   Inherited inherited;
   inherited.mode = what.mode & (S_IFMT | 07777);
   if (S_ISLNK(what.mode)) return inherited;
   std::optional<acl::List> list;
   if (what.inherits_acl) {
-    LSMFS_ASSIGN(list, load_acl(lock, dir, acl::kDefault, wait));
+    LSMFS_ASSIGN(list, load_acl(lock, dir, acl::kDefault));
   }
   if (!list) {
     inherited.mode &= ~(what.umask & 0777);

@@ -55,8 +55,8 @@ TEST_F(Cookies, TellAWalkAllThatItIsToldApartBy) {
     const auto same = cookies.walk_at(c);
     EXPECT_EQ(same.generation, walk.generation);
     EXPECT_EQ(same.in_page, walk.in_page);
-    EXPECT_TRUE(cookies.is_after(c, name));
-    EXPECT_FALSE(cookies.is_after(c, name + "x"));
+    EXPECT_TRUE(cookies.match(c)(name));
+    EXPECT_FALSE(cookies.match(c)(name + "x"));
   }
 }
 

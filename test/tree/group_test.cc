@@ -65,17 +65,6 @@ class HeldStore final : public StoreDecorator {
   std::atomic<int> commits_ = 0, notes_ = 0, syncs_ = 0, error_ = 0, sync_error_ = 0;
 };
 
-// Calls f(Wait::no) until it says something else than EAGAIN: the tree's own thread may have the mutex for a moment.
-template <class F>
-auto at_once(F&& f) {
-  auto result = f(Wait::no);
-  (void)until([&] {
-    if (code(result) == EAGAIN) result = f(Wait::no);
-    return code(result) != EAGAIN;
-  });
-  return result;
-}
-
 class Groups : public testing::Test {
  protected:
   void TearDown() override { commits_.open(); }  // their waiters end before the tree

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lsmfs/tree.h"
+#include "until.h"
 
 namespace lsmfs::test {
 
@@ -79,6 +80,17 @@ class Harness {
 template <class T>
 int code(const Result<T>& result) {
   return result.has_value() ? 0 : result.error().code;
+}
+
+// Calls f(Wait::no) until it says something else than EAGAIN: others may have the tree's mutex for a moment.
+template <class F>
+auto at_once(F&& f) {
+  auto result = f(Wait::no);
+  (void)until([&] {
+    if (code(result) == EAGAIN) result = f(Wait::no);
+    return code(result) != EAGAIN;
+  });
+  return result;
 }
 
 }  // namespace lsmfs::test

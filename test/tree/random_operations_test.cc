@@ -9,12 +9,15 @@
 
 #include <cstdlib>
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <random>
 #include <sstream>
 
 #include "base/planted.h"
 #include "kv/store_decorator.h"
+#include "seed.h"
+#include "tree/cold_store.h"
 #include "tree/harness.h"
 #include "tree/model.h"
 
@@ -386,6 +389,17 @@ TEST(RandomOperations, AgreeWithAPlainModelThroughRemountsAndCrashes) {
                 static_cast<unsigned long long>(seed));
     SCOPED_TRACE("LSMFS_SEED=" + std::to_string(seed));
     Driver(seed, 700).run();
+  }
+}
+
+// What begins again where rows are not in memory has changed nothing before.
+TEST(RandomOperations, AgreeWhereRowsAreNotInMemory) {
+  for (const bool always : {true, false}) {
+    const std::uint64_t seed = drawn_seed();
+    std::atomic<std::uint64_t> draws = seed;
+    const ColdStore::Weather weather{.draws = always ? nullptr : &draws};
+    const Between between{.store = [&](std::unique_ptr<Store> inner) { return std::make_unique<ColdStore>(std::move(inner), weather); }};
+    for (int i = 0; i < 2 && !HasFailure(); ++i) Driver(seed + static_cast<std::uint64_t>(i), 700, between).run();
   }
 }
 

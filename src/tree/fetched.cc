@@ -1,0 +1,70 @@
+#include "tree/fetched.h"
+
+#include <algorithm>
+
+namespace lsmfs {
+namespace {
+
+constexpr ByteCount kReadahead{256 * KiB};  // so far the device is read at a time
+
+class RowsCursor final : public Cursor {
+ public:
+  explicit RowsCursor(const Fetched::Rows& all) : all_(all) {}
+  void seek(std::string_view key) override {
+    const auto found = std::ranges::lower_bound(all_.rows, key, {}, [](const auto& row) { return std::string_view(row.first); });
+    at_ = static_cast<std::size_t>(found - all_.rows.begin());
+  }
+  void next() override { ++at_; }
+  bool valid() const override { return at_ < all_.rows.size(); }
+  std::string_view key() const override { return all_.rows[at_].first; }
+  std::string_view value() const override { return all_.rows[at_].second; }
+  Result<void> status() const override { return valid() ? Result<void>() : all_.end; }
+
+ private:
+  const Fetched::Rows& all_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace
+
+Fetched::Rows read_rows(Store& store, const Fetched::Range& range, Wait wait) {
+  const auto cursor = store.cursor(range.family, {.lower = range.from, .upper = range.upper, .wait = wait,
+                                                  .readahead = wait == Wait::yes ? kReadahead : ByteCount{0}, .fill_cache = range.values});
+  Fetched::Rows all;
+  std::size_t bytes = 0;
+  for (cursor->seek(range.from); cursor->valid(); cursor->next()) {
+    if (bytes >= range.most && all.rows.size() >= 2) {
+      all.end = make_error(EAGAIN, "");
+      return all;
+    }
+    all.rows.emplace_back(cursor->key(), range.values ? cursor->value() : std::string_view());
+    bytes += all.rows.back().first.size() + all.rows.back().second.size();
+  }
+  all.end = cursor->status();
+  return all;
+}
+
+std::unique_ptr<Cursor> cursor_over(const Fetched::Rows& rows) { return std::make_unique<RowsCursor>(rows); }
+
+void Fetched::fetch(Store& store, Family family, const std::string& key) {
+  rows_.insert_or_assign({family, key}, store.get(family, key, Wait::yes));
+}
+
+void Fetched::fetch(Store& store, const Range& range) { parts_.push_back({range, read_rows(store, range, Wait::yes)}); }
+
+void Fetched::clear() {
+  rows_.clear();
+  parts_.clear();
+}
+
+const Result<std::optional<std::string>>* Fetched::find(Family family, const std::string& key) const {
+  const auto found = rows_.find({family, key});
+  return found == rows_.end() ? nullptr : &found->second;
+}
+
+const Fetched::Rows* Fetched::find(const Range& range) const {
+  const auto found = std::ranges::find(parts_, range, &Part::range);
+  return found == parts_.end() ? nullptr : &found->rows;
+}
+
+}  // namespace lsmfs

@@ -1,0 +1,58 @@
+// Fetched: rows that an operation has not found in memory, and that are read for it without the tree's lock. The operation is begun
+// again then, and finds them here, also where the cache was too small to keep them.
+//
+// What it is not: it does not know whether they are still as they were. They are for as long as no group is committed.
+// Not thread-safe.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lsmfs/kv.h"
+
+namespace lsmfs {
+
+class Fetched {
+ public:
+  // The rows of a family from `from` to before `upper`.
+  struct Range {
+    Family family = Family::names;
+    std::string from, upper;
+    std::size_t most = SIZE_MAX;  // bytes: no more rows than are needed for as many, but two
+    bool values = true;           // or the keys alone
+    bool operator==(const Range&) const = default;
+  };
+  struct Rows {
+    std::vector<std::pair<std::string, std::string>> rows;  // keys with values
+    Result<void> end;  // why these are all: success, there are no more; EAGAIN, there may be more; what the store said else
+  };
+
+  void fetch(Store& store, Family family, const std::string& key);
+  void fetch(Store& store, const Range& range);
+  void clear();
+
+  // What that gave; nullptr: it was not fetched.
+  const Result<std::optional<std::string>>* find(Family family, const std::string& key) const;
+  const Rows* find(const Range& range) const;
+
+ private:
+  struct Part {
+    Range range;
+    Rows rows;
+  };
+
+  std::map<std::pair<Family, std::string>, Result<std::optional<std::string>>> rows_;
+  std::deque<Part> parts_;
+};
+
+Fetched::Rows read_rows(Store& store, const Fetched::Range& range, Wait wait);
+
+// A cursor over rows, which must outlive it.
+std::unique_ptr<Cursor> cursor_over(const Fetched::Rows& rows);
+
+}  // namespace lsmfs
