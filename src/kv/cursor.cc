@@ -7,6 +7,7 @@
 
 #include "kv/damaged_blocks.h"
 #include "kv/guarded.h"
+#include "kv/library_bytes.h"
 #include "kv/memory_only.h"
 #include "kv/options.h"
 #include "kv/status.h"
@@ -60,8 +61,8 @@ class RocksCursor final : public Cursor {
 
   bool valid() const override { return !stopped_ && can_be_read(); }
 
-  std::string_view key() const override { return view(iterator_->key()); }
-  std::string_view value() const override { return view(iterator_->value()); }
+  std::string_view key() const override { return key_.of(iterator_->key()); }
+  std::string_view value() const override { return value_.of(iterator_->value()); }
 
   Result<void> status() const override {
     if (!sound()) {
@@ -78,7 +79,6 @@ class RocksCursor final : public Cursor {
   }
 
  private:
-  static std::string_view view(const Slice& slice) { return {slice.data(), slice.size()}; }
   template <class Step>
   void move(const Step& step) {
     const MemoryOnly scope(memory_only_);
@@ -138,6 +138,7 @@ class RocksCursor final : public Cursor {
   std::uint64_t read_failures_ = 0;
   bool past_end_ = true;  // until the first seek
   std::unique_ptr<rocksdb::Iterator> iterator_;
+  mutable LibraryBytes key_, value_;
 };
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "kv/compact.h"
 #include "kv/cursor.h"
 #include "kv/guarded.h"
+#include "kv/library_bytes.h"
 #include "kv/memory_only.h"
 #include "kv/options.h"
 #include "kv/scrub.h"
@@ -186,9 +187,10 @@ Result<std::optional<std::string>> RocksStore::get(Family family, std::string_vi
   const std::uint64_t read_failures = fail_stop_.read_failures();
   const auto lost = lost_.view();
   std::string value;
+  rocksdb::PinnableSlice found(&value);
   const kv::MemoryOnly scope(wait == Wait::no);
   const Status status =
-      kv::guarded([&] { return db().Get(kv::read_options(), handle(family), Slice(key.data(), key.size()), &value); });
+      kv::guarded([&] { return db().Get(kv::read_options(), handle(family), Slice(key.data(), key.size()), &found); });
   if (scope.refused()) return make_error(EAGAIN, "get");
   if (read_failures != fail_stop_.read_failures()) return make_error(EIO, "get: a read of the device failed");
   if (!status.ok() && !status.IsNotFound()) {
@@ -196,6 +198,7 @@ Result<std::optional<std::string>> RocksStore::get(Family family, std::string_vi
     return to_error(status, "get");
   }
   if (lost_.any() && lost_.meets(lost, family, key, kv::next_key(family, key))) return kv::lost_error();
+  if (status.ok() && found.IsPinned()) value = kv::LibraryBytes().of(found);
   return overlay_.over(family, key, status.ok() ? std::optional<std::string>(std::move(value)) : std::nullopt);
 }
 
