@@ -48,8 +48,8 @@ Result<LsmTree::Rows> LsmTree::load_blocks(const Lock& lock, const Inode& inode,
   return std::move(found.rows);
 }
 
-// `seen`: what look_ahead() saw of [size, end of the file), if anything.
-Result<void> LsmTree::resize(const Lock& lock, Inode& inode, std::uint64_t size, SeenBlocks& seen) {
+// `seen`: of the same operation, for see().
+Result<void> LsmTree::resize(const Lock& lock, Inode& inode, std::uint64_t size, Result<SeenBlocks>& seen) {
   Record& record = inode.record;
   const BlockIndex old_blocks{block_count(record.size)}, new_blocks{block_count(size)};
   open_->put_tail();

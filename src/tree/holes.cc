@@ -1,8 +1,8 @@
 // Holes: making them (fallocate) and finding them (SEEK_DATA, SEEK_HOLE). A hole is where no row is.
 //
 // What is taken out of a sparse file, by a hole or a truncation, has to be looked at before: how many rows go is part of
-// the file's record, and a patch or a cut of a row that is not there would make one. The rows may be many, so they
-// are looked at without the tree's lock (look_ahead), and the operation takes what was seen if it still holds.
+// the file's record, and a patch or a cut of a row that is not there would make one. The rows may be many, so only
+// what is needed of them is kept (see), and the operation takes what was seen if it still holds.
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <unistd.h>
@@ -22,10 +22,7 @@ Result<void> LsmTree::fallocate(Ino ino, int mode, ByteOffset offset, ByteCount 
   if (punch && (zero || !keep_size)) return make_error(EOPNOTSUPP, "");
   if (length.v == 0) return make_error(EINVAL, "");
   if (offset.v > kFileSizeMax || length.v > kFileSizeMax - offset.v) return make_error(EFBIG, "");
-  SeenBlocks seen;
-  if (punch || zero) {
-    LSMFS_ASSIGN(seen, look_ahead(ino, offset.v, offset.v + length.v, wait));
-  }
+  Result<SeenBlocks> seen = SeenBlocks();
   return attempt(wait, [&](Lock& lock) -> Result<void> {
     LSMFS_TRY(begin_change(lock, wait));
     LSMFS_ASSIGN(Inode * inode, find(ino));
@@ -64,46 +61,24 @@ LsmTree::SeenBlocks LsmTree::blocks_to_see(const Inode& inode, std::uint64_t fro
   return {.from = BlockIndex{from / kBlockSize}, .to = BlockIndex{block_count(to)}, .home = inode.home(), .group = inode.blocks_group};
 }
 
-// Looks at them for an operation that is about to take bytes [from, to) away. Others go on meanwhile. Must hold: the
-// inode is in use until that operation.
-Result<LsmTree::SeenBlocks> LsmTree::look_ahead(Ino ino, std::uint64_t from, std::uint64_t to, Wait wait) {
-  LSMFS_ASSIGN(SeenBlocks seen, attempt(wait, [&](const Lock& lock) -> Result<SeenBlocks> {
-    const Inode* inode = inodes_.find(ino);
-    if (!inode || !inode->record.is_regular()) return SeenBlocks();  // the operation says what is wrong
-    SeenBlocks wanted = blocks_to_see(*inode, from, to);
-    if (wanted.from == wanted.to || known_rows(*inode)) return SeenBlocks();
-    if (wait == Wait::no && inode->record.blocks > kPointEraseMax) return make_error(EAGAIN, "");  // they may be many
-    LSMFS_TRY(settle(lock, wanted.group));
-    return wanted;
-  }));
-  if (seen.from < seen.to) LSMFS_TRY(look(seen, wait));
-  return seen;
-}
-
-// What was seen ahead, if that was what is wanted now and nobody has changed the blocks since. Else it is to be looked at again.
-Result<LsmTree::SeenBlocks> LsmTree::see(const Lock& lock, const Inode& inode, SeenBlocks wanted, SeenBlocks& seen) {
+// What is to be seen of `wanted`. Where nobody knows it, EAGAIN, and `lock` wants a look, which puts what it finds into `seen`. That
+// holds when the operation is begun again, unless somebody has changed the blocks since.
+Result<LsmTree::SeenBlocks> LsmTree::see(const Lock& lock, const Inode& inode, SeenBlocks wanted, Result<SeenBlocks>& seen) {
   if (const RowMap* rows = known_rows(inode)) {
     wanted.rows = rows->count(wanted.from.v, wanted.to.v);
     wanted.some = rows->first(wanted.from.v, wanted.to.v, kPointEraseMax + 2);
     wanted.last = rows->last(wanted.from.v, wanted.to.v).value_or(0);
     return wanted;
   }
-  if (seen.from == wanted.from && seen.to == wanted.to && seen.group == wanted.group && seen.home == wanted.home) {
-    if (seen.error) return *seen.error;
-    return seen;
-  }
+  if (!seen || (seen->from == wanted.from && seen->to == wanted.to && seen->group == wanted.group && seen->home == wanted.home)) return seen;
   LSMFS_TRY(settle(lock, inode.blocks_group));
-  lock.want([this, &seen, wanted = std::move(wanted)] {
-    seen = wanted;
-    if (const auto looked = look(seen, Wait::yes); !looked) seen.error = looked.error();
-  });
+  lock.want([this, &seen, wanted = std::move(wanted)] { seen = look(wanted); });
   return make_error(EAGAIN, "");
 }
 
-Result<void> LsmTree::look(SeenBlocks& seen, Wait wait) const {
+Result<LsmTree::SeenBlocks> LsmTree::look(SeenBlocks seen) const {
   const std::string lower = keys::block(seen.home, seen.from);
-  auto cursor = store_.cursor(Family::blocks,
-                              {.lower = lower, .upper = keys::block(seen.home, seen.to), .wait = wait, .fill_cache = false});
+  auto cursor = store_.cursor(Family::blocks, {.lower = lower, .upper = keys::block(seen.home, seen.to), .fill_cache = false});
   for (cursor->seek(lower); cursor->valid(); cursor->next()) {
     const auto index = keys::block_index(cursor->key(), seen.home.size());
     if (!index || cursor->value().size() > kBlockSize) return make_error(EUCLEAN, "a row of file data is damaged");
@@ -111,7 +86,8 @@ Result<void> LsmTree::look(SeenBlocks& seen, Wait wait) const {
     seen.last = *index;
     if (seen.some.size() < kPointEraseMax + 2) seen.some.push_back(*index);
   }
-  return cursor->status();
+  LSMFS_TRY(cursor->status());
+  return seen;
 }
 
 // Erases the rows [from, to), of which so many were seen, and two more at most that are not erased.
@@ -121,8 +97,8 @@ void LsmTree::erase_seen(SeenBlocks seen, BlockIndex from, BlockIndex to, std::u
   erase_some(seen.home, seen.some);
 }
 
-// Makes [from, to) of a file read as zeros. Must hold: to is at most the file's size. `seen`: what look_ahead() saw there.
-Result<void> LsmTree::make_hole(const Lock& lock, Inode& inode, std::uint64_t from, std::uint64_t to, SeenBlocks& seen) {
+// Makes [from, to) of a file read as zeros. Must hold: to is at most the file's size. `seen`: of the same operation, for see().
+Result<void> LsmTree::make_hole(const Lock& lock, Inode& inode, std::uint64_t from, std::uint64_t to, Result<SeenBlocks>& seen) {
   Record& record = inode.record;
   if (from >= to || record.blocks == 0) return {};
   open_->release_new(inode.ino());

@@ -209,10 +209,7 @@ Result<Ino> LsmTree::directory_of(Ino ino, Wait wait) {
 }
 
 Result<Attr> LsmTree::setattr(Ino ino, const AttrChange& change, Wait wait) {
-  SeenBlocks seen;
-  if (change.size) {
-    LSMFS_ASSIGN(seen, look_ahead(ino, *change.size, UINT64_MAX, wait));
-  }
+  Result<SeenBlocks> seen = SeenBlocks();
   return attempt(wait, [&](Lock& lock) -> Result<Attr> {
     LSMFS_TRY(begin_change(lock, wait, ino));
     LSMFS_ASSIGN(Inode * inode, find(ino));

@@ -309,7 +309,6 @@ class LsmTree final : public Tree {
     std::uint64_t rows = 0;
     std::vector<std::uint64_t> some;  // the indexes of the first of them; of all, when kPointEraseMax and two more suffice
     std::uint64_t last = 0;           // the index of the last one, if there are any
-    std::optional<Error> error;       // of the look
     bool has(BlockIndex index) const { return rows > 0 && (some.front() == index.v || last == index.v); }  // the first or the last
   };
   // What `look` finds under a file's home, which it takes with the lock and reads without: what moved the blocks meanwhile
@@ -324,12 +323,11 @@ class LsmTree final : public Tree {
   }
   bool moved_since(Ino ino, std::uint64_t moves);  // true also when it cannot be told without waiting
   SeenBlocks blocks_to_see(const Inode& inode, std::uint64_t from, std::uint64_t to) const;
-  Result<SeenBlocks> look_ahead(Ino ino, std::uint64_t from, std::uint64_t to, Wait wait);
-  Result<SeenBlocks> see(const Lock& lock, const Inode& inode, SeenBlocks wanted, SeenBlocks& seen);
-  Result<void> look(SeenBlocks& seen, Wait wait) const;
+  Result<SeenBlocks> see(const Lock& lock, const Inode& inode, SeenBlocks wanted, Result<SeenBlocks>& seen);
+  Result<SeenBlocks> look(SeenBlocks seen) const;
   void erase_some(const std::string& home, const std::vector<std::uint64_t>& blocks);
   void erase_seen(SeenBlocks seen, BlockIndex from, BlockIndex to, std::uint64_t rows);
-  Result<void> make_hole(const Lock& lock, Inode& inode, std::uint64_t from, std::uint64_t to, SeenBlocks& seen);
+  Result<void> make_hole(const Lock& lock, Inode& inode, std::uint64_t from, std::uint64_t to, Result<SeenBlocks>& seen);
 
   // ---- directories (directory_walk.cc)
   struct Listing;
@@ -341,7 +339,7 @@ class LsmTree final : public Tree {
   void put_part(Ino ino, const std::string& home, std::uint64_t index, std::size_t at, std::string_view bytes, bool replaces);
   void erase_blocks(const std::string& home, BlockIndex from, BlockIndex to);
   Result<Rows> load_blocks(const Lock& lock, const Inode& inode, BlockIndex from, BlockIndex to, bool values);
-  Result<void> resize(const Lock& lock, Inode& inode, std::uint64_t size, SeenBlocks& seen);
+  Result<void> resize(const Lock& lock, Inode& inode, std::uint64_t size, Result<SeenBlocks>& seen);
   Result<std::size_t> read_blocks(const std::string& home, ByteOffset offset, MutableBytes to, std::uint64_t epoch, Wait wait);
   void note_access_time(Inode& inode);
 
