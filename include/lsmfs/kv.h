@@ -221,9 +221,10 @@ class Store : public RowReader {
   // How many rows family blocks has now, as its caller counts them; each batch that changes that says it, too. A store cannot
   // tell what is obsolete without it, since changes are blind, and counts all that it holds as wanted.
   virtual void note_rows(std::uint64_t rows) = 0;
-  // Bytes for which there is space, and the rows of family blocks that it goes beyond: as many as the last commit has said (note_rows)
-  // of those that are counted here. A commit may end at any moment, so a caller that adds to it compares its own rows with these.
+  // Bytes for which there is space beside what is committed.
   struct Room : ByteCount {
+    // How many rows of family blocks that is, as its last commit has said (note_rows). A commit may end at any moment, so only this
+    // number tells which of a caller's rows are still to be counted.
     std::uint64_t rows = 0;
   };
   // Of file data that cannot be compressed, in rows that are new; 0: the store is full. As many rows

@@ -6,8 +6,6 @@
 namespace lsmfs {
 namespace {
 
-// How far a directory is read from the device at a time when it is not in memory.
-constexpr ByteCount kWalkReadahead{256 * KiB};
 constexpr std::size_t kFetched = 64 * KiB;  // of its rows, where they are not in memory; a reply has room for about as many
 constexpr std::uint64_t kDots = 2;  // the cookies 1 and 2 follow "." and ".."
 
@@ -17,7 +15,7 @@ void give_filler(const Tree::DirVisitor& visit) { visit({.name = ".", .attr = {}
 // The name of an entry of a directory, among all that it has in the store.
 Result<std::string> find_name(Store& store, const std::string& home, const DirCookies::Match& matches) {
   const std::string begin = keys::entries_begin(home);
-  const auto cursor = store.cursor(Family::names, {.lower = begin, .upper = keys::entries_end(home), .readahead = kWalkReadahead});
+  const auto cursor = store.cursor(Family::names, {.lower = begin, .upper = keys::entries_end(home), .readahead = kRowsReadahead});
   for (cursor->seek(begin); cursor->valid(); cursor->next()) {
     const std::string_view name = keys::entry_name(home, cursor->key());
     if (matches(name)) return std::string(name);

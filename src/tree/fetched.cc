@@ -5,8 +5,6 @@
 namespace lsmfs {
 namespace {
 
-constexpr ByteCount kReadahead{256 * KiB};  // so far the device is read at a time
-
 class RowsCursor final : public Cursor {
  public:
   explicit RowsCursor(const Fetched::Rows& all) : all_(all) {}
@@ -29,7 +27,7 @@ class RowsCursor final : public Cursor {
 
 Fetched::Rows read_rows(Store& store, const Fetched::Range& range, Wait wait) {
   const auto cursor = store.cursor(range.family, {.lower = range.from, .upper = range.upper, .wait = wait,
-                                                  .readahead = wait == Wait::yes ? kReadahead : ByteCount{0}, .fill_cache = range.values});
+                                                  .readahead = wait == Wait::yes ? kRowsReadahead : ByteCount{0}, .fill_cache = range.values});
   Fetched::Rows all;
   std::size_t bytes = 0;
   for (cursor->seek(range.from); cursor->valid(); cursor->next()) {

@@ -17,6 +17,8 @@
 
 namespace lsmfs {
 
+inline constexpr ByteCount kRowsReadahead{256 * KiB};  // so far the device is read at a time for rows that are not in memory
+
 class Fetched {
  public:
   // The rows of a family from `from` to before `upper`.

@@ -13,7 +13,6 @@ namespace {
 
 constexpr std::uint64_t kBytesMax = 4 * MiB;  // of keys and values
 constexpr std::size_t kRowsMax = 4096;
-constexpr ByteCount kReadahead{256 * KiB};
 constexpr std::size_t kCandidatesMax = 65536;
 constexpr int kTries = 4;  // then it stays until a walk comes by
 
@@ -111,7 +110,7 @@ Result<bool> LsmTree::is_small(const std::string& home) const {
   std::uint64_t bytes = 0;
   std::size_t rows = 0;
   for (const Family family : {Family::names, Family::blocks}) {
-    const auto cursor = store_.cursor(family, {.lower = home, .upper = keys::prefix_end(home), .wait = Wait::yes, .readahead = kReadahead});
+    const auto cursor = store_.cursor(family, {.lower = home, .upper = keys::prefix_end(home), .wait = Wait::yes, .readahead = kRowsReadahead});
     for (cursor->seek(home); cursor->valid(); cursor->next()) {
       bytes += cursor->key().size() + cursor->value().size();
       if (bytes > kBytesMax || ++rows > kRowsMax) return false;

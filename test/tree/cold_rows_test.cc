@@ -60,8 +60,8 @@ class ColdRows : public testing::Test {
 };
 
 TEST_F(ColdRows, NobodyElseWaitsForTheDevice) {
-  // The last one has all in the table.
   const auto all = [](const DirEntry&) { return true; };
+  // The last one brings all inodes into memory.
   const std::pair<const char*, std::function<int()>> waiters[] = {
       {"lookup", [&] { return code(tree().lookup(kRootIno, "f001", Wait::yes)); }},
       {"lookup of a link", [&] { return code(tree().lookup(kRootIno, "link", Wait::yes)); }},
