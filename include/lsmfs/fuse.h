@@ -107,37 +107,9 @@ Result<std::optional<MountEntry>> mounted_at(const std::string& mount_point);
 // fusermount3 when not root. Errors: EBUSY (in use), EPERM, EINVAL (nothing is mounted there).
 Result<void> unmount(const std::string& mount_point, bool lazy);
 
-// Discards the free space of the file system that holds `path`, as fstrim(8) does; gives the bytes
-// discarded. Errors: EPERM (only root may, and who mounted it), EOPNOTSUPP (the device cannot), EROFS, errors of open(2).
-Result<ByteCount> trim_mount(const std::string& path);
-
 // Gives the mount that is visible at `mount_point` other flags: those of `read_only` and `kernel_options`, where what
 // is not named is as in a new mount; only how access times are kept stays as it is unless it is named. It tells the
 // daemon nothing. Errors: EBUSY (read_only, and files are open to write), EACCES (not read_only, and the device is), EPERM.
 Result<void> remount(const std::string& mount_point, bool read_only, const std::vector<std::string>& kernel_options);
-
-// What can change while it is mounted; nullopt: stays.
-struct MountSettings {
-  TreeSettings tree;
-  std::optional<bool> durable_names;
-};
-
-// Changes what is mounted at `mount_point`. Errors: those of Tree::reconfigure(), EPERM (not root), ENOTTY (not an lsmfs).
-Result<void> reconfigure_mount(const std::string& mount_point, const MountSettings& settings);
-
-// Has the daemon that serves `path` (any file or directory in a mount) write what it has and forget what it has cached, as
-// after mounting; the kernel's caches stay. Errors: EPERM (only root may, and who mounted it), ENOTTY (not an lsmfs), errors of
-// open(2).
-Result<void> drop_caches_of_mount(const std::string& path);
-
-// Has the daemon that serves `path` (any file or directory in a mount) read all that is on its device and verify it, as
-// Tree::scrub(): a table or less at a time, after which `go_on` hears of that step, may wait, and says whether to go on. The
-// mount is in use until this returns. Errors: EPERM (only root may, and who mounted it), ENOTTY (not an lsmfs), EINTR
-// (stopped), errors of open(2).
-Result<void> scrub_mount(const std::string& path, const std::function<bool(const ScrubStep&)>& go_on);
-
-// Asks the daemon that serves `path` (any file or directory in a mount) for its facts, as JSON.
-// Errors: ENOTTY (not an lsmfs), errors of open(2).
-Result<std::string> query_mount(const std::string& path);
 
 }  // namespace lsmfs

@@ -16,6 +16,7 @@
 #include "cli/facts.h"
 #include "cli/holders.h"
 #include "cli/storage.h"
+#include "lsmfs/control.h"
 #include "lsmfs/fuse.h"
 #include "lsmfs/volume.h"
 

@@ -12,7 +12,7 @@
 #include "cli/opened.h"
 #include "cli/sources.h"
 #include "cli/udev.h"
-#include "lsmfs/fuse.h"
+#include "lsmfs/control.h"
 
 namespace lsmfs::cli {
 namespace {

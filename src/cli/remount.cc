@@ -7,6 +7,7 @@
 #include "cli/exit_codes.h"
 #include "cli/facts.h"
 #include "cli/messages.h"
+#include "lsmfs/control.h"
 #include "lsmfs/fuse.h"
 
 namespace lsmfs::cli {

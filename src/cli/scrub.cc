@@ -21,7 +21,7 @@
 #include "cli/sizes.h"
 #include "cli/stop.h"
 #include "lsmfs/clock.h"
-#include "lsmfs/fuse.h"
+#include "lsmfs/control.h"
 
 namespace lsmfs::cli {
 namespace {

@@ -7,7 +7,7 @@
 #include "cli/messages.h"
 #include "cli/paths.h"
 #include "cli/sizes.h"
-#include "lsmfs/fuse.h"
+#include "lsmfs/control.h"
 
 namespace lsmfs::cli {
 namespace {

@@ -19,6 +19,7 @@
 #include "cli/paths.h"
 #include "lsmfs/clock.h"
 #include "lsmfs/device.h"
+#include "lsmfs/control.h"
 #include "lsmfs/fuse.h"
 
 namespace lsmfs::cli {

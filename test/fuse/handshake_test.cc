@@ -1,4 +1,4 @@
-#include "fuse/handshake.h"
+#include "fuse/transport/handshake.h"
 
 #include <gtest/gtest.h>
 #include <linux/fuse.h>

@@ -9,10 +9,8 @@
 
 #include <thread>
 
-#include "fuse/facts_ioctl.h"
+#include "fuse/control/requests.h"
 #include "fuse/mounted.h"
-#include "fuse/reconfigure_ioctl.h"
-#include "fuse/scrub_ioctl.h"
 #include "until.h"
 
 namespace lsmfs::test::ioctls_test {

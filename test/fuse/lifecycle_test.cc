@@ -15,8 +15,8 @@
 #include <fstream>
 #include <thread>
 
-#include "fuse/kernel_mount.h"
 #include "fuse/mounted.h"
+#include "fuse/mounting/kernel_mount.h"
 #include "gate.h"
 #include "until.h"
 

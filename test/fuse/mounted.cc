@@ -9,7 +9,7 @@
 #include <future>
 #include <stdexcept>
 
-#include "fuse/mounter.h"
+#include "fuse/mounting/mounter.h"
 #include "until.h"
 
 namespace lsmfs::test {
@@ -57,7 +57,7 @@ Mounted::~Mounted() {
 Result<void> Mounted::begin(Tree& tree, MountOptions options, Administration administration) {
   if (options.clock != &system_clock()) {
     LSMFS_ASSIGN(options.prepared, prepare_here(options));
-    options.prepared->may_defer = false;
+    options.prepared->nearness.may_defer = false;
   }
   mount_ = std::make_unique<FuseMount>(tree, options, std::move(administration));
   return mount_->begin();

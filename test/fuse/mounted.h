@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "fuse/deadline.h"
-#include "fuse/fuse_mount.h"
 #include "fuse/memory_tree.h"
+#include "fuse/mounting/fuse_mount.h"
 
 namespace lsmfs::test {
 

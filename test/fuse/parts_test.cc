@@ -19,16 +19,16 @@
 #include <vector>
 
 #include "clock.h"
-#include "fuse/activity.h"
-#include "fuse/attributes.h"
-#include "fuse/deference.h"
-#include "fuse/follower.h"
-#include "fuse/idle_latency.h"
-#include "fuse/mount_process.h"
-#include "fuse/replies.h"
-#include "fuse/rings.h"
-#include "fuse/turnstile.h"
-#include "fuse/workers.h"
+#include "fuse/mounting/mount_process.h"
+#include "fuse/nearness/activity.h"
+#include "fuse/nearness/deference.h"
+#include "fuse/nearness/follower.h"
+#include "fuse/nearness/idle_latency.h"
+#include "fuse/serving/attributes.h"
+#include "fuse/serving/replies.h"
+#include "fuse/serving/turnstile.h"
+#include "fuse/serving/workers.h"
+#include "fuse/transport/rings.h"
 
 namespace lsmfs::parts_test {
 namespace {

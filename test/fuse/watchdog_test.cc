@@ -1,6 +1,6 @@
 // Requests that wait for very long are told of, by a clock that goes on when the test says so.
 
-#include "fuse/watchdog.h"
+#include "fuse/serving/watchdog.h"
 
 #include <fcntl.h>
 #include <linux/fuse.h>

@@ -1,5 +1,5 @@
-"""Keeps the layers honest: no include against their order, no library's header outside of the layer that owns it,
-no source file that its CMakeLists.txt does not name."""
+"""Keeps the layers honest: no include against their order, or against that of a layer's folders, no library's header outside
+of the layer that owns it, no source file that its CMakeLists.txt does not name."""
 
 import os
 import re
@@ -9,7 +9,9 @@ import unittest
 ROOT = os.path.abspath(sys.argv.pop()) if len(sys.argv) > 1 else os.path.join(os.path.dirname(__file__), "..", "..")
 # The lowest first: each may use only those before it.
 LAYERS = ["base", "device", "volume", "kv", "tree", "fuse", "cli"]
-FURTHER = {"clock": "base"}  # public headers that are not called as their layer
+FURTHER = {"clock": "base", "control": "fuse"}  # public headers that are not called as their layer
+# The same of the folders of a layer that has some.
+FOLDERS = {"fuse": ["control", "transport", "nearness", "serving", "mounting"]}
 OWNERS = {"rocksdb/": "kv", "fuse": "fuse", "fuse3/": "fuse", "linux/fuse.h": "fuse", "CLI/": "cli", "spdlog/": "cli",
           "nlohmann/": "cli", "blkid/": "cli", "seccomp.h": "cli"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
@@ -64,6 +66,18 @@ class Layers(unittest.TestCase):
                 seen += 1
                 problems += self.check(path, layer)
         self.assertGreater(seen, 0, "no sources found: wrong folder?")
+        self.assertEqual(problems, [])
+
+    def test_no_folder_includes_a_higher_one_of_its_layer(self):
+        problems = []
+        for layer, folders in FOLDERS.items():
+            files = list(files_below(f"src/{layer}", ".h", ".cc"))
+            self.assertEqual({os.path.basename(os.path.dirname(path)) for path in files}, set(folders))
+            for path in files:
+                folder = os.path.basename(os.path.dirname(path))
+                for header in re.findall(rf'#include "({layer}/[^"]+)"', read(path)):
+                    if folders.index(header.split("/")[1]) > folders.index(folder):
+                        problems.append(f"{os.path.relpath(path, ROOT)}: {folder} uses {header}")
         self.assertEqual(problems, [])
 
     def test_no_public_header_includes_a_higher_layer_or_a_foreign_library(self):

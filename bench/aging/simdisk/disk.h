@@ -19,7 +19,7 @@
 #include <functional>
 #include <memory>
 
-#include "fuse/workers.h"
+#include "fuse/serving/workers.h"
 #include "lsmfs/clock.h"
 #include "simdisk/backing.h"
 #include "simdisk/buffers.h"

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "lsmfs/base.h"
+#include "lsmfs/control.h"
 #include "lsmfs/fuse.h"
 
 namespace lsmfs::cli {

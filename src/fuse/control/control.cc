@@ -1,0 +1,70 @@
+// The side of who asks.
+#include "lsmfs/control.h"
+
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+
+#include "fuse/control/requests.h"
+
+namespace lsmfs {
+namespace {
+
+// ENOTTY for devices, FIFOs and sockets, whose requests of the same number would be others.
+Result<Fd> open_on_mount(const std::string& path) {
+  // O_NONBLOCK, so that a FIFO does not hold us up.
+  Fd fd(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  struct stat facts {};
+  if (!fd || fstat(fd.get(), &facts) != 0) return make_error(errno, path);
+  if (!S_ISREG(facts.st_mode) && !S_ISDIR(facts.st_mode)) return make_error(ENOTTY, path);
+  return fd;
+}
+
+// `data`: what the request takes or gives, or nothing.
+Result<void> mount_ioctl(const Fd& fd, const std::string& path, unsigned long request, void* data) {
+  if (::ioctl(fd.get(), request, data) != 0) return make_error(errno, path);
+  return {};
+}
+
+Result<void> mount_ioctl(const std::string& path, unsigned long request, void* data = nullptr) {
+  LSMFS_ASSIGN(const Fd fd, open_on_mount(path));
+  return mount_ioctl(fd, path, request, data);
+}
+
+}  // namespace
+
+Result<std::string> query_mount(const std::string& path) {
+  std::string json(kFactsMax + 1, '\0');
+  const auto asked = mount_ioctl(path, kFactsIoctl, json.data());
+  json.resize(json.find('\0'));
+  // What other file systems say of a request that they do not know, or make of it.
+  int code = asked ? 0 : asked.error().code;
+  if (code == EINVAL || code == EOPNOTSUPP || code == ENOSYS || (code == 0 && !json.starts_with('{'))) code = ENOTTY;
+  if (code != 0) return make_error(code, path);
+  return json;
+}
+
+Result<void> reconfigure_mount(const std::string& mount_point, const MountSettings& settings) {
+  ReconfigureRequest request = to_request(settings);
+  return mount_ioctl(mount_point, kReconfigureIoctl, &request);
+}
+
+Result<void> drop_caches_of_mount(const std::string& path) { return mount_ioctl(path, kDropCachesIoctl); }
+
+Result<void> scrub_mount(const std::string& path, const std::function<bool(const ScrubStep&)>& go_on) {
+  LSMFS_ASSIGN(const Fd fd, open_on_mount(path));
+  for (ScrubMessage message; !position_of(message).done();) {
+    LSMFS_TRY(mount_ioctl(fd, path, kScrubIoctl, &message));
+    if (!go_on(step_of(message))) return make_error(EINTR, path);
+  }
+  return {};
+}
+
+Result<ByteCount> trim_mount(const std::string& path) {
+  fstrim_range range{0, UINT64_MAX, 0};
+  LSMFS_TRY(mount_ioctl(path, FITRIM, &range));
+  return ByteCount{range.len};
+}
+
+}  // namespace lsmfs

@@ -1,0 +1,64 @@
+// Every request that a program makes of a daemon (lsmfs/control.h): its number, and what goes with it.
+//
+// A request whose meaning or message changes gets a new number, so that a program and a daemon of different versions do not take each
+// other for what they are not: the daemon answers ENOTTY. The numbers of what ext4 and others know, too, are those of linux/fs.h: FITRIM,
+// FS_IOC_GETFLAGS, FS_IOC_GETFSLABEL and their like.
+#pragma once
+
+#include <sys/ioctl.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "lsmfs/control.h"
+
+namespace lsmfs {
+
+// ---- facts: read-only, JSON text
+
+// The kernel takes a reply of at most the size in the ioctl's number, which has 14 bits for it.
+inline constexpr std::size_t kFactsMax = 16380;
+inline constexpr unsigned long kFactsIoctl = _IOR('L', 0xf5, char[kFactsMax]);
+
+// ---- reconfigure: root changes the settings of a mount
+
+struct ReconfigureRequest {
+  static constexpr std::int32_t kUnchanged = -1;
+  std::int32_t read_only = kUnchanged;         // 0, 1
+  std::int32_t atime = kUnchanged;             // AtimePolicy
+  std::int32_t directory_atime = kUnchanged;   // 0, 1
+  std::int32_t sync_interval_ms = kUnchanged;
+  std::int32_t durable_names = kUnchanged;     // 0, 1
+};
+static_assert(sizeof(ReconfigureRequest) == 20);
+
+inline constexpr unsigned long kReconfigureIoctl = _IOW('L', 0xf6, ReconfigureRequest);
+
+ReconfigureRequest to_request(const MountSettings& settings);
+std::optional<MountSettings> to_settings(const ReconfigureRequest& request);  // nullopt: a value is not valid
+
+// ---- drop caches: the daemon writes what it has and forgets what it has cached, as /proc/sys/vm/drop_caches does for the kernel
+
+inline constexpr unsigned long kDropCachesIoctl = _IO('L', 0xf7);
+
+// ---- scrub: the daemon verifies the next part of all that is on its device. All that there is of a scrub comes with the request and
+// goes with the answer: the daemon keeps nothing of it.
+
+struct ScrubMessage {
+  std::uint64_t part = 0, next = 0, end = 0;  // ScrubPosition, of the request and of the answer
+  std::uint64_t read = 0, left = 0;           // ScrubStep
+  std::uint64_t damage = 0;                   // lines of damage
+  char text[12 * KiB] = {};                   // as many of them as find a place, each ended by a newline; a 0 at the end
+};
+// The size in the ioctl's number has 14 bits.
+static_assert(sizeof(ScrubMessage) < 16384);
+
+inline constexpr unsigned long kScrubIoctl = _IOWR('L', 0xf8, ScrubMessage);
+
+ScrubPosition position_of(const ScrubMessage& message);
+ScrubMessage to_message(const ScrubPosition& position, const ScrubStep& step);
+// Lines that found no place are told of in one.
+ScrubStep step_of(const ScrubMessage& message);
+
+}  // namespace lsmfs

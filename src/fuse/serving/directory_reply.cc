@@ -1,0 +1,33 @@
+#include "fuse/serving/directory_reply.h"
+
+#include <cstring>
+
+#include "fuse/serving/attributes.h"
+
+namespace lsmfs {
+
+bool DirectoryReply::add(const DirEntry& entry) {
+  char name[kNameMax + 1];
+  if (entry.name.size() > kNameMax) return true;  // nothing the kernel could take: leave it out
+  std::memcpy(name, entry.name.data(), entry.name.size());
+  name[entry.name.size()] = 0;
+
+  char* to = reinterpret_cast<char*>(buffer_.data()) + used_;
+  const std::size_t room = buffer_.size() - used_;
+  const bool dots = entry.name == "." || entry.name == "..";
+  std::size_t size = 0;
+  if (plus_) {
+    fuse_entry_param param = to_entry(entry.attr);
+    if (dots) param.ino = 0;  // no lookup: the kernel keeps to what it knows of them
+    size = fuse_add_direntry_plus(req_, to, room, name, &param, static_cast<off_t>(entry.next_cookie));
+  } else {
+    const struct stat attr = to_stat(entry.attr);
+    size = fuse_add_direntry(req_, to, room, name, &attr, static_cast<off_t>(entry.next_cookie));
+  }
+  if (size > room) return false;
+  used_ += size;
+  if (plus_ && !dots) looked_up_.push_back(entry.attr.ino);
+  return true;
+}
+
+}  // namespace lsmfs

@@ -1,0 +1,31 @@
+// The reply to READDIR and READDIRPLUS: packed entries in a buffer of the size the kernel asked for.
+#pragma once
+
+#include <vector>
+
+#include "fuse/transport/libfuse.h"
+#include "lsmfs/tree.h"
+
+namespace lsmfs {
+
+class DirectoryReply {
+ public:
+  // `buffer` must outlive the reply.
+  DirectoryReply(fuse_req_t req, MutableBytes buffer, bool plus) : req_(req), buffer_(buffer), plus_(plus) {}
+
+  // False when it does not fit any more.
+  bool add(const DirEntry& entry);
+
+  Bytes bytes() const { return buffer_.first(used_); }
+  // The inodes whose lookup count the kernel raises when it gets the reply.
+  const std::vector<Ino>& looked_up() const { return looked_up_; }
+
+ private:
+  fuse_req_t req_;
+  MutableBytes buffer_;
+  bool plus_;
+  std::size_t used_ = 0;
+  std::vector<Ino> looked_up_;
+};
+
+}  // namespace lsmfs

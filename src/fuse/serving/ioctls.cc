@@ -1,0 +1,233 @@
+#include "fuse/serving/ioctls.h"
+
+#include <linux/fs.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <type_traits>
+
+#include "fuse/control/requests.h"
+#include "fuse/serving/context.h"
+#include "fuse/serving/privileges.h"
+
+namespace lsmfs {
+namespace {
+
+// One function for each command. It answers the request with an IoctlOutput, which the kernel wants
+// even if it is empty, or with an error. `in` lies in the request and has the command's size of input.
+
+template <class Value>
+IoctlOutput output_of(const Value& value) {
+  static_assert(std::is_trivially_copyable_v<Value>);
+  return IoctlOutput{std::string(reinterpret_cast<const char*>(&value), sizeof value)};
+}
+
+template <class Value>
+Value input_of(Bytes in) {  // must hold: there are as many bytes
+  Value value;
+  std::memcpy(&value, in.data(), sizeof value);
+  return value;
+}
+
+// ---- the file system as a whole
+
+void facts(fuse_req_t req, Ino, Bytes) {
+  serve_waiting(req, [&context = context_of(req)]() -> Result<IoctlOutput> {
+    std::string json = context.administration.info_json();
+    if (json.size() > kFactsMax) return make_error(EMSGSIZE, "");
+    return IoctlOutput{std::move(json)};
+  });
+}
+
+// What ext4 asks of a caller who wants to administer the file system, as far as it can be known here.
+// Whoever runs the daemon owns the device or image and may do as he likes with it.
+bool may_administer(fuse_req_t req) {
+  const Caller caller = caller_of(req);
+  return caller.is_root() || caller.uid == geteuid();
+}
+
+// Whether nobody wants the answer any more.
+Stop end_of(fuse_req_t req) {
+  return [req, &context = context_of(req)] { return context.turnstile.closed() || fuse_req_interrupted(req) != 0; };
+}
+
+void trim(fuse_req_t req, Ino, Bytes in) {
+  if (!may_administer(req)) {
+    fuse_reply_err(req, EPERM);
+    return;
+  }
+  serve_waiting(req, [req, &context = context_of(req), range = input_of<fstrim_range>(in)]() -> Result<IoctlOutput> {
+    const TrimRange what{ByteOffset{range.start}, ByteCount{range.len}, ByteCount{range.minlen}};
+    LSMFS_ASSIGN(const ByteCount trimmed, context.tree.trim(what, end_of(req)));
+    fstrim_range out = range;
+    out.len = trimmed.v;
+    return output_of(out);
+  });
+}
+
+void scrub(fuse_req_t req, Ino, Bytes in) {
+  if (!may_administer(req)) {
+    fuse_reply_err(req, EPERM);
+    return;
+  }
+  serve_waiting(req, [req, &context = context_of(req), asked = position_of(input_of<ScrubMessage>(in))]() -> Result<IoctlOutput> {
+    ScrubPosition position = asked;
+    LSMFS_ASSIGN(const ScrubStep step, context.tree.scrub(position, end_of(req)));
+    return output_of(to_message(position, step));
+  });
+}
+
+void get_label(fuse_req_t req, Ino, Bytes) {
+  serve_waiting(req, [&context = context_of(req)]() -> Result<IoctlOutput> {
+    std::string label = context.administration.label();
+    label.resize(FSLABEL_MAX);
+    return IoctlOutput{std::move(label)};
+  });
+}
+
+void set_label(fuse_req_t req, Ino, Bytes in) {
+  if (!may_administer(req)) {
+    fuse_reply_err(req, EPERM);
+    return;
+  }
+  const std::string_view text = as_text(in);
+  serve_waiting(req, [&context = context_of(req), label = std::string(text.substr(0, text.find('\0')))]() -> Result<IoctlOutput> {
+    LSMFS_TRY(context.administration.set_label(label));
+    return IoctlOutput{};
+  });
+}
+
+void reconfigure(fuse_req_t req, Ino, Bytes in) {
+  // The kernel has checked nothing: an ioctl is open to whoever may open the file.
+  if (!caller_of(req).is_root()) {
+    fuse_reply_err(req, EPERM);
+    return;
+  }
+  const auto settings = to_settings(input_of<ReconfigureRequest>(in));
+  if (!settings) {
+    fuse_reply_err(req, EINVAL);
+    return;
+  }
+  serve_waiting(req, [&context = context_of(req), settings = *settings]() -> Result<IoctlOutput> {
+    LSMFS_TRY(context.tree.reconfigure(settings.tree));
+    if (settings.durable_names) context.durable_names = *settings.durable_names;
+    return IoctlOutput{};
+  });
+}
+
+void drop_caches(fuse_req_t req, Ino, Bytes) {
+  if (!may_administer(req)) {
+    fuse_reply_err(req, EPERM);
+    return;
+  }
+  serve_waiting(req, [&context = context_of(req)]() -> Result<IoctlOutput> {
+    LSMFS_TRY(context.tree.drop_caches());
+    return IoctlOutput{};
+  });
+}
+
+// ---- the flags of an inode, in the two forms in which the kernel asks for them. It has checked who may change what.
+
+constexpr std::array<std::pair<std::uint32_t, std::uint32_t>, 4> kFlagNames{{{FS_IMMUTABLE_FL, FS_XFLAG_IMMUTABLE},
+                                                                             {FS_APPEND_FL, FS_XFLAG_APPEND},
+                                                                             {FS_NODUMP_FL, FS_XFLAG_NODUMP},
+                                                                             {FS_NOATIME_FL, FS_XFLAG_NOATIME}}};
+
+// `encode` makes the flags a reply.
+template <class Encode>
+void get_flags(fuse_req_t req, Ino ino, Encode encode) {
+  serve(req, [&tree = context_of(req).tree, ino, encode](Wait wait) -> Result<IoctlOutput> {
+    LSMFS_ASSIGN(const Attr attr, tree.getattr(ino, wait));
+    return output_of(encode(attr.flags));
+  });
+}
+
+// The kernel does not know that an ioctl changes attributes.
+struct Changed {
+  Ino ino;
+};
+
+void send(fuse_req_t req, Tree&, const Changed& reply) {
+  context_of(req).kernel_cache.drop_attributes(reply.ino);
+  fuse_reply_ioctl(req, 0, nullptr, 0);
+}
+
+void set_flags(fuse_req_t req, Ino ino, std::uint32_t flags) {
+  const auto set = [req, ino, flags] {
+    serve(req, [&tree = context_of(req).tree, ino, flags](Wait wait) -> Result<Changed> {
+      AttrChange change;
+      change.flags = flags;
+      LSMFS_TRY(tree.setattr(ino, change, wait));
+      return Changed{ino};
+    });
+  };
+  // What was written before is let in: with the writeback cache the kernel may still have it, and sends it before it forgets it.
+  if (context_of(req).writeback && flags & (FS_IMMUTABLE_FL | FS_APPEND_FL)) {
+    context_of(req).kernel_cache.drop_pages(ino, set);
+  } else {
+    set();
+  }
+}
+
+void get_file_flags(fuse_req_t req, Ino ino, Bytes) {
+  get_flags(req, ino, [](std::uint32_t flags) { return flags; });
+}
+
+void set_file_flags(fuse_req_t req, Ino ino, Bytes in) { set_flags(req, ino, input_of<std::uint32_t>(in)); }
+
+void get_file_attributes(fuse_req_t req, Ino ino, Bytes) {
+  get_flags(req, ino, [](std::uint32_t flags) {
+    fsxattr out{};
+    for (const auto& [flag, name] : kFlagNames) out.fsx_xflags |= flags & flag ? name : 0;
+    return out;
+  });
+}
+
+void set_file_attributes(fuse_req_t req, Ino ino, Bytes in) {
+  const auto wanted = input_of<fsxattr>(in);
+  std::uint32_t flags = 0, unknown = wanted.fsx_xflags;
+  for (const auto& [flag, name] : kFlagNames) {
+    if (wanted.fsx_xflags & name) flags |= flag;
+    unknown &= ~name;
+  }
+  if (unknown != 0 || wanted.fsx_extsize != 0 || wanted.fsx_cowextsize != 0 || wanted.fsx_projid != 0) {
+    fuse_reply_err(req, EOPNOTSUPP);
+    return;
+  }
+  set_flags(req, ino, flags);
+}
+
+struct Command {
+  unsigned number;
+  std::size_t input;  // bytes that the kernel hands on; for flags that is an int, whatever the number says
+  void (*answer)(fuse_req_t req, Ino ino, Bytes in);
+};
+
+constexpr Command kCommands[] = {
+    {kFactsIoctl, 0, facts},
+    {FS_IOC_GETFLAGS, 0, get_file_flags},
+    {FS_IOC_SETFLAGS, sizeof(std::uint32_t), set_file_flags},
+    {FS_IOC_FSGETXATTR, 0, get_file_attributes},
+    {FS_IOC_FSSETXATTR, sizeof(fsxattr), set_file_attributes},
+    {kReconfigureIoctl, sizeof(ReconfigureRequest), reconfigure},
+    {kDropCachesIoctl, 0, drop_caches},
+    {kScrubIoctl, sizeof(ScrubMessage), scrub},
+    {FITRIM, sizeof(fstrim_range), trim},
+    {FS_IOC_GETFSLABEL, 0, get_label},
+    {FS_IOC_SETFSLABEL, FSLABEL_MAX, set_label},
+};
+
+}  // namespace
+
+void ioctl(fuse_req_t req, fuse_ino_t ino, unsigned command, void*, fuse_file_info*, unsigned, const void* in,
+           std::size_t in_size, std::size_t) {
+  for (const Command& known : kCommands) {
+    if (known.number != command) continue;
+    if (in_size < known.input) break;
+    return known.answer(req, Ino{ino}, {static_cast<const std::byte*>(in), known.input});
+  }
+  fuse_reply_err(req, ENOTTY);
+}
+
+}  // namespace lsmfs

@@ -1,0 +1,67 @@
+#include "fuse/serving/workers.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace lsmfs {
+
+Workers::Workers(unsigned threads, const char* name, Clock& clock) : clock_(clock) {
+  for (unsigned i = 0; i < std::max(threads, 1u); ++i) threads_.push_back(named_thread(name, [this] { run(); }));
+}
+
+Workers::~Workers() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  work_or_stop_.notify_all();
+  for (auto& thread : threads_) thread.join();
+}
+
+void Workers::submit(std::function<void()> work) {
+  Request request = current_request;
+  if (request.since == Clock::Time{}) request.since = clock_.now();
+  {
+    std::lock_guard lock(mutex_);
+    queue_.push_back({std::move(work), request});
+  }
+  work_or_stop_.notify_one();
+}
+
+void Workers::drain() {
+  std::unique_lock lock(mutex_);
+  idle_.wait(lock, [this] { return queue_.empty() && running_.empty(); });
+}
+
+std::vector<UnderWay> Workers::under_way() const {
+  std::vector<UnderWay> all;
+  std::lock_guard lock(mutex_);
+  for (const Running& job : running_) {
+    const std::string waits = job.waits->text();
+    all.push_back({job.request, waits.empty() ? "at work" : waits});
+  }
+  for (const Job& job : queue_) all.push_back({job.request, "a worker, since all have work"});
+  return all;
+}
+
+void Workers::run() {
+  const Waits& waits = Waits::of_this_thread();
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    work_or_stop_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+    if (queue_.empty()) return;
+    Job job = std::move(queue_.front());
+    queue_.pop_front();
+    const auto place = running_.insert(running_.end(), Running{job.request, &waits});
+    lock.unlock();
+    current_request = job.request;
+    job.work();
+    job.work = nullptr;  // frees its captures outside of the lock
+    current_request = {};
+    lock.lock();
+    running_.erase(place);
+    if (queue_.empty() && running_.empty()) idle_.notify_all();
+  }
+}
+
+}  // namespace lsmfs

@@ -1,0 +1,63 @@
+// A fixed number of threads that run closures in the order they came.
+//
+// What it is not: it has no priorities, no results and no limit; the kernel bounds how many
+// requests can be waiting. Threads: all functions from any thread; drain() not from a worker.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <list>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "fuse/transport/request.h"
+#include "lsmfs/base.h"
+#include "lsmfs/clock.h"
+
+namespace lsmfs {
+
+struct UnderWay {
+  Request request;
+  std::string state;  // what it waits for
+};
+
+class Workers {
+ public:
+  // `name`: of each thread, as of name_thread(). `clock`: tells since when a request waits.
+  Workers(unsigned threads, const char* name, Clock& clock);
+  ~Workers();  // runs what is still queued, then joins
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
+
+  // `work` is of the request that the calling thread works on.
+  void submit(std::function<void()> work);
+  // Waits until nothing is queued or running.
+  void drain();
+  // What is queued or running now.
+  std::vector<UnderWay> under_way() const;
+
+ private:
+  struct Job {
+    std::function<void()> work;
+    Request request;
+  };
+  struct Running {
+    Request request;
+    const Waits* waits;  // of the thread that runs it
+  };
+
+  void run();
+
+  Clock& clock_;
+  mutable std::mutex mutex_;
+  std::condition_variable work_or_stop_, idle_;
+  std::deque<Job> queue_;  // guarded by mutex_, as the two below
+  std::list<Running> running_;
+  bool stopping_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace lsmfs
