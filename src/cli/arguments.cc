@@ -5,26 +5,11 @@
 #include <algorithm>
 
 #include "cli/messages.h"
+#include "cli/mount_options.h"
 #include "cli/sizes.h"
 
 namespace lsmfs::cli {
 namespace {
-
-constexpr const char* kMountFooter =
-    "Options for -o (several with commas):\n"
-    "  ro, rw                   read only; read and write (default)\n"
-    "  cache=SIZE               memory for data, indexes and unwritten changes (default 256M)\n"
-    "  sync_interval=SECONDS    make changes durable this often; 0: only when programs ask (default 5)\n"
-    "  relatime, noatime, strictatime, nodiratime\n"
-    "                           when reading updates access times (default relatime)\n"
-    "  acl, noacl               keep POSIX access control lists and go by them (default acl)\n"
-    "  remount                  change the options of what is mounted there, as ro and rw\n"
-    "  latency=auto|on|off      keep CPUs from sleeping while requests are served (default auto: if permitted)\n"
-    "  io_uring=auto|on|off     take requests by a ring for each processor (default auto: if the kernel has that switched on)\n"
-    "  writeback                let the kernel gather small writes before the daemon sees them\n"
-    "  nosuid, nodev, noexec, sync, dirsync, lazytime, allow_other\n"
-    "                           as for other file systems\n"
-    "\nExit codes: 0 mounted, 1 wrong arguments or no permission, 2 system error, 32 mounting failed.";
 
 constexpr const char* kLayoutFooter =
     "  lsmfs layout [OPTIONS] PATH\n"
@@ -59,7 +44,8 @@ void take(CLI::App& app, MountArguments& arguments) {
   app.add_option("--log", arguments.log, "log to this file instead of syslog");
   app.add_option("path", arguments.path, "block device or image file, or LABEL=... or UUID=...")->required();
   app.add_option("directory", arguments.directory, "where to mount it")->required();
-  app.footer(kMountFooter);
+  app.footer("Options for -o (several with commas):\n" + mount_options_help() +
+             "\nExit codes: 0 mounted, 1 wrong arguments or no permission, 2 system error, 32 mounting failed.");
 }
 
 void take(CLI::App& app, UmountArguments& arguments) {

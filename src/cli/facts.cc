@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "cli/choices.h"
 #include "cli/sizes.h"
 
 namespace lsmfs::cli {
@@ -46,11 +45,7 @@ std::string facts_json(Opened& opened, const MountFacts* mount) {
   if (mount) {
     json["mount_point"] = mount->mount_point;
     json["process"] = {{"id", mount->process}, {"namespace", mount->process_namespace}};
-    json["options"] = {{"cache_bytes", mount->cache.v},
-                       {"latency", text_of(mount->latency)},
-                       {"io_uring", text_of(mount->io_uring)},
-                       {"writeback", mount->writeback},
-                       {"acl", mount->acl}};
+    for (const auto& [name, value] : mount->options) std::visit([&, &option = name](const auto& of) { json["options"][option] = of; }, value);
   }
   json["read_only"] = opened.tree().read_only();
   if (const auto failure = opened.volume().failure()) json["stopped_by"] = failure->message();
@@ -80,14 +75,17 @@ std::string facts_json(Opened& opened, const MountFacts* mount) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 
-std::optional<MountFacts> mount_facts(const std::string& text) {
+std::optional<std::vector<Setting>> lasting_in_facts(const std::string& text) {
   const Json json = Json::parse(text, nullptr, false);
   const Json options = json.is_object() ? json.value("options", Json()) : Json();
   if (!options.is_object()) return std::nullopt;
-  const auto latency = parse_choice(options.value("latency", "")), io_uring = parse_choice(options.value("io_uring", ""));
-  if (!latency || !io_uring) return std::nullopt;
-  return MountFacts{json.value("mount_point", ""), ByteCount{options.value("cache_bytes", std::uint64_t{0})}, *latency, *io_uring,
-                    options.value("writeback", false), options.value("acl", true)};
+  std::vector<Setting> settings;
+  for (const auto& [name, value] : options.items()) {
+    if (value.is_boolean()) settings.push_back({name, value.get<bool>()});
+    if (value.is_number_unsigned()) settings.push_back({name, value.get<std::uint64_t>()});
+    if (value.is_string()) settings.push_back({name, value.get<std::string>()});
+  }
+  return settings;
 }
 
 std::uint64_t process_namespace() {

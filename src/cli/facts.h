@@ -6,24 +6,23 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "cli/mount_options.h"
 #include "cli/opened.h"
-#include "lsmfs/fuse.h"
 
 namespace lsmfs::cli {
 
 struct MountFacts {
   std::string mount_point;
-  ByteCount cache;
-  Choice latency, io_uring;
-  bool writeback, acl;
+  std::vector<Setting> options;         // those that hold for as long as it is mounted
   pid_t process = 0;                    // the daemon's
   std::uint64_t process_namespace = 0;  // in which it has that number
 };
 // `mount`: null when it is not mounted.
 std::string facts_json(Opened& opened, const MountFacts* mount);
-// Those of the facts that hold for as long as it is mounted; nullopt: not the facts of a mount.
-std::optional<MountFacts> mount_facts(const std::string& json);
+// MountFacts::options; nullopt: not the facts of a mount.
+std::optional<std::vector<Setting>> lasting_in_facts(const std::string& json);
 // The daemon, by the number that it has in this process's namespace; nullopt: it has none here, or it is not said.
 std::optional<pid_t> daemon_in_facts(const std::string& json);
 // What tells the namespace of process numbers that this process is in from others.

@@ -132,18 +132,12 @@ class Service {
     auto device = open_device(path_, options_.read_only ? Access::read_only : Access::read_write, Sharing::locked);
     if (!device) return problem_of_device(device.error());
 
-    MountOptions mount;
+    LayerOptions layers = layer_options(options_);
+    MountOptions& mount = layers.mount;
+    OpenOptions& open = layers.open;
     mount.source = path_;
     mount.mount_point = directory_;
     mount.block_device = block_device_ = (*device)->is_block_device() && geteuid() == 0;
-    mount.read_only = options_.read_only;
-    mount.acl = options_.acl.value_or(mount.acl);
-    mount.durable_names = options_.durable_names();
-    mount.writeback = options_.writeback.value_or(mount.writeback);
-    OpenOptions open;
-    mount.kernel_options = options_.kernel_options(open.tree.atime, open.tree.directory_atime);
-    mount.latency = options_.latency.value_or(mount.latency);
-    mount.io_uring = options_.io_uring.value_or(mount.io_uring);
     mount.notice = [this](std::string_view line) { log_->warn(line); };
     follow_log(mount);
     if (const auto prepared = prepare_mount(mount); !prepared) return problem_of_mounting(prepared.error());
@@ -153,10 +147,6 @@ class Service {
     confine(mount.notice);
 
     if (const auto problem = claim(**device)) return problem;
-    open.store.cache = options_.cache.value_or(open.store.cache);
-    open.tree.atime = options_.atime.value_or(open.tree.atime);
-    open.tree.directory_atime = options_.directory_atime.value_or(open.tree.directory_atime);
-    open.tree.sync_interval_ms = options_.sync_interval_ms.value_or(open.tree.sync_interval_ms);
     open.notice = mount.notice;
     open.damage = [&](std::string_view line) {
       log_->warn(line);
@@ -165,7 +155,7 @@ class Service {
     auto opened = Opened::open(std::move(*device), open);
     if (!opened) return problem_of_device(opened.error());
     opened_.emplace(std::move(*opened));
-    const MountFacts facts{directory_, open.store.cache, mount.latency, mount.io_uring, mount.writeback, mount.acl, getpid(), pid_namespace};
+    const MountFacts facts{directory_, lasting(layers), getpid(), pid_namespace};
     auto started = Mount::start(opened_->tree(), mount, administration(facts));
     if (!started) return problem_of_mounting(started.error());
     mount_ = std::move(*started);

@@ -12,9 +12,8 @@
 namespace lsmfs::cli {
 namespace {
 
-constexpr std::array<std::string_view, 14> kForTheKernel{"suid", "nosuid",   "dev",        "nodev",     "exec",
-                                                         "noexec", "sync",   "async",      "dirsync",   "lazytime",
-                                                         "nolazytime", "symfollow", "nosymfollow", "allow_other"};
+// Beside those of the table.
+constexpr std::array<std::string_view, 7> kForTheKernel{"suid", "dev", "exec", "async", "nolazytime", "symfollow", "nosymfollow"};
 // What fstab entries say to mount(8) and to systemd, and what has no meaning here.
 constexpr std::array<std::string_view, 19> kIgnored{
     "defaults", "auto",    "noauto", "_netdev", "user",     "nouser",     "users",  "nousers", "owner",
@@ -26,10 +25,6 @@ constexpr std::array<std::string_view, 5> kOfTheMountTable{"user_id=", "group_id
 // Less does not hold RocksDB's write buffers and the tables' indexes.
 constexpr ByteCount kCacheMin{16 * MiB};
 constexpr std::uint64_t kSyncIntervalMax = 3600;  // seconds
-
-Error bad(std::string_view option, std::string_view why) {
-  return make_error(EINVAL, fmt::format("option {}: {}", option, why));
-}
 
 template <std::size_t N>
 bool contains(const std::array<std::string_view, N>& words, std::string_view word) {
@@ -82,57 +77,138 @@ class AtimeWords {
   std::optional<bool> directories_;
 };
 
-Result<void> apply(ParsedOptions& parsed, std::string_view option, bool sloppy) {
-  const auto equals = option.find('=');
-  const std::string_view name = option.substr(0, equals);
-  const std::string_view value = equals == std::string_view::npos ? "" : option.substr(equals + 1);
+using Value = decltype(Setting::value);
 
-  if (name == "cache" && equals != std::string_view::npos) {
-    const auto size = parse_size(value);
-    if (!size || *size < kCacheMin) {
-      return bad(option, fmt::format("give a size of at least {}, as in cache=256M", format_size(kCacheMin.v)));
-    }
-    parsed.cache = *size;
-    return {};
+Value value_of(bool value) { return value; }
+Value value_of(ByteCount value) { return value.v; }
+Value value_of(Choice value) { return std::string(text_of(value)); }
+
+// What stays as it is for as long as it is mounted. `said`: what the option is read to; `Where`: gives its place among the options of the
+// layers.
+template <auto said, class Where>
+constexpr MountOption lasting_option(std::string_view words, std::string_view fallback, std::string_view help, std::string_view fact,
+                                     Result<void> (*read)(ParsedOptions&, std::string_view, std::string_view), Where) {
+  return {.words = words, .fallback = fallback, .help = help, .read = read,
+          .put = [](const ParsedOptions& parsed, LayerOptions& layers) { Where()(layers) = (parsed.*said).value_or(Where()(layers)); },
+          .fact = fact,
+          .said = [](const ParsedOptions& parsed) { return parsed.*said ? std::optional(value_of(*(parsed.*said))) : std::nullopt; },
+          .used = [](const LayerOptions& layers) { return value_of(Where()(layers)); }};
+}
+
+Result<void> wrong(std::string why) { return make_error(EINVAL, std::move(why)); }
+
+template <auto to>
+Result<void> read_choice(ParsedOptions& parsed, std::string_view, std::string_view value) {
+  parsed.*to = parse_choice(value);
+  return parsed.*to ? Result<void>() : wrong("give auto, on or off");
+}
+
+Result<void> read_kernel(ParsedOptions& parsed, std::string_view word, std::string_view) {
+  parsed.kernel.emplace_back(word);
+  if (word == "sync" || word == "async") parsed.synchronous = word == "sync";
+  if (word == "dirsync") parsed.dirsync = true;
+  return {};
+}
+
+constexpr MountOption kOptions[] = {
+    {.words = "ro, rw", .fallback = "rw", .help = "read only; read and write",
+     .read = [](ParsedOptions& parsed, std::string_view word, std::string_view) -> Result<void> {
+       parsed.read_only = word == "ro";
+       return {};
+     },
+     .put = [](const ParsedOptions& parsed, LayerOptions& layers) { layers.mount.read_only = parsed.read_only; },
+     .change = [](const ParsedOptions& parsed, MountSettings& settings) { settings.tree.read_only = parsed.read_only; }},
+    lasting_option<&ParsedOptions::cache>(
+        "cache=SIZE", "256M", "memory for data, indexes and unwritten changes", "cache_bytes",
+        [](ParsedOptions& parsed, std::string_view, std::string_view value) -> Result<void> {
+          const auto size = parse_size(value);
+          if (!size || *size < kCacheMin) {
+            return wrong(fmt::format("give a size of at least {}, as in cache=256M", format_size(kCacheMin.v)));
+          }
+          parsed.cache = *size;
+          return {};
+        },
+        [](auto& layers) -> auto& { return layers.open.store.cache; }),
+    {.words = "sync_interval=SECONDS", .fallback = "5", .help = "make changes durable this often; 0: only when programs ask",
+     .read = [](ParsedOptions& parsed, std::string_view, std::string_view value) -> Result<void> {
+       const auto seconds = parse_number(value, kSyncIntervalMax);
+       if (!seconds) return wrong(fmt::format("give 0 (never) to {} seconds", kSyncIntervalMax));
+       parsed.sync_interval_ms = static_cast<std::uint32_t>(*seconds * 1000);
+       return {};
+     },
+     .put = [](const ParsedOptions& parsed, LayerOptions& layers) {
+       layers.open.tree.sync_interval_ms = parsed.sync_interval_ms.value_or(layers.open.tree.sync_interval_ms);
+     },
+     .change = [](const ParsedOptions& parsed, MountSettings& settings) { settings.tree.sync_interval_ms = parsed.sync_interval_ms; }},
+    {.words = "relatime, noatime, strictatime, nodiratime", .fallback = "relatime", .help = "when reading updates access times", .read = nullptr,
+     .put = [](const ParsedOptions& parsed, LayerOptions& layers) {
+       TreeOptions& tree = layers.open.tree;
+       layers.mount.kernel_options = parsed.kernel_options(tree.atime, tree.directory_atime);
+       tree.atime = parsed.atime.value_or(tree.atime);
+       tree.directory_atime = parsed.directory_atime.value_or(tree.directory_atime);
+     },
+     .change = [](const ParsedOptions& parsed, MountSettings& settings) {
+       settings.tree.atime = parsed.atime;
+       settings.tree.directory_atime = parsed.directory_atime;
+     }},
+    lasting_option<&ParsedOptions::acl>(
+        "acl, noacl", "acl", "keep POSIX access control lists and go by them", "acl",
+        [](ParsedOptions& parsed, std::string_view word, std::string_view) -> Result<void> {
+          parsed.acl = word == "acl";
+          return {};
+        },
+        [](auto& layers) -> auto& { return layers.mount.acl; }),
+    {.words = "remount", .fallback = "", .help = "change the options of what is mounted there, as ro and rw", .read = nullptr,
+     .put = [](const ParsedOptions&, LayerOptions&) {}, .change = [](const ParsedOptions&, MountSettings&) {}},
+    lasting_option<&ParsedOptions::latency>(
+        "latency=auto|on|off", "auto: if permitted", "keep CPUs from sleeping while requests are served", "latency",
+        read_choice<&ParsedOptions::latency>, [](auto& layers) -> auto& { return layers.mount.latency; }),
+    lasting_option<&ParsedOptions::io_uring>(
+        "io_uring=auto|on|off", "auto: if the kernel has that switched on", "take requests by a ring for each processor", "io_uring",
+        read_choice<&ParsedOptions::io_uring>, [](auto& layers) -> auto& { return layers.mount.io_uring; }),
+    lasting_option<&ParsedOptions::writeback>(
+        "writeback", "", "let the kernel gather small writes before the daemon sees them", "writeback",
+        [](ParsedOptions& parsed, std::string_view, std::string_view) -> Result<void> {
+          parsed.writeback = true;
+          return {};
+        },
+        [](auto& layers) -> auto& { return layers.mount.writeback; }),
+    {.words = "sync, dirsync", .fallback = "", .help = "what is written, or only what makes and removes names, is durable at once",
+     .read = read_kernel,
+     .put = [](const ParsedOptions& parsed, LayerOptions& layers) { layers.mount.durable_names = parsed.durable_names(); },
+     .change = [](const ParsedOptions& parsed, MountSettings& settings) { settings.durable_names = parsed.durable_names(); }},
+    {.words = "nosuid, nodev, noexec, lazytime, allow_other", .fallback = "", .help = "as for other file systems", .read = read_kernel,
+     .put = [](const ParsedOptions&, LayerOptions&) {}, .change = [](const ParsedOptions&, MountSettings&) {}},
+};
+
+// Whether a word is one of an option's.
+bool is_of(const MountOption& option, std::string_view word) {
+  const auto equals = word.find('=');
+  for (std::string_view rest = option.words; !rest.empty();) {
+    const std::string_view one = rest.substr(0, rest.find(", "));
+    rest.remove_prefix(std::min(one.size() + 2, rest.size()));
+    const auto its_equals = one.find('=');
+    if (one.substr(0, its_equals) == word.substr(0, equals) && (its_equals == one.npos) == (equals == word.npos)) return true;
   }
-  if (name == "sync_interval" && equals != std::string_view::npos) {
-    const auto seconds = parse_number(value, kSyncIntervalMax);
-    if (!seconds) return bad(option, fmt::format("give 0 (never) to {} seconds", kSyncIntervalMax));
-    parsed.sync_interval_ms = static_cast<std::uint32_t>(*seconds * 1000);
-    return {};
+  return false;
+}
+
+Result<void> apply(ParsedOptions& parsed, std::string_view word, bool sloppy) {
+  const auto bad = [&](std::string_view why) { return make_error(EINVAL, fmt::format("option {}: {}", word, why)); };
+  if (word == "remount") return {};
+  if (const auto option = std::ranges::find_if(kOptions, [&](const auto& each) { return each.read && is_of(each, word); });
+      option != std::end(kOptions)) {
+    const auto read = option->read(parsed, word, word.substr(std::min(word.find('='), word.size() - 1) + 1));
+    return read ? read : bad(read.error().context);
   }
-  if ((name == "latency" || name == "io_uring") && equals != std::string_view::npos) {
-    const auto choice = parse_choice(value);
-    if (!choice) return bad(option, "give auto, on or off");
-    (name == "latency" ? parsed.latency : parsed.io_uring) = choice;
-    return {};
-  }
-  if (option == "ro" || option == "rw") {
-    parsed.read_only = option == "ro";
-    return {};
-  }
-  if (option == "nofail") {
+  if (contains(kForTheKernel, word)) return read_kernel(parsed, word, {});
+  if (word == "nofail") {
     parsed.nofail = true;
     return {};
   }
-  if (option == "remount") return {};
-  if (option == "writeback") {
-    parsed.writeback = true;
-    return {};
-  }
-  if (option == "acl" || option == "noacl") {
-    parsed.acl = option == "acl";
-    return {};
-  }
-  if (contains(kForTheKernel, option)) {
-    parsed.kernel.emplace_back(option);
-    if (option == "sync" || option == "async") parsed.synchronous = option == "sync";
-    if (option == "dirsync") parsed.dirsync = true;
-    return {};
-  }
-  if (option.empty() || contains(kIgnored, option) || begins_with(kIgnoredStarts, option)) return {};
-  if (sloppy || (parsed.remount && begins_with(kOfTheMountTable, option))) return {};
-  return bad(option, "unknown; lsmfs mount --help lists what there is");
+  if (word.empty() || contains(kIgnored, word) || begins_with(kIgnoredStarts, word)) return {};
+  if (sloppy || (parsed.remount && begins_with(kOfTheMountTable, word))) return {};
+  return bad("unknown; lsmfs mount --help lists what there is");
 }
 
 template <class Visit>
@@ -157,6 +233,55 @@ std::vector<std::string> ParsedOptions::kernel_options(AtimePolicy atime_now, bo
   options.emplace_back(AtimeWords::name(atime.value_or(atime_now)));
   if (!directory_atime.value_or(directory_atime_now)) options.emplace_back("nodiratime");
   return options;
+}
+
+std::span<const MountOption> mount_options() { return kOptions; }
+
+std::string mount_options_help() {
+  constexpr std::size_t kColumn = 27;
+  std::string help;
+  for (const MountOption& option : kOptions) {
+    std::string line = fmt::format("  {}", option.words);
+    if (line.size() + 1 >= kColumn) {
+      help += line + '\n';
+      line.clear();
+    }
+    line.resize(kColumn, ' ');
+    help += fmt::format("{}{}{}\n", line, option.help, option.fallback.empty() ? "" : fmt::format(" (default {})", option.fallback));
+  }
+  return help;
+}
+
+LayerOptions layer_options(const ParsedOptions& parsed) {
+  LayerOptions layers;
+  for (const MountOption& option : kOptions) option.put(parsed, layers);
+  return layers;
+}
+
+MountSettings changes(const ParsedOptions& parsed) {
+  MountSettings settings;
+  for (const MountOption& option : kOptions) {
+    if (option.change) option.change(parsed, settings);
+  }
+  return settings;
+}
+
+std::vector<Setting> lasting(const LayerOptions& layers) {
+  std::vector<Setting> settings;
+  for (const MountOption& option : kOptions) {
+    if (!option.change) settings.push_back({std::string(option.fact), option.used(layers)});
+  }
+  return settings;
+}
+
+std::optional<std::string> first_change(const ParsedOptions& parsed, const std::vector<Setting>& used) {
+  for (const MountOption& option : kOptions) {
+    const auto said = option.change ? std::nullopt : option.said(parsed);
+    if (said && std::ranges::find(used, Setting{std::string(option.fact), *said}) == used.end()) {
+      return std::string(option.words.substr(0, option.words.find_first_of(",=")));
+    }
+  }
+  return std::nullopt;
 }
 
 Result<ParsedOptions> parse_mount_options(const std::vector<std::string>& lists, bool sloppy) {

@@ -35,17 +35,12 @@ std::optional<Problem> check_lasting(const std::string& directory, const ParsedO
                    fmt::format("{}: is a mount whose daemon is gone; take it away with umount -l {}", directory, directory)};
   }
   if (!json) return Problem{kMountFailure, fmt::format("{}: {}", directory, json.error().message())};
-  const auto facts = mount_facts(*json);
-  if (!facts) return Problem{kMountFailure, directory + ": the daemon's answer is not understood; is it of another version?"};
-  const char* changed = options.cache && *options.cache != facts->cache             ? "cache"
-                        : options.latency && *options.latency != facts->latency     ? "latency"
-                        : options.io_uring && *options.io_uring != facts->io_uring   ? "io_uring"
-                        : options.writeback && *options.writeback != facts->writeback ? "writeback"
-                        : options.acl && *options.acl != facts->acl                   ? "acl"
-                                                                                    : nullptr;
+  const auto used = lasting_in_facts(*json);
+  if (!used) return Problem{kMountFailure, directory + ": the daemon's answer is not understood; is it of another version?"};
+  const auto changed = first_change(options, *used);
   if (!changed) return std::nullopt;
   return Problem{kMountFailure, fmt::format("{}: option {} cannot change while it is mounted; unmount it and mount it again",
-                                            directory, changed)};
+                                            directory, *changed)};
 }
 
 std::string explain_remounting(const std::string& directory, const Error& error) {
@@ -78,11 +73,7 @@ Result<void> apply(const std::string& directory, const ParsedOptions& options) {
     if (!options.read_only && (before.f_flag & ST_RDONLY)) (void)reconfigure_mount(directory, {.tree = {.read_only = true}});
     return done;
   }
-  return reconfigure_mount(directory, {.tree = {.read_only = options.read_only,
-                                                .atime = options.atime,
-                                                .directory_atime = options.directory_atime,
-                                                .sync_interval_ms = options.sync_interval_ms},
-                                       .durable_names = options.durable_names()});
+  return reconfigure_mount(directory, changes(options));
 }
 
 }  // namespace
