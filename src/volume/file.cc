@@ -4,8 +4,7 @@
 
 #include <algorithm>
 
-#include "volume/log_file.h"
-#include "volume/table_file.h"
+#include "volume/shared.h"
 
 namespace lsmfs {
 
@@ -26,14 +25,9 @@ File::~File() {
   space_->uncharge(kSnapshotFileBytes + charged_name_ + kSnapshotExtentBytes * extents_.size());
   // Without a durable removal the extents belong to the file after the next open; nobody may have
   // them until then. That happens only when the volume itself goes away.
-  if (!removal_durable_) return;
+  if (!removal_durable()) return;
   space_->release(extents_);
   space_->release(retired_);
-}
-
-std::shared_ptr<File> File::make(Shared& shared, const FileRecord& record, bool fresh) {
-  if (record.kind == FileKind::log) return std::make_shared<LogFile>(shared, record, fresh);
-  return std::make_shared<TableFile>(shared, record);
 }
 
 bool File::set_label(std::string_view name) {

@@ -12,27 +12,14 @@
 #include <memory>
 #include <mutex>
 
-#include "volume/journal.h"
-#include "volume/space.h"
-#include "volume/write_queue.h"
+#include "volume/catalog.h"
+#include "volume/extent_owner.h"
 
 namespace lsmfs {
 
-// What all files of a volume share. Owned by the volume and by every open reader and writer.
-struct Shared {
-  Shared(Device& device, const SuperblockInfo& superblock_info, const VolumeOptions& options, Catalog catalog, MetadataLog log)
-      : superblock(superblock_info),
-        salvage(options.salvage),
-        space(std::make_shared<Space>(catalog, superblock_info.layout)),
-        journal(device, std::move(catalog), std::move(log)),
-        queue(journal) {}
-
-  const SuperblockInfo superblock;
-  const std::function<void(std::string_view)> salvage;  // VolumeOptions::salvage
-  const std::shared_ptr<Space> space;
-  Journal journal;
-  WriteQueue queue;
-};
+class Journal;
+class Space;
+struct Shared;
 
 // What a reader needs; fixed when it is opened.
 class Contents {
@@ -44,16 +31,13 @@ class Contents {
   virtual Result<void> read(std::uint64_t from, MutableBytes to) const = 0;
 };
 
-class File : public std::enable_shared_from_this<File> {
+class File : public ExtentOwner, public std::enable_shared_from_this<File> {
  public:
   // `record` is what the metadata log says, or for a new file its id, kind, seed and name.
   File(Shared& shared, const FileRecord& record);
-  virtual ~File();
+  ~File() override;
   File(const File&) = delete;
   File& operator=(const File&) = delete;
-
-  // Makes a TableFile or a LogFile. `fresh`: it has just been created, nothing can be on the device.
-  static std::shared_ptr<File> make(Shared& shared, const FileRecord& record, bool fresh);
 
   // As the functions of FileWriter.
   virtual Result<void> append(Bytes data) = 0;
@@ -89,9 +73,10 @@ class File : public std::enable_shared_from_this<File> {
   std::string label() const;  // the last name, for messages
   std::uint64_t id() const { return id_; }
 
- protected:
-  friend class Journal;
+  // Gives extents back that the file does not own any more, once no reader can look there.
+  void retire(std::vector<Extent> extents) override;
 
+ protected:
   // Makes sure that the extents cover `total` bytes. ENOSPC with nothing changed.
   Result<void> ensure_allocated(std::uint64_t total);
   // Places of a range of the file's extents on the device.
@@ -105,8 +90,6 @@ class File : public std::enable_shared_from_this<File> {
 
   // Leaves recorded extents to the destructor, which frees them if the file has been removed.
   void abandon(const std::vector<Extent>& extents);
-  // Gives extents back that the file does not own any more, once no reader can look there.
-  void retire(std::vector<Extent> extents);
 
   Shared& shared_;
   const std::uint64_t id_;
@@ -125,9 +108,6 @@ class File : public std::enable_shared_from_this<File> {
   std::string label_;
   std::uint64_t charged_name_;  // the longest name that is accounted for
   std::atomic<bool> writer_open_{false};
-
-  bool removed_ = false;          // guarded by the journal's lock
-  bool removal_durable_ = false;  // set by the journal before it lets go
 
   std::mutex retire_mutex_;
   std::uint64_t readers_ = 0;

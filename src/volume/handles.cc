@@ -4,6 +4,9 @@
 
 #include <algorithm>
 
+#include "volume/log_file.h"
+#include "volume/table_file.h"
+
 namespace lsmfs {
 namespace {
 
@@ -84,6 +87,11 @@ class FileReaderImpl final : public FileReader {
 };
 
 }  // namespace
+
+std::shared_ptr<File> make_file(Shared& shared, const FileRecord& record, bool fresh) {
+  if (record.kind == FileKind::log) return std::make_shared<LogFile>(shared, record, fresh);
+  return std::make_shared<TableFile>(shared, record);
+}
 
 std::unique_ptr<FileWriter> make_writer(std::shared_ptr<Shared> shared, std::shared_ptr<File> file) {
   return std::make_unique<Writer>(std::move(shared), std::move(file));

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "volume/file.h"
-
 namespace lsmfs {
 
 Journal::Journal(Device& device, Catalog catalog, MetadataLog log)
@@ -58,7 +56,7 @@ std::uint64_t Journal::change(std::string operations, const FilePtr& replaced) {
   std::lock_guard lock(mutex_);
   pending_.operations += operations;
   if (replaced) {
-    replaced->removed_ = true;
+    replaced->note_removed();
     pending_.removed.push_back(replaced);
   }
   return pending_round_ = started_ + 1;
@@ -66,7 +64,7 @@ std::uint64_t Journal::change(std::string operations, const FilePtr& replaced) {
 
 std::uint64_t Journal::change_file(const FilePtr& file, std::string operations, std::vector<Extent> retired) {
   std::lock_guard lock(mutex_);
-  if (!file->removed_) pending_.operations += operations;
+  if (!file->removed()) pending_.operations += operations;
   // The record of a removal frees what the file once had; so these wait for a round in any case.
   if (!retired.empty()) pending_.retired.emplace_back(file, std::move(retired));
   return pending_round_ = started_ + 1;
@@ -143,7 +141,7 @@ Result<void> Journal::run(Round& round) {
 
 void Journal::release(Round& round) {
   for (auto& [file, extents] : round.retired) file->retire(std::move(extents));
-  for (auto& file : round.removed) file->removal_durable_ = true;
+  for (auto& file : round.removed) file->note_removal_durable();
   round = Round{};  // the last owner of a removed file gives its extents back
 }
 

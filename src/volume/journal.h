@@ -19,11 +19,10 @@
 #include <vector>
 
 #include "volume/catalog.h"
+#include "volume/extent_owner.h"
 #include "volume/metadata_log.h"
 
 namespace lsmfs {
-
-class File;
 
 class Journal {
  public:
@@ -45,7 +44,7 @@ class Journal {
   void close();
 
   // ---- changes. Each takes effect in the next round; gives the number of that round.
-  using FilePtr = std::shared_ptr<File>;
+  using FilePtr = std::shared_ptr<ExtentOwner>;
   // `replaced`: the file that loses its name by this change, if any.
   std::uint64_t change(std::string operations, const FilePtr& replaced = nullptr);
   // As change(), but nothing is said of a file that is removed already. `retired` are extents

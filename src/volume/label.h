@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "volume/file.h"
+#include "volume/shared.h"
 
 namespace lsmfs {
 

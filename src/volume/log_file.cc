@@ -6,6 +6,8 @@
 #include <cstring>
 #include <random>
 
+#include "volume/shared.h"
+
 namespace lsmfs {
 namespace {
 

@@ -3,6 +3,7 @@
 
 #include "volume/file.h"
 #include "volume/frames.h"
+#include "volume/write_queue.h"
 
 namespace lsmfs {
 

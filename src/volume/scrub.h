@@ -10,6 +10,7 @@
 
 #include "volume/file.h"
 #include "volume/label.h"
+#include "volume/shared.h"
 
 namespace lsmfs {
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "volume/shared.h"
+
 namespace lsmfs {
 namespace {
 

@@ -5,7 +5,7 @@
 // device, or may still get there, gives it to a file (volume.h, promise 2).
 #pragma once
 
-#include "volume/file.h"
+#include "volume/shared.h"
 
 namespace lsmfs {
 

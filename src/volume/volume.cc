@@ -36,7 +36,7 @@ class VolumeImpl final : public Volume {
     const std::map<std::uint64_t, FileRecord> records = catalog.files();
     shared_ = std::make_shared<Shared>(device, superblock, options, std::move(catalog), std::move(log));
     label_.emplace(*shared_);
-    for (const auto& [id, record] : records) files_.emplace(record.name, File::make(*shared_, record, false));
+    for (const auto& [id, record] : records) files_.emplace(record.name, make_file(*shared_, record, false));
   }
 
   ~VolumeImpl() override {
@@ -60,7 +60,7 @@ class VolumeImpl final : public Volume {
         return make_error(ENOSPC, fmt::format("the list of files has no room for {}", name));
       }
       record.id = next_id_++;
-      file = File::make(*shared_, record, true);
+      file = make_file(*shared_, record, true);
       FilePtr& slot = files_[record.name];
       replaced = std::exchange(slot, file);
       std::string operations;
