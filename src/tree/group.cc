@@ -89,13 +89,13 @@ Committer::~Committer() {
   thread_.join();
 }
 
-void Committer::begin(Group& group) {
+void Committer::begin(Group& group, By by) {
   {
     std::lock_guard lock(mutex_);
     assert(!group_ && !outcome_);
     group_ = &group;
   }
-  changed_.notify_all();
+  if (by == By::its_thread) changed_.notify_all();
 }
 
 bool Committer::ended() const {
@@ -112,22 +112,29 @@ Result<void> Committer::finish() {
 void Committer::wait() {
   std::unique_lock lock(mutex_);
   const Waiting waiting("a commit");
+  if (group_ && !taken_) commit(lock);
   changed_.wait(lock, [this] { return !group_; });
 }
 
 void Committer::run() {
   std::unique_lock lock(mutex_);
   while (true) {
-    clock_.wait(lock, changed_, Clock::kNever, [this] { return stop_ || group_; });
-    if (!group_) return;
-    lock.unlock();
-    group_->put_new_files();
-    auto outcome = store_.commit(group_->batch);
-    lock.lock();
-    group_ = nullptr;
-    outcome_ = std::move(outcome);
-    changed_.notify_all();
+    clock_.wait(lock, changed_, Clock::kNever, [this] { return stop_ || (group_ && !taken_); });
+    if (!group_ || taken_) return;
+    commit(lock);
   }
+}
+
+void Committer::commit(std::unique_lock<std::mutex>& lock) {
+  taken_ = true;
+  lock.unlock();
+  group_->put_new_files();
+  auto outcome = store_.commit(group_->batch);
+  lock.lock();
+  taken_ = false;
+  group_ = nullptr;
+  outcome_ = std::move(outcome);
+  changed_.notify_all();
 }
 
 }  // namespace lsmfs

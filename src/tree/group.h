@@ -1,5 +1,5 @@
 // Group: what operations have changed and no commit has written yet. NewFile: the contents of a small file that are
-// all among it. Committer: commits one group at a time in a thread of its own, while operations fill the next.
+// all among it. Committer: commits one group at a time, while operations fill the next: in a thread of its own, or in that of who waits.
 //
 // What they are not: neither knows what the rows mean, and the order of groups is the tree's matter.
 #pragma once
@@ -76,19 +76,23 @@ class Committer {
   ~Committer();  // finishes what was begun
 
   // Puts the rows of its new files and commits it. Must hold: idle, and nobody changes `group` or looks into its batch until finish().
-  void begin(Group& group);
+  // `by`: the caller says that it calls wait() at once, so that no other thread need be woken.
+  enum class By { its_thread, who_waits };
+  void begin(Group& group, By by);
   bool ended() const;        // begun, and finish() may be called
   Result<void> finish();     // the outcome of what has ended; then idle
-  void wait();               // until nothing that was begun is under way; from any thread
+  void wait();               // until nothing that was begun is under way; from any thread, which commits what none has come to
 
  private:
   void run();
+  void commit(std::unique_lock<std::mutex>& lock);
 
   Store& store_;
   Clock& clock_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   Group* group_ = nullptr;                // being committed
+  bool taken_ = false;                    // by a thread
   std::optional<Result<void>> outcome_;   // of what was committed last, until finish()
   bool stop_ = false;
   std::thread thread_;

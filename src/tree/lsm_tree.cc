@@ -195,14 +195,14 @@ Result<void> LsmTree::pass_on(Lock& lock, Wait wait, Ino of) {
     await_commit(lock, sealed_->number);
     if (!can_change()) return make_error(failure_ ? EIO : EROFS, failure_ ? failure_->context : "");
   }
-  if (is_due()) pass_on_now();
+  if (is_due()) pass_on_now(Committer::By::its_thread);
   return {};
 }
 
-void LsmTree::pass_on_now() {
+void LsmTree::pass_on_now(Committer::By by) {
   seal();
   sealed_ = &next_group();
-  committer_.begin(*sealed_);
+  committer_.begin(*sealed_, by);
 }
 
 Result<void> LsmTree::commit_all(Lock& lock) {
@@ -219,7 +219,7 @@ void LsmTree::await_commit(Lock& lock, std::uint64_t group) {
   if (committed_ >= group) return;
   const NobodyParks scope(*this);
   while (committed_ < group && (sealed_ || !failure_)) {
-    if (!sealed_) pass_on_now();
+    if (!sealed_) pass_on_now(Committer::By::who_waits);
     if (!committer_.ended()) {
       lock.unlock();
       committer_.wait();

@@ -165,7 +165,7 @@ class LsmTree final : public Tree {
   bool ends() const { return closed_ || options_.read_only; }  // unless a remount lets it be changed again
   bool can_change() const { return !options_.read_only && !failure_; }
   Result<void> pass_on(Lock& lock, Wait wait, Ino of = {});  // to the committer, if large
-  void pass_on_now();                           // must hold: the committer has none
+  void pass_on_now(Committer::By by);           // must hold: the committer has none
   Result<void> commit_all(Lock& lock);          // both groups; the lock is given up meanwhile
   void await_commit(Lock& lock, std::uint64_t group);  // likewise; afterwards its rows can be read, also after a failure
   void seal();                                  // ends the open group with its records; the rows of its new files are still to follow

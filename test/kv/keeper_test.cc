@@ -6,6 +6,8 @@
 #include <rocksdb/env.h>
 
 #include <atomic>
+#include <mutex>
+#include <optional>
 
 #include "clock.h"
 #include "gate.h"
@@ -69,6 +71,15 @@ class KeeperTest : public testing::Test {
     db_->GetLiveFilesMetaData(&tables);
     return !tables.empty();
   }
+  void set_worst() {
+    const std::lock_guard lock(mutex_);
+    worst_ = std::pair(number_key(0), number_key(kRows));
+  }
+  std::optional<std::pair<std::string, std::string>> worst() {
+    ++asked_for_worst_;
+    const std::lock_guard lock(mutex_);
+    return worst_;
+  }
   static bool happens(const std::atomic<int>& what, int times) {
     return test::until([&] { return what >= times; });
   }
@@ -77,9 +88,10 @@ class KeeperTest : public testing::Test {
   std::unique_ptr<rocksdb::DB> db_;
   test::SteppedClock clock_;
   kv::FailStop fail_stop_{[](std::string_view) {}};
-  std::atomic<int> flushes_ = 0, reclaims_ = 0, measured_ = 0;
-  std::optional<std::pair<std::string, std::string>> worst_;
-  kv::Keeper keeper_{fail_stop_, clock_, MiB, {MiB, MiB}, [this] { ++flushes_; }, [this] { ++reclaims_; }, [this] { return worst_; },
+  std::atomic<int> flushes_ = 0, reclaims_ = 0, measured_ = 0, asked_for_worst_ = 0;
+  std::mutex mutex_;
+  std::optional<std::pair<std::string, std::string>> worst_;  // guarded by mutex_
+  kv::Keeper keeper_{fail_stop_, clock_, MiB, {MiB, MiB}, [this] { ++flushes_; }, [this] { ++reclaims_; }, [this] { return worst(); },
                      [this] { ++measured_; }};
   const std::shared_ptr<Listener> listener_ = std::make_shared<Listener>(keeper_);
 };
@@ -162,10 +174,11 @@ TEST_F(KeeperTest, WhoWaitsForSpaceGetsWhatWasErasedAtOnce) {
 
 TEST_F(KeeperTest, WhoWaitsForSpaceGetsWhatIsWorstWhenNothingWasErased) {
   keeper_.want_space();
+  EXPECT_TRUE(happens(asked_for_worst_, 1));
   ASSERT_TRUE(clock_.await_waiting(1));
   EXPECT_EQ(reclaims_, 0) << "nothing is bad";
   must(db_->DeleteRange({}, db_->DefaultColumnFamily(), number_key(0), number_key(kRows)));  // nobody noted it
-  worst_ = std::pair(number_key(0), number_key(kRows));
+  set_worst();
   EXPECT_TRUE(test::until([&] {
     keeper_.want_space();
     return reclaims_ >= 1;
@@ -177,7 +190,7 @@ TEST_F(KeeperTest, WhoWaitsForSpaceGetsWhatIsWorstWhenNothingWasErased) {
 TEST_F(KeeperTest, WhatHasSunkIsHeardOfAlsoIfItIsSeenBeforeItIsTold) {
   listener_->told.shut();
   must(db_->DeleteRange({}, db_->DefaultColumnFamily(), number_key(0), number_key(kRows)));
-  worst_ = std::pair(number_key(0), number_key(kRows));
+  set_worst();
   EXPECT_TRUE(test::until([&] {
     keeper_.want_space();
     return !tables_left() && reclaims_ >= 1;

@@ -119,6 +119,24 @@ TEST_F(Groups, WhatWasSyncedIsNotedInTheStoreAfterAWhileIfThereIsATimer) {
   EXPECT_EQ(held_->notes(), 2);
 }
 
+// To wake another thread for it would take as long as the commit.
+TEST_F(Groups, WhoWaitsForACommitDoesItUnlessItIsUnderWay) {
+  std::atomic<int> here = 0, elsewhere = 0;
+  held_->on_commit = [&, thread = std::this_thread::get_id()] { ++(std::this_thread::get_id() == thread ? here : elsewhere); };
+  ASSERT_EQ(unpack(0), 0);
+  ASSERT_TRUE(tree().sync());
+  EXPECT_EQ(here, 1);
+  held_->hold();
+  for (int i = 1; i < 60; ++i) ASSERT_EQ(unpack(i), 0);  // a group becomes large
+  ASSERT_TRUE(held_->await_waiting());
+  std::jthread waiter([&] { EXPECT_TRUE(tree().sync()); });  // for what the committer's thread is at, and then for the rest
+  held_->release();
+  waiter.join();
+  EXPECT_EQ(here, 1);
+  EXPECT_EQ(elsewhere, 2);
+  held_->on_commit = [] {};
+}
+
 // Which is what the background thread hears of first is the machine's choice.
 TEST_F(Groups, ASyncRightAfterATimerIsSetIsNotedAsWell) {
   for (int round = 1; round <= 30; ++round) {
