@@ -3,6 +3,7 @@
 // bytes past the end of its file: truncation cuts the last one.
 #include <algorithm>
 
+#include "tree/block_cursor.h"
 #include "tree/inode_flags.h"
 #include "tree/lsm_tree.h"
 
@@ -212,8 +213,8 @@ Result<std::size_t> LsmTree::read(Ino ino, ByteOffset offset, MutableBytes to, W
 Result<std::size_t> LsmTree::read_blocks(const std::string& home, ByteOffset offset, MutableBytes to,
                                          std::uint64_t epoch, Wait wait) {
   const std::uint64_t end = offset.v + to.size();
-  const std::string begin_key = keys::block(home, BlockIndex{offset.v / kBlockSize});
-  const std::string end_key = keys::block(home, BlockIndex{(end - 1) / kBlockSize + 1});
+  const BlockIndex first{offset.v / kBlockSize}, after{(end - 1) / kBlockSize + 1};
+  const std::string begin_key = keys::block(home, first), end_key = keys::block(home, after);
   blocks_ahead_.note(begin_key, end_key, wait, to.size());
   if (wait == Wait::yes) blocks_ahead_.wait_for(begin_key, end_key);
 
@@ -231,12 +232,11 @@ Result<std::size_t> LsmTree::read_blocks(const std::string& home, ByteOffset off
     if (position > filled) std::fill_n(to.data() + (filled - offset.v), position - filled, std::byte{0});
     filled = std::max(filled, position);
   };
-  for (; cursor->valid() && cursor->key() < end_key; cursor->next()) {
+  BlockCursor blocks(*cursor, home, after);
+  for (; blocks.valid(); blocks.next()) {
     place.passed = cursor->key();
-    const auto index = keys::block_index(cursor->key(), home.size());
-    const std::string_view value = cursor->value();
-    if (!index || value.size() > kBlockSize) return make_error(EUCLEAN, "a row of file data is damaged");
-    const std::uint64_t start = *index * kBlockSize;
+    const std::string_view value = blocks.bytes();
+    const std::uint64_t start = blocks.index().v * kBlockSize;
     const std::uint64_t from = std::max(start, offset.v), until = std::min(start + value.size(), end);
     zero_until(from);
     if (from < until) {
@@ -245,7 +245,7 @@ Result<std::size_t> LsmTree::read_blocks(const std::string& home, ByteOffset off
     }
     if (start + kBlockSize >= end) break;  // the row after it may not be in memory, and is not needed
   }
-  LSMFS_TRY(cursor->status());
+  LSMFS_TRY(blocks.status());
   zero_until(end);
   if (parkable) {
     if (cursor->valid() && cursor->key() < end_key) cursor->next();  // where the next read may begin

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "tree/block_cursor.h"
 #include "tree/inode_flags.h"
 #include "tree/lsm_tree.h"
 
@@ -77,16 +78,13 @@ Result<LsmTree::SeenBlocks> LsmTree::see(const Lock& lock, const Inode& inode, S
 }
 
 Result<LsmTree::SeenBlocks> LsmTree::look(SeenBlocks seen) const {
-  const std::string lower = keys::block(seen.home, seen.from);
-  auto cursor = store_.cursor(Family::blocks, {.lower = lower, .upper = keys::block(seen.home, seen.to), .fill_cache = false});
-  for (cursor->seek(lower); cursor->valid(); cursor->next()) {
-    const auto index = keys::block_index(cursor->key(), seen.home.size());
-    if (!index || cursor->value().size() > kBlockSize) return make_error(EUCLEAN, "a row of file data is damaged");
+  BlockCursor blocks(store_, seen.home, seen.from, seen.to, Wait::yes);
+  for (; blocks.valid(); blocks.next()) {
     ++seen.rows;
-    seen.last = *index;
-    if (seen.some.size() < kPointEraseMax + 2) seen.some.push_back(*index);
+    seen.last = blocks.index().v;
+    if (seen.some.size() < kPointEraseMax + 2) seen.some.push_back(seen.last);
   }
-  LSMFS_TRY(cursor->status());
+  LSMFS_TRY(blocks.status());
   return seen;
 }
 
@@ -176,26 +174,16 @@ Result<ByteOffset> LsmTree::seek(Ino ino, ByteOffset offset, int whence, Wait wa
       return Place{.found = {}, .home = inode->home(), .size = size};
     }));
     if (place.found) return *place.found;
-    const std::string& home = place.home;
-    const std::uint64_t size = place.size;
-    const std::uint64_t first = offset.v / kBlockSize;
-    const std::string lower = keys::block(home, BlockIndex{first});
-    auto cursor = store_.cursor(Family::blocks, {.lower = lower, .upper = keys::block(home, BlockIndex{block_count(size)}),
-                                                 .wait = wait, .fill_cache = false});
-    std::uint64_t index = first;
-    for (cursor->seek(lower); cursor->valid(); cursor->next(), ++index) {
-      if (cursor->key() == keys::block(home, BlockIndex{index})) {
-        if (data) return ByteOffset{std::max(offset.v, index * kBlockSize)};
-        continue;
-      }
-      if (!data) break;  // a gap
-      const auto found = keys::block_index(cursor->key(), home.size());
-      if (!found) return make_error(EUCLEAN, "a row of file data has a malformed key");
-      return ByteOffset{std::max(offset.v, *found * kBlockSize)};
+    std::uint64_t index = offset.v / kBlockSize;
+    BlockCursor blocks(store_, place.home, BlockIndex{index}, BlockIndex{block_count(place.size)}, wait);
+    if (data) {
+      if (blocks.valid()) return ByteOffset{std::max(offset.v, blocks.index().v * kBlockSize)};
+      LSMFS_TRY(blocks.status());
+      return make_error(ENXIO, "");
     }
-    LSMFS_TRY(cursor->status());
-    if (data) return make_error(ENXIO, "");
-    return ByteOffset{std::min(std::max(offset.v, index * kBlockSize), size)};
+    for (; blocks.valid() && blocks.index().v == index; blocks.next()) ++index;
+    if (!blocks.valid()) LSMFS_TRY(blocks.status());
+    return ByteOffset{std::min(std::max(offset.v, index * kBlockSize), place.size)};
   });
 }
 
