@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 #include "tree/block_cursor.h"
@@ -98,6 +99,7 @@ void LsmTree::erase_seen(SeenBlocks seen, BlockIndex from, BlockIndex to, std::u
 // Makes [from, to) of a file read as zeros. Must hold: to is at most the file's size. `seen`: of the same operation, for see().
 Result<void> LsmTree::make_hole(const Lock& lock, Inode& inode, std::uint64_t from, std::uint64_t to, Result<SeenBlocks>& seen) {
   Record& record = inode.record;
+  assert(from >= to || to <= record.size);
   if (from >= to || record.blocks == 0) return {};
   open_->release_new(inode.ino());
   const std::string home = inode.home();

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cassert>
 #include <functional>
 #include <memory>
 #include <string>
@@ -106,6 +107,7 @@ class InodeTable {
   // Must hold: no inode of this number is there.
   Inode& insert(Inode&& inode) {
     const Ino ino = inode.ino();
+    assert(!find(ino));
     Inode& inserted = inodes_.emplace(ino, std::move(inode)).first->second;
     if (!inserted.name.empty()) add_name(inserted);
     order_.add(inserted);

@@ -1,6 +1,7 @@
 #include "tree/keys.h"
 
 #include <bit>
+#include <cassert>
 
 namespace lsmfs::keys {
 
@@ -62,7 +63,8 @@ std::string entries_end(std::string_view dir_home) {
 
 std::string prefix_end(std::string_view prefix) {
   std::string key(prefix);
-  while (static_cast<std::uint8_t>(key.back()) == 0xff) key.pop_back();
+  while (!key.empty() && static_cast<std::uint8_t>(key.back()) == 0xff) key.pop_back();
+  assert(!key.empty());
   ++key.back();
   return key;
 }

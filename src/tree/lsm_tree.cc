@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cassert>
 #include <random>
 
 namespace lsmfs {
@@ -200,6 +201,7 @@ Result<void> LsmTree::pass_on(Lock& lock, Wait wait, Ino of) {
 }
 
 void LsmTree::pass_on_now(Committer::By by) {
+  assert(!sealed_);
   seal();
   sealed_ = &next_group();
   committer_.begin(*sealed_, by);
@@ -310,6 +312,7 @@ void LsmTree::keep_open() {
 }
 
 Result<void> LsmTree::settle(const Lock& lock, std::uint64_t group) {
+  assert(lock.owns_lock());
   if (group <= committed_) return {};
   lock.want(group);
   return make_error(EAGAIN, "");

@@ -1,6 +1,7 @@
 #include "tree/row_map.h"
 
 #include <algorithm>
+#include <cassert>
 #include <iterator>
 
 namespace lsmfs {
@@ -53,6 +54,7 @@ void RowMap::remove(std::uint64_t from, std::uint64_t to) {
 }
 
 std::uint64_t RowMap::count(std::uint64_t from, std::uint64_t to) const {
+  assert(known_);
   std::uint64_t n = 0;
   auto run = runs_.upper_bound(from);
   if (run != runs_.begin()) --run;
@@ -64,12 +66,14 @@ std::uint64_t RowMap::count(std::uint64_t from, std::uint64_t to) const {
 }
 
 std::vector<std::uint64_t> RowMap::first(std::uint64_t from, std::uint64_t to, std::size_t most) const {
+  assert(known_);
   std::vector<std::uint64_t> found;
   for (auto at = next(from); at && *at < to && found.size() < most; at = next(*at + 1)) found.push_back(*at);
   return found;
 }
 
 std::optional<std::uint64_t> RowMap::last(std::uint64_t from, std::uint64_t to) const {
+  assert(known_);
   const auto run = runs_.lower_bound(to);
   if (run == runs_.begin()) return std::nullopt;
   const std::uint64_t end = std::min(std::prev(run)->second, to);
@@ -77,12 +81,14 @@ std::optional<std::uint64_t> RowMap::last(std::uint64_t from, std::uint64_t to) 
 }
 
 std::optional<std::uint64_t> RowMap::next(std::uint64_t block) const {
+  assert(known_);
   const auto run = runs_.upper_bound(block);
   if (run != runs_.begin() && std::prev(run)->second > block) return block;
   return run != runs_.end() ? std::optional(run->first) : std::nullopt;
 }
 
 std::uint64_t RowMap::next_hole(std::uint64_t block) const {
+  assert(known_);
   const auto run = runs_.upper_bound(block);
   return run != runs_.begin() && std::prev(run)->second > block ? std::prev(run)->second : block;
 }

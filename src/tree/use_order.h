@@ -2,6 +2,8 @@
 // UseLink), so that nothing is allocated and nothing can fail. Not thread-safe.
 #pragma once
 
+#include <cassert>
+
 namespace lsmfs {
 
 struct UseLink {
@@ -17,12 +19,14 @@ class UseOrder {
 
   // As the one used last. Must hold: it is in no order, and stays where it is in memory until it is removed.
   void add(UseLink& link) {
+    assert(!link.older && !link.newer);
     link.newer = &ends_;
     link.older = ends_.older;
     link.older->newer = ends_.older = &link;
   }
   // The functions below must hold: it is in this order.
   void remove(UseLink& link) {
+    assert(link.older && link.newer);
     link.older->newer = link.newer;
     link.newer->older = link.older;
     link.older = link.newer = nullptr;
@@ -33,7 +37,10 @@ class UseOrder {
     add(link);
   }
   // Must hold: there is one.
-  UseLink& oldest() { return *ends_.newer; }
+  UseLink& oldest() {
+    assert(ends_.newer != &ends_);
+    return *ends_.newer;
+  }
 
  private:
   UseLink ends_;  // a ring: after the newest, before the oldest

@@ -1,6 +1,7 @@
 #include "tree/walk_ahead.h"
 
 #include <algorithm>
+#include <cassert>
 #include <chrono>
 #include <utility>
 
@@ -42,6 +43,7 @@ WalkAhead::~WalkAhead() {
 }
 
 void WalkAhead::begin(std::string_view read, std::string_view from, std::string_view front) {
+  assert(!walking_);
   walking_ = true;
   ++generation_;
   begin_ = read;

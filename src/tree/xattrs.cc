@@ -4,6 +4,7 @@
 #include <sys/xattr.h>
 
 #include <algorithm>
+#include <cassert>
 
 #include "tree/inode_flags.h"
 #include "tree/lsm_tree.h"
@@ -104,7 +105,9 @@ void LsmTree::put_xattr(Inode& inode, std::string_view name, std::string_view va
 
 // Must hold: there is one of that name.
 void LsmTree::drop_xattr(Inode& inode, std::string_view name) {
-  if (inode.record.find_xattr(name)->row_size > 0) batch().erase(Family::names, keys::xattr(inode.home(), name));
+  const Xattr* const there = inode.record.find_xattr(name);
+  assert(there);
+  if (there->row_size > 0) batch().erase(Family::names, keys::xattr(inode.home(), name));
   inode.record.remove_xattr(name);
   inode.xattrs_group = open_->number;
 }
