@@ -125,7 +125,7 @@ Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const Di
     } else {
       cookies.given(listing.names);
     }
-    if (listed && !fetched && listing.place.cursor && listing.place.cursor->status()) parked_names_.park(std::move(listing.place), committed_);
+    if (listed && !fetched && listing.place.cursor && listing.place.cursor->status()) parked_names_.park(std::move(listing.place), history_.committed());
     return listed;
   });
 }
@@ -147,7 +147,7 @@ void LsmTree::want_names(const Lock& lock, const Fetched::Range& range, bool plu
 
 // Puts a cursor on the first row from `target` on.
 void LsmTree::seek_names(ParkedCursors::Place& place, const std::string& target) {
-  place = parked_names_.take(committed_, target);
+  place = parked_names_.take(history_.committed(), target);
   // In a walk of the tree, a directory's entries follow those of the one before, or of its own parent.
   if (place.is_at(target)) return;
   if (!place.cursor) place.cursor = store_.cursor(Family::names, {.lower = {}, .upper = {}, .wait = Wait::no});

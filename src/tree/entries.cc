@@ -156,7 +156,7 @@ Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wai
       inode->names = {{inode->parent, inode->dir_home, inode->name}};
       inode->record.home = inode->home();
       batch().put(Family::names, inode->row_key(), link_row);
-      open_->entries[inode->row_key()] = ino;
+      open_group().entries[inode->row_key()] = ino;
       inodes_.clear_name(*inode, Inode::Place::linked);
     }
     if (inode->removed()) {
@@ -195,7 +195,7 @@ void LsmTree::back_to_entry(Inode& inode) {
   inodes_.set_name(inode, only.dir, only.dir_home, only.name);
   Record& record = inode.record;
   if (!record.has_rows_below() || record.home == keys::child_home(*only.dir_home, only.name, inode.ino())) record.home.clear();
-  open_->entries[inode.row_key()] = inode.ino();
+  open_group().entries[inode.row_key()] = inode.ino();
 }
 
 // Where a file's blocks would lie if this name were taken away and left it one that is known.

@@ -17,8 +17,8 @@ constexpr std::int64_t kRelatimeSeconds = 24 * 3600;
 // Erases rows [from, to), most of which exist.
 void LsmTree::erase_blocks(const std::string& home, BlockIndex from, BlockIndex to) {
   if (from >= to) return;
-  open_->blocks = true;
-  open_->put_tail();
+  open_group().blocks = true;
+  open_group().put_tail();
   if (to.v - from.v > kPointEraseMax) {
     batch().erase_range(Family::blocks, keys::block(home, from), keys::block(home, to), to.v - from.v);
     return;
@@ -27,8 +27,8 @@ void LsmTree::erase_blocks(const std::string& home, BlockIndex from, BlockIndex 
 }
 
 void LsmTree::erase_some(const std::string& home, const std::vector<std::uint64_t>& blocks) {
-  open_->blocks = true;
-  open_->put_tail();
+  open_group().blocks = true;
+  open_group().put_tail();
   for (const std::uint64_t block : blocks) batch().erase(Family::blocks, keys::block(home, BlockIndex{block}));
 }
 
@@ -53,9 +53,9 @@ Result<LsmTree::Rows> LsmTree::load_blocks(const Lock& lock, const Inode& inode,
 Result<void> LsmTree::resize(const Lock& lock, Inode& inode, std::uint64_t size, Result<SeenBlocks>& seen) {
   Record& record = inode.record;
   const BlockIndex old_blocks{block_count(record.size)}, new_blocks{block_count(size)};
-  open_->put_tail();
-  if (NewFile* const file = open_->find_new(inode.ino())) {
-    open_->cut_new(*file, size);
+  open_group().put_tail();
+  if (NewFile* const file = open_group().find_new(inode.ino())) {
+    open_group().cut_new(*file, size);
     set_blocks(inode, file->rows.size());
     blocks_changed(inode);
   } else if (size < record.size && record.blocks > 0) {
@@ -90,7 +90,7 @@ Result<void> LsmTree::resize(const Lock& lock, Inode& inode, std::uint64_t size,
 // Writes `bytes` at `at` in a block. `replaces`: nothing that the row holds now is left of it. Must
 // hold: a tail in the open group is of this block.
 void LsmTree::put_part(Ino ino, const std::string& home, std::uint64_t index, std::size_t at, std::string_view bytes, bool replaces) {
-  std::optional<Tail>& tail = open_->tail;
+  std::optional<Tail>& tail = open_group().tail;
   if (!tail) {
     std::string key = keys::block(home, BlockIndex{index});
     if (!replaces) return batch().patch(Family::blocks, key, static_cast<std::uint32_t>(at), bytes);
@@ -99,7 +99,7 @@ void LsmTree::put_part(Ino ino, const std::string& home, std::uint64_t index, st
   }
   tail->bytes.resize(std::max(tail->bytes.size(), at + bytes.size()));
   bytes.copy(tail->bytes.data() + at, bytes.size());
-  if (tail->bytes.size() == kBlockSize) open_->put_tail();
+  if (tail->bytes.size() == kBlockSize) open_group().put_tail();
 }
 
 Result<void> LsmTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait) {
@@ -119,9 +119,9 @@ Result<void> LsmTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait) {
 
     // A file without rows is a new one of this group, as long as it is small.
     const bool small = last < kMoveBlocksMax;
-    if (!small) open_->release_new(ino);
-    if (small && record.blocks == 0) open_->new_files[ino].home = home;
-    NewFile* const file = open_->find_new(ino);
+    if (!small) open_group().release_new(ino);
+    if (small && record.blocks == 0) open_group().new_files[ino].home = home;
+    NewFile* const file = open_group().find_new(ino);
 
     // Rows that are new add to the file's blocks. In a file without holes those are the ones past its
     // end; only in a sparse file does it take a look.
@@ -140,14 +140,14 @@ Result<void> LsmTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait) {
     } else {
       LSMFS_TRY(need_room_to_replace(data.size()));
     }
-    if (!file && open_->tail && !(open_->tail->ino == ino && open_->tail->index == first)) open_->put_tail();
+    if (!file && open_group().tail && !(open_group().tail->ino == ino && open_group().tail->index == first)) open_group().put_tail();
     if (first > old_blocks) before_holes(*inode);
     for (std::uint64_t index = first; index <= last; ++index) {
       const std::uint64_t start = index * kBlockSize;
       const std::uint64_t from = std::max(offset.v, start), to = std::min(end, start + kBlockSize);
       const std::string_view bytes = as_text(data.subspan(from - offset.v, to - from));
       if (file) {
-        open_->write_new(*file, index, from - start, bytes);
+        open_group().write_new(*file, index, from - start, bytes);
         continue;
       }
       const bool no_row = index >= old_blocks;
@@ -160,7 +160,7 @@ Result<void> LsmTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait) {
     if (inode->rows) inode->rows->add(first, last + 1);
     after_holes(*inode);
     record.mtime = record.ctime = Time::now(clock_);
-    open_->written = ino;
+    open_group().written = ino;
     blocks_changed(*inode);
     changed(*inode);
     return {};

@@ -41,7 +41,7 @@ Result<void> LsmTree::fallocate(Ino ino, int mode, ByteOffset offset, ByteCount 
 
     if (punch || zero) LSMFS_TRY(make_hole(lock, *inode, offset.v, std::min(end, record.size), seen));
     if (!keep_size && end > record.size) {
-      open_->put_tail();
+      open_group().put_tail();
       before_holes(*inode);
       know_past_end(*inode, block_count(end));
       record.size = end;
@@ -101,7 +101,7 @@ Result<void> LsmTree::make_hole(const Lock& lock, Inode& inode, std::uint64_t fr
   Record& record = inode.record;
   assert(from >= to || to <= record.size);
   if (from >= to || record.blocks == 0) return {};
-  open_->release_new(inode.ino());
+  open_group().release_new(inode.ino());
   const std::string home = inode.home();
   const BlockIndex first{from / kBlockSize}, last{(to - 1) / kBlockSize};
   // A row past which the file ends goes as a whole when all that is before the end goes.
@@ -125,7 +125,7 @@ Result<void> LsmTree::make_hole(const Lock& lock, Inode& inode, std::uint64_t fr
   }
   if (zero_first) LSMFS_TRY(need_block(lock, inode, first));
   if (zero_last) LSMFS_TRY(need_block(lock, inode, last));
-  open_->put_tail();
+  open_group().put_tail();
   before_holes(inode);
   const auto zero_part = [&](BlockIndex index) {
     const std::uint64_t start = index.v * kBlockSize;

@@ -92,14 +92,14 @@ Result<Inode*> LsmTree::load(const Lock& lock, Inode& dir, std::string_view name
 
 void LsmTree::changed(Inode& inode) {
   begin_group();
-  if (inode.record_group == open_->number) return;
-  inode.record_group = open_->number;
-  open_->records.push_back(inode.ino());
+  if (inode.record_group == open_group().number) return;
+  inode.record_group = open_group().number;
+  open_group().records.push_back(inode.ino());
 }
 
 void LsmTree::blocks_changed(Inode& inode) {
-  open_->blocks = true;
-  inode.blocks_group = open_->number;
+  open_group().blocks = true;
+  inode.blocks_group = open_group().number;
 }
 
 void LsmTree::set_blocks(Inode& inode, std::uint64_t rows) {
@@ -117,14 +117,14 @@ void LsmTree::after_holes(Inode& inode) {
 
 void LsmTree::entry_changed(Inode& dir, std::string_view name, Ino ino) {
   begin_group();
-  open_->entries[keys::entry(*dir.shared_home(), name)] = ino;
+  open_group().entries[keys::entry(*dir.shared_home(), name)] = ino;
   absent_.dir = Ino{};
-  dir.entries_group = open_->number;
+  dir.entries_group = open_group().number;
   if (dir.cookies) dir.cookies->changed(name, ino.v == 0);
 }
 
 std::optional<Ino> LsmTree::uncommitted_entry(const std::string& key) const {
-  for (const Group* group : {static_cast<const Group*>(open_), static_cast<const Group*>(sealed_)}) {
+  for (const Group* group : {static_cast<const Group*>(&history_.open()), static_cast<const Group*>(history_.sealed())}) {
     if (!group) continue;
     if (auto entry = group->entries.find(key); entry != group->entries.end()) return entry->second;
   }
@@ -133,17 +133,17 @@ std::optional<Ino> LsmTree::uncommitted_entry(const std::string& key) const {
 
 void LsmTree::drop_if_unused(Inode* inode) {
   if (!inode || inode->lookups > 0 || inode->ino() == kRootIno) return;
-  if (inode->removed() && !failure_) {  // after one its rows are the next mount's matter
+  if (inode->removed() && !history_.failure()) {  // after one its rows are the next mount's matter
     if (options_.read_only) return;  // later
     erase_removed(*inode);
-  } else if (inode->record_group > committed_) {
+  } else if (inode->record_group > history_.committed()) {
     return;  // the commit lets go of it
   }
   inodes_.erase(inode->ino());
 }
 
 void LsmTree::erase_removed(Inode& inode) {
-  if (!open_->drop_new(inode.ino()) && inode.record.blocks > 0) {
+  if (!open_group().drop_new(inode.ino()) && inode.record.blocks > 0) {
     const RowMap* rows = inode.record.blocks <= kPointEraseMax ? known_rows(inode) : nullptr;
     const BlockIndex end{block_count(inode.record.size)};
     if (rows) {

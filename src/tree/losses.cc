@@ -138,7 +138,7 @@ Result<void> LsmTree::know_what_is_nobodys(const Stop& stop) {
   std::vector<std::unique_ptr<Cursor>> cursors;  // over what is not lost, as all of it is at one moment
   const auto looked = attempt(Wait::yes, [&](const Lock& lock) -> Result<void> {
     if (!can_change()) return {};
-    LSMFS_TRY(settle(lock, last_rows()));
+    LSMFS_TRY(settle(lock, history_.last_rows()));
     losses = store_.losses();
     lost = store_.lost();
     if (lost.empty()) return {};
@@ -179,7 +179,7 @@ Result<void> LsmTree::know_what_is_nobodys(const Stop& stop) {
   if (!can_change()) return {};
   owned.know_rest(batch(), losses);
   begin_group();
-  open_->blocks = true;
+  open_group().blocks = true;
   return commit_all(lock);
 }
 

@@ -65,8 +65,7 @@ LsmTree::LsmTree(Store& store, const TreeOptions& options, State state)
       names_ahead_(store, {.family = Family::names, .first_window = 64 * KiB, .last_window = 2 * MiB,
                            .device_read = ByteCount{256 * KiB}, .clock = &clock_}),
       blocks_ahead_(store, {.family = Family::blocks, .clock = &clock_}),
-      committer_(store, clock_) {
-  open_->begin(1);
+      history_(store, clock_, *this, options.notice) {
   store.note_rows(state_.data_rows);
 }
 
@@ -112,7 +111,7 @@ Result<void> LsmTree::close() {
     Lock lock(mutex_);
     if (closed_ || options_.read_only) return {};
     closed_ = true;
-    if (failure_) return *failure_;
+    if (history_.failure()) return *history_.failure();
     inodes_.for_each([this](Inode& inode) {
       if (inode.removed()) erase_removed(inode);
     });
@@ -160,7 +159,7 @@ bool LsmTree::erased_matters() const {
 }
 
 void LsmTree::pass_on_for_access(Lock& lock) {
-  (void)pass_on(lock, Wait::no, open_->written);  // a failure is kept there
+  (void)pass_on(lock, Wait::no, open_group().written);  // a failure is kept there
 }
 
 LsmTree::Alone::Alone(LsmTree& tree, Lock& lock) : tree_(tree) {
@@ -180,111 +179,57 @@ void LsmTree::begin_group() {
   look_again_in_time();
 }
 
-bool LsmTree::larger_than(std::size_t times) const {
-  return open_->bytes() > times * kGroupBytes || open_->records.size() > times * kGroupRecords;
-}
-
 Result<void> LsmTree::pass_on(Lock& lock, Wait wait, Ino of) {
-  LSMFS_TRY(finish_ended(lock));
+  LSMFS_TRY(history_.finish_ended(lock));
   const auto is_due = [&] {
-    if (!larger_than(sealed_ ? kGroupGrowth : 1)) return false;
-    const bool cuts = (open_->tail && open_->tail->ino == of) || open_->find_new(of);
-    return !cuts || larger_than(kGroupMost);
+    if (!history_.larger_than(history_.sealed() ? kGroupGrowth : 1)) return false;
+    const bool cuts = (open_group().tail && open_group().tail->ino == of) || open_group().find_new(of);
+    return !cuts || history_.larger_than(kGroupMost);
   };
-  while (sealed_ && is_due()) {
+  while (history_.sealed() && is_due()) {
     if (wait == Wait::no) return make_error(EAGAIN, "");
-    await_commit(lock, sealed_->number);
-    if (!can_change()) return make_error(failure_ ? EIO : EROFS, failure_ ? failure_->context : "");
+    await_commit(lock, history_.sealed()->number);
+    if (!can_change()) return make_error(history_.failure() ? EIO : EROFS, history_.failure() ? history_.failure()->context : "");
   }
-  if (is_due()) pass_on_now(Committer::By::its_thread);
+  if (is_due()) history_.pass_on(Committer::By::its_thread);
   return {};
 }
 
-void LsmTree::pass_on_now(Committer::By by) {
-  assert(!sealed_);
-  seal();
-  sealed_ = &next_group();
-  committer_.begin(*sealed_, by);
-}
-
 Result<void> LsmTree::commit_all(Lock& lock) {
-  if (failure_) return make_error(EIO, failure_->context);
+  if (history_.failure()) return make_error(EIO, history_.failure()->context);
   // The last commit says that no more comes; where nothing may be written, nobody says so.
   const bool last = ends() && state_.in_use && !opened_read_only_;
-  if (last || !open_->empty()) await_commit(lock, open_->number);
-  else if (sealed_) await_commit(lock, sealed_->number);
-  if (failure_) return make_error(EIO, failure_->context);
+  if (last || !open_group().empty()) await_commit(lock, open_group().number);
+  else if (history_.sealed()) await_commit(lock, history_.sealed()->number);
+  if (history_.failure()) return make_error(EIO, history_.failure()->context);
   return {};
 }
 
 void LsmTree::await_commit(Lock& lock, std::uint64_t group) {
-  if (committed_ >= group) return;
+  if (history_.committed() >= group) return;
   const NobodyParks scope(*this);
-  while (committed_ < group && (sealed_ || !failure_)) {
-    if (!sealed_) pass_on_now(Committer::By::who_waits);
-    if (!committer_.ended()) {
-      lock.unlock();
-      committer_.wait();
-      lock.lock();
-    }
-    (void)finish_ended(lock);  // a failure is kept there
-  }
+  history_.await(lock, group);
 }
 
-// Opens the group after the one that is open, and gives that one.
-Group& LsmTree::next_group() {
-  Group& group = *open_;
-  open_ = &group == &groups_[0] ? &groups_[1] : &groups_[0];
-  open_->begin(group.number + 1);
-  return group;
-}
-
-void LsmTree::seal() {
-  open_->put_tail();
+void LsmTree::put_records(Group& group) {
   // Records last: an entry that a row of the group takes away may have been given to another inode.
-  for (const Ino ino : open_->records) {
+  for (const Ino ino : group.records) {
     Inode* inode = inodes_.find(ino);
-    if (!inode || inode->record_group != open_->number) continue;
+    if (!inode || inode->record_group != group.number) continue;
     // Without a name it needs a row only so that what lies below it is found and erased after a crash.
     if (inode->removed() && !inode->has_row && !inode->record.has_rows_below()) continue;
     if (inode->removed()) inode->has_row = true;
     back_to_entry(*inode);
-    batch().put(Family::names, inode->row_key(), encode(inode->record));
+    group.batch.put(Family::names, inode->row_key(), encode(inode->record));
   }
   state_.as_of = Time::now(clock_);
   state_.in_use = !ends();
-  batch().put(Family::names, keys::kState, encode(state_));
-  batch().note_rows(state_.data_rows);
-  open_->sealed_bytes = open_->bytes();
-}
-
-Result<void> LsmTree::finish_ended(const Lock&) {
-  if (!sealed_ || !committer_.ended()) return {};
-  return finish(*std::exchange(sealed_, nullptr), committer_.finish());
-}
-
-Result<void> LsmTree::finish(Group& group, const Result<void>& outcome) {
-  if (!outcome) store_.keep_in_memory(group.batch);
-  settled(group);
-  if (!outcome) {
-    fail("a commit", outcome.error());
-    return make_error(EIO, outcome.error().context);
-  }
-  if (failure_) keep_open();
-  upkeep_.committed(group.batch.bytes());
-  look_again_in_time();
-  // Cursors keep the tables they read, also when those have been rewritten since.
-  const Store::Space space = store_.space();
-  if (space.free.v < space.total.v / 8) {
-    names_ahead_.let_go();
-    blocks_ahead_.let_go();
-  }
-  return {};
+  group.batch.put(Family::names, keys::kState, encode(state_));
+  group.batch.note_rows(state_.data_rows);
 }
 
 // Its rows are seen by readers of the store, so inodes that are not in use go.
 void LsmTree::settled(const Group& group) {
-  committed_ = group.number;
   for (const Ino ino : group.records) {
     Inode* inode = inodes_.find(ino);
     if (inode && inode->record_group == group.number) drop_if_unused(inode);
@@ -295,27 +240,15 @@ void LsmTree::settled(const Group& group) {
   parked_blocks_.clear();
 }
 
-void LsmTree::fail(std::string_view what, const Error& error) {
-  if (!failure_) options_.notice(fmt::format("read-only from now on, since {} failed: {}", what, error.message()));
-  if (!failure_) failure_ = error;
-  if (!sealed_) keep_open();  // else when the committer has ended, for that comes first
-}
-
-// What was acknowledged can still be read.
-void LsmTree::keep_open() {
-  if (open_->empty()) return;
-  seal();
-  open_->put_new_files();
-  const Group& group = next_group();
-  store_.keep_in_memory(group.batch);
-  settled(group);
-}
-
-Result<void> LsmTree::settle(const Lock& lock, std::uint64_t group) {
-  assert(lock.owns_lock());
-  if (group <= committed_) return {};
-  lock.want(group);
-  return make_error(EAGAIN, "");
+void LsmTree::committed(const Group& group) {
+  upkeep_.committed(group.batch.bytes());
+  look_again_in_time();
+  // Cursors keep the tables they read, also when those have been rewritten since.
+  const Store::Space space = store_.space();
+  if (space.free.v < space.total.v / 8) {
+    names_ahead_.let_go();
+    blocks_ahead_.let_go();
+  }
 }
 
 Result<std::optional<std::string>> LsmTree::row(const Lock& lock, Family family, const std::string& key) const {
@@ -329,14 +262,9 @@ void LsmTree::want(const Lock& lock, const Fetched::Range& range) const {
   lock.want([this, &lock, range] { lock.fetched().fetch(store_, range); });
 }
 
-std::uint64_t LsmTree::last_rows() const {
-  if (!open_->batch.empty() || !open_->entries.empty() || open_->tail || !open_->new_files.empty()) return open_->number;
-  return sealed_ ? sealed_->number : committed_;
-}
-
 std::uint64_t LsmTree::uncommitted_room(const Store::Room& room) const {
   const std::uint64_t rows = state_.data_rows - std::min(room.rows, state_.data_rows);
-  return std::min(rows * kBlockSize, uncommitted_bytes());
+  return std::min(rows * kBlockSize, history_.uncommitted_bytes());
 }
 
 Result<void> LsmTree::need_rows(std::uint64_t rows) const {
@@ -352,18 +280,16 @@ Result<void> LsmTree::need_room(const Store::Room& room, std::uint64_t bytes) co
 }
 
 Result<void> LsmTree::need_room_for_names(std::size_t bytes) const {
-  const std::size_t records = open_->records.size() + (sealed_ ? sealed_->records.size() : 0);
+  const std::size_t records = open_group().records.size() + (history_.sealed() ? history_.sealed()->records.size() : 0);
   const Store::Room room = store_.room_for_names();
   if (room.v < bytes + uncommitted_room(room) + records * kRecordBytes) return make_error(ENOSPC, "");
   return {};
 }
 
 Result<void> LsmTree::need_room_to_replace(std::size_t bytes) const {
-  if (store_.room_to_replace().v < bytes + uncommitted_bytes()) return make_error(ENOSPC, "");
+  if (store_.room_to_replace().v < bytes + history_.uncommitted_bytes()) return make_error(ENOSPC, "");
   return {};
 }
-
-std::size_t LsmTree::uncommitted_bytes() const { return open_->bytes() + (sealed_ ? sealed_->sealed_bytes : 0); }
 
 Result<void> LsmTree::sync() {
   {
@@ -371,12 +297,12 @@ Result<void> LsmTree::sync() {
     Lock lock = locked();
     LSMFS_TRY(commit_all(lock));
     upkeep_.sync_began();
-    if (sealed_ || !open_->empty()) upkeep_.changed(began);  // meanwhile
+    if (history_.sealed() || !open_group().empty()) upkeep_.changed(began);  // meanwhile
   }
   auto done = store_.sync();
   const Lock lock(mutex_);
   if (!done) {
-    fail("a sync", done.error());
+    history_.fail("a sync", done.error());
   } else {
     upkeep_.synced(clock_.now());
     look_again_in_time();
@@ -421,21 +347,21 @@ Result<void> LsmTree::stop_changing() {
     Lock lock(mutex_);
     if (options_.read_only) return {};
     options_.read_only = true;
-    if (failure_) return {};  // nothing is written any more as it is
+    if (history_.failure()) return {};  // nothing is written any more as it is
     LSMFS_TRY(commit_all(lock));
     upkeep_.sync_began();
   }
   auto done = store_.set_read_only(true);
   if (!done) {
     const Lock lock(mutex_);
-    fail("a sync", done.error());
+    history_.fail("a sync", done.error());
   }
   return done;
 }
 
 Result<void> LsmTree::change_again() {
   const Lock lock(mutex_);
-  if (failure_) return make_error(EIO, failure_->context);
+  if (history_.failure()) return make_error(EIO, history_.failure()->context);
   if (!options_.read_only) return {};
   if (opened_read_only_) return make_error(EROFS, "");
   LSMFS_TRY(store_.set_read_only(false));
@@ -502,7 +428,7 @@ void LsmTree::background() {
   Lock lock(mutex_);
   while (!stop_) {
     const Upkeep::Due due = upkeep_.take(clock_.now(), interval());
-    (void)finish_ended(lock);  // a failure is reported and kept there
+    (void)history_.finish_ended(lock);  // a failure is reported and kept there
     lock.unlock();
     if (due.sync) (void)sync();               // as here
     if (due.store_sync) (void)store_.sync();  // there it is kept as well, and met by the next commit
@@ -536,7 +462,7 @@ Result<void> LsmTree::sweep_orphans() {
     inode.has_row = true;
     erase_removed(inode);
     ++swept;
-    if (larger_than(1)) LSMFS_TRY(commit_all(lock));
+    if (history_.larger_than(1)) LSMFS_TRY(commit_all(lock));
   }
   if (const auto ended = cursor->status(); !ended && ended.error().code == EUCLEAN) {
     options_.notice("some files that were removed while open cannot be read; they take space until fsck -y: " + ended.error().context);

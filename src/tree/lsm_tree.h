@@ -1,5 +1,5 @@
 // LsmTree: the Tree over a Store. One class, its operations in files by subject:
-//   lsm_tree.cc        open, close, commits, the background thread
+//   lsm_tree.cc        open, close, what waits for commits, the background thread
 //   inodes.cc          lookup, forget, getattr, setattr, loading and saving of records
 //   entries.cc         make, link, unlink, rmdir
 //   rename.cc          rename
@@ -42,17 +42,17 @@
 
 #include "lsmfs/tree.h"
 #include "tree/acl.h"
-#include "tree/fetched.h"
-#include "tree/group.h"
+#include "tree/history.h"
 #include "tree/inode_table.h"
 #include "tree/parked_cursors.h"
 #include "tree/prefetcher.h"
 #include "tree/record.h"
+#include "tree/tree_lock.h"
 #include "tree/upkeep.h"
 
 namespace lsmfs {
 
-class LsmTree final : public Tree {
+class LsmTree final : public Tree, private History::Client {
  public:
   LsmTree(Store& store, const TreeOptions& options, State state);
   ~LsmTree() override;
@@ -95,29 +95,7 @@ class LsmTree final : public Tree {
   TreeCounts counts() const override;
 
  private:
-  // What an operation that gives EAGAIN wants before it is begun again.
-  struct Wanted {
-    std::uint64_t group = 0;     // that this one is committed; 0: none
-    std::function<void()> read;  // that this is called without the lock; empty: nothing
-  };
-  // The mutex, held; with what the operation wants, and what has been read for it.
-  class Lock : public std::unique_lock<std::mutex> {
-   public:
-    using unique_lock::unique_lock;
-    void want(std::uint64_t group) const { wanted_.group = std::max(wanted_.group, group); }
-    void want(std::function<void()> read) const {
-      if (!wanted_.read) wanted_.read = std::move(read);
-    }
-    Wanted take_wanted() const { return std::exchange(wanted_, {}); }
-    Fetched& fetched() const { return fetched_; }
-    void set_alone() { alone_ = true; }
-    bool is_alone() const { return alone_; }
-
-   private:
-    mutable Wanted wanted_;
-    mutable Fetched fetched_;
-    bool alone_ = false;
-  };
+  using Lock = TreeLock;
   // While one lives, nobody else begins to change anything: an operation that waited for one commit after the other, since others
   // went on to change what it needs, gets its turn.
   class Alone {
@@ -133,11 +111,8 @@ class LsmTree final : public Tree {
   enum class Turns : int { alone = 1, few = 3 };  // so many among others, and then alone
   static constexpr int kReadsMost = 16;           // likewise, of what is to be read: each finds most of it at once, or nearly
 
-  // A group over one of these is sealed by the next change. While the one before it is still being
-  // committed it may grow, up to kGroupGrowth times as much; and where that would cut off a change from what the group
-  // has not made rows of yet, up to kGroupMost times.
-  static constexpr std::size_t kGroupBytes = 256 * KiB;
-  static constexpr std::size_t kGroupRecords = 512;
+  // A large group is passed on by the next change. While the one before it is still being committed it may grow, up to kGroupGrowth
+  // times as much; and where that would cut off a change from what the group has not made rows of yet, up to kGroupMost times.
   static constexpr std::size_t kGroupGrowth = 4;
   static constexpr std::size_t kGroupMost = 6;
   // What the log and the tables may need for one more record, generously; for the check of free space.
@@ -161,28 +136,21 @@ class LsmTree final : public Tree {
   // What an operation does first that changes an access time at most: a walk over many files would otherwise end in one group of all of
   // them, for whose commit everybody waits.
   void pass_on_for_access(Lock& lock);
-  bool larger_than(std::size_t times) const;    // the open group, by kGroupBytes and kGroupRecords
   bool ends() const { return closed_ || options_.read_only; }  // unless a remount lets it be changed again
-  bool can_change() const { return !options_.read_only && !failure_; }
+  bool can_change() const { return !options_.read_only && !history_.failure(); }
   Result<void> pass_on(Lock& lock, Wait wait, Ino of = {});  // to the committer, if large
-  void pass_on_now(Committer::By by);           // must hold: the committer has none
   Result<void> commit_all(Lock& lock);          // both groups; the lock is given up meanwhile
-  void await_commit(Lock& lock, std::uint64_t group);  // likewise; afterwards its rows can be read, also after a failure
-  void seal();                                  // ends the open group with its records; the rows of its new files are still to follow
-  Result<void> finish_ended(const Lock& lock);  // what the committer has ended
-  Group& next_group();
-  Result<void> finish(Group& group, const Result<void>& outcome);
+  void await_commit(Lock& lock, std::uint64_t group);  // History::await(), without parked cursors
+  // Of History::Client.
+  void put_records(Group& group) override;
+  void settled(const Group& group) override;
+  void committed(const Group& group) override;
   void begin_group();                           // something is in the group now
-  // EAGAIN: `group`, of an inode, says that a group changed rows last which the store does not show yet, and `lock` wants that group.
-  // Must hold: nothing is changed yet.
-  Result<void> settle(const Lock& lock, std::uint64_t group);
+  Group& open_group() const { return history_.open(); }
+  Result<void> settle(const Lock& lock, std::uint64_t group) const { return history_.settle(lock, group); }
   // Of rows that are settled, likewise: EAGAIN where they are not in memory, and `lock` wants them.
   Result<std::optional<std::string>> row(const Lock& lock, Family family, const std::string& key) const;
   void want(const Lock& lock, const Fetched::Range& range) const;
-  // The last group that makes rows or takes them away, a new inode's record too. Records that are only written again may be still to
-  // come: they go where the inode is by then.
-  std::uint64_t last_rows() const;
-  void keep_open();                             // what is open, after a failure
   // ENOSPC: there is no space for so many rows that are new, bytes of them, bytes of names, bytes that replace rows.
   Result<void> need_rows(std::uint64_t rows) const;
   Result<void> need_room(std::uint64_t bytes) const { return need_room(store_.room(), bytes); }
@@ -190,9 +158,6 @@ class LsmTree final : public Tree {
   Result<void> need_room_for_names(std::size_t bytes) const;
   Result<void> need_room_to_replace(std::size_t bytes) const;
   std::uint64_t uncommitted_room(const Store::Room& room) const;  // that rows need which are new and not counted there
-  std::size_t uncommitted_bytes() const;
-  void settled(const Group& group);
-  void fail(std::string_view what, const Error& error);  // read-only from now on, and says so once
   Result<void> stop_changing();
   Result<void> change_again();
   Result<void> sweep_orphans();
@@ -238,7 +203,7 @@ class LsmTree final : public Tree {
     LsmTree& tree_;
     Inode* inode_;
   };
-  Batch& batch() { return open_->batch; }
+  Batch& batch() { return open_group().batch; }
   static void touch(Record& directory, const Time& now) { directory.mtime = directory.ctime = now; }
 
   // ---- extended attributes (xattrs.cc)
@@ -362,14 +327,9 @@ class LsmTree final : public Tree {
   } absent_;
   const std::uint64_t cookie_seed_;    // of this mount's readdir cookies
   State state_;
-  std::optional<Error> failure_;       // a commit failed: read-only from then on
 
-  Group groups_[2];
-  Group* open_ = &groups_[0];          // what operations add to
-  Group* sealed_ = nullptr;            // what the committer has
   bool alone_ = false;                 // somebody is
   std::condition_variable no_longer_alone_;
-  std::uint64_t committed_ = 0;        // number of the last group whose rows can be read
   std::uint64_t blocks_epoch_ = 0;     // commits that touched family blocks
   std::atomic<std::uint64_t> moves_{0};  // how many times a file's blocks got another home
   std::deque<Ino> displaced_;            // some of those that lie elsewhere than their path says
@@ -389,7 +349,7 @@ class LsmTree final : public Tree {
     std::condition_variable changed;
   } leaving_;
 
-  ParkedCursors parked_names_{clock_}, parked_blocks_{clock_};  // of the epochs committed_ and blocks_epoch_
+  ParkedCursors parked_names_{clock_}, parked_blocks_{clock_};  // of the epochs history_.committed() and blocks_epoch_
   void clear_parked() {
     parked_names_.clear();
     parked_blocks_.clear();
@@ -401,7 +361,7 @@ class LsmTree final : public Tree {
   };
 
   Prefetcher names_ahead_, blocks_ahead_;
-  Committer committer_;
+  History history_;
   std::thread background_;
 };
 
@@ -412,7 +372,7 @@ std::invoke_result_t<Operation&, LsmTree::Lock&> LsmTree::attempt(Wait wait, Ope
   int commits = 0, reads = 0;
   for (;;) {
     auto result = operation(lock);
-    const Wanted wanted = lock.take_wanted();
+    const Lock::Wanted wanted = lock.take_wanted();
     if (wait == Wait::no || result || result.error().code != EAGAIN || (wanted.group == 0 && !wanted.read)) return result;
     ++(wanted.group > 0 ? commits : reads);
     if (!alone && (commits >= static_cast<int>(turns) || reads >= kReadsMost)) alone.emplace(*this, lock);
@@ -421,11 +381,11 @@ std::invoke_result_t<Operation&, LsmTree::Lock&> LsmTree::attempt(Wait wait, Ope
       lock.fetched().clear();
       continue;
     }
-    const std::uint64_t committed = committed_;
+    const std::uint64_t committed = history_.committed();
     lock.unlock();
     wanted.read();
     lock.lock();
-    if (committed_ != committed) lock.fetched().clear();
+    if (history_.committed() != committed) lock.fetched().clear();
   }
 }
 

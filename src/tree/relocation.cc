@@ -93,7 +93,7 @@ Result<bool> LsmTree::try_to_relocate(Ino ino, const std::string& home) {
     }
     Inode* const inode = inodes_.find(ino);
     if (!inode || !is_displaced(*inode) || inode->record.home != home) return true;
-    LSMFS_TRY(settle(lock, last_rows()));  // from here on the rows are what counts
+    LSMFS_TRY(settle(lock, history_.last_rows()));  // from here on the rows are what counts
     Moving moving;
     moving.parts.push_back({inode->record, home, keys::child_home(*inode->dir_home, inode->name, ino)});
     const Result<void> collected = collect(moving);
@@ -170,7 +170,7 @@ void LsmTree::move(Inode& inode, const Moving& moving) {
   }
   for (const Moving::Part& part : moving.parts) know_home(part.record, part.to);
   begin_group();
-  open_->blocks = true;
+  open_group().blocks = true;
   absent_.dir = Ino{};
   inode.record.home.clear();
   changed(inode);
@@ -179,7 +179,7 @@ void LsmTree::move(Inode& inode, const Moving& moving) {
   for (const Moving::Part& part : moving.parts) homes.push_back(std::make_shared<const std::string>(part.to));
   const auto has_moved = [&](Inode& some, std::size_t part) {
     some.moved = ++moves_;
-    some.home_group = some.blocks_group = some.entries_group = some.xattrs_group = open_->number;
+    some.home_group = some.blocks_group = some.entries_group = some.xattrs_group = open_group().number;
     some.own_home = some.record.is_directory() ? homes[part] : nullptr;
   };
   has_moved(inode, 0);

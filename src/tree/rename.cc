@@ -111,9 +111,10 @@ bool LsmTree::takes_blocks_along(const Inode& inode, const std::string& new_home
 
 // Those of a small file that was written just now, if a group has them all: nothing else moves.
 LsmTree::Taken LsmTree::blocks_in_group(const Inode& inode) {
-  if (open_->find_new(inode.ino())) return {.moves = true, .rows = {}};
-  if (!sealed_ || sealed_->number != inode.blocks_group) return {};
-  const NewFile* const file = sealed_->find_new(inode.ino());
+  if (open_group().find_new(inode.ino())) return {.moves = true, .rows = {}};
+  Group* const sealed = history_.sealed();
+  if (!sealed || sealed->number != inode.blocks_group) return {};
+  const NewFile* const file = sealed->find_new(inode.ino());
   if (!file) return {};
   Taken taken{.moves = true, .rows = {}};
   for (const auto& [index, row] : file->rows) taken.rows.emplace_back(keys::block(file->home, BlockIndex{index}), row);
@@ -133,15 +134,15 @@ Result<LsmTree::Taken> LsmTree::blocks_to_move(const Lock& lock, const Inode& in
 void LsmTree::move_blocks(Inode& inode, const Taken& blocks, const std::string& new_home) {
   if (!blocks.moves) return;
   know_below(new_home);
-  if (NewFile* const file = open_->find_new(inode.ino())) {
+  if (NewFile* const file = open_group().find_new(inode.ino())) {
     file->home = new_home;
   } else {
     // It is one of this group now: what it held before is in other groups, and goes.
     const std::size_t old_home = inode.home().size();
-    NewFile& moved = open_->new_files[inode.ino()];
+    NewFile& moved = open_group().new_files[inode.ino()];
     moved.home = new_home;
     for (const auto& [key, value] : blocks.rows) {
-      open_->write_new(moved, *keys::block_index(key, old_home), 0, value);
+      open_group().write_new(moved, *keys::block_index(key, old_home), 0, value);
       batch().erase(Family::blocks, key);
     }
   }

@@ -100,7 +100,7 @@ void LsmTree::put_xattr(Inode& inode, std::string_view name, std::string_view va
   Xattr xattr{std::string(name), in_record ? std::string(value) : std::string(),
               in_record ? 0 : static_cast<std::uint32_t>(value.size())};
   record.set_xattr(std::move(xattr));
-  inode.xattrs_group = open_->number;
+  inode.xattrs_group = open_group().number;
 }
 
 // Must hold: there is one of that name.
@@ -109,7 +109,7 @@ void LsmTree::drop_xattr(Inode& inode, std::string_view name) {
   assert(there);
   if (there->row_size > 0) batch().erase(Family::names, keys::xattr(inode.home(), name));
   inode.record.remove_xattr(name);
-  inode.xattrs_group = open_->number;
+  inode.xattrs_group = open_group().number;
 }
 
 Result<void> LsmTree::removexattr(Ino ino, std::string_view name, Wait wait) {
