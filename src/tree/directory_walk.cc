@@ -93,7 +93,7 @@ Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const Di
       if (fetched) {
         listing.place.cursor = cursor_over(*fetched);
       } else {
-        seek_names(listing.place, rows.from);
+        listing.place = rows_.seek_names(rows.from);
       }
       const auto ready = listing.place.cursor->status();
       if (!ready && ready.error().code == EAGAIN) want_names(lock, rows, plus);
@@ -118,14 +118,14 @@ Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const Di
     if (!listed && listed.error().code == EAGAIN) want_names(lock, rows, plus);
     // Piece by piece, for a directory may have any size, and one that begins in memory need not end there.
     if (listing.place.cursor && (listing.ended || !listing.names.empty())) {
-      names_ahead_.note(rows.from, listing.ended ? end : first_after(listing.last_name()), wait);
+      rows_.note_names(rows.from, listing.ended ? end : first_after(listing.last_name()), wait);
     }
     if (listing.ended) {
       cookies.ended();
     } else {
       cookies.given(listing.names);
     }
-    if (listed && !fetched && listing.place.cursor && listing.place.cursor->status()) parked_names_.park(std::move(listing.place), history_.committed());
+    if (listed && !fetched && listing.place.cursor && listing.place.cursor->status()) rows_.park_names(std::move(listing.place));
     return listed;
   });
 }
@@ -143,16 +143,6 @@ void LsmTree::want_names(const Lock& lock, const Fetched::Range& range, bool plu
       if (link) fetched.fetch(store_, Family::names, keys::linked(link->ino));
     }
   });
-}
-
-// Puts a cursor on the first row from `target` on.
-void LsmTree::seek_names(ParkedCursors::Place& place, const std::string& target) {
-  place = parked_names_.take(history_.committed(), target);
-  // In a walk of the tree, a directory's entries follow those of the one before, or of its own parent.
-  if (place.is_at(target)) return;
-  if (!place.cursor) place.cursor = store_.cursor(Family::names, {.lower = {}, .upper = {}, .wait = Wait::no});
-  place.cursor->seek(target);
-  place.passed = target;
 }
 
 // Gives entries until there are no more, or no more are wanted.

@@ -91,7 +91,7 @@ Inode& LsmTree::add(Inode& dir, std::string_view name, const NewInode& what, con
   settle_far_away(made);
   put_inherited(made, inherited);
   Inode& inode = inodes_.insert(std::move(made));
-  know_below(inode.home());
+  rows_.know_below(inode.home());
   changed(inode);
   entry_changed(dir, name, inode.ino());
   count(inode.record, +1);
@@ -120,7 +120,7 @@ Result<Attr> LsmTree::make_unnamed(Ino dir_ino, const NewInode& what, Wait wait)
     made.linkable = true;
     made.lookups = 1;
     Inode& inode = inodes_.insert(std::move(made));
-    know_below(inode.home());
+    rows_.know_below(inode.home());
     changed(inode);
     return inode.record.attr();
   });
@@ -163,13 +163,13 @@ Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wai
       // Its first name. What it holds moves there if it is small.
       move_blocks(*inode, blocks, new_home);
       if (blocks.moves) inode->record.home.clear();
-      if (inode->has_row) batch().erase(Family::names, keys::orphan(ino));
+      if (inode->has_row) rows_.erase_orphan(ino);
       inode->has_row = inode->linkable = false;
       inodes_.set_name(*inode, dir_ino, dir->shared_home(), name);
       if (!inode->record.has_rows_below()) inode->record.home.clear();
       count(inode->record, +1);
     } else {
-      batch().put(Family::names, keys::entry(*dir->shared_home(), name), link_row);
+      rows_.put_entry(*dir->shared_home(), name, link_row);
       const bool known = !inode->names.empty() && inode->names.size() < kNamesKnown;
       if (known) inode->names.push_back({dir_ino, dir->shared_home(), std::string(name)});
       else inode->names.clear();
@@ -189,7 +189,7 @@ Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wai
 // The record of a file that has one name goes back to the entry: a walk would have to look for it elsewhere, each time.
 void LsmTree::back_to_entry(Inode& inode) {
   if (inode.place != Inode::Place::linked || inode.record.nlink != 1 || inode.names.size() != 1) return;
-  batch().erase(Family::names, keys::linked(inode.ino()));
+  rows_.erase_linked(inode.ino());
   const Inode::Name only = std::move(inode.names.front());
   inode.names.clear();
   inodes_.set_name(inode, only.dir, only.dir_home, only.name);
@@ -211,7 +211,7 @@ std::optional<std::string> LsmTree::home_left(const Inode& inode, const Inode& d
 // Takes away the entry `name` of `dir`, which is `inode`, and what follows for the inode.
 void LsmTree::remove_name(Inode& dir, std::string_view name, Inode& inode, const Time& now) {
   Record& record = inode.record;
-  batch().erase(Family::names, keys::entry(*dir.shared_home(), name));
+  rows_.erase_entry(*dir.shared_home(), name);
   entry_changed(dir, name, Ino{});
   record.ctime = now;
   // Only a file of several names can have one left, whatever a damaged record says.
@@ -220,7 +220,7 @@ void LsmTree::remove_name(Inode& dir, std::string_view name, Inode& inode, const
   std::erase_if(inode.names, [&](const Inode::Name& known) { return known.dir == dir.ino() && known.name == name; });
   if (record.nlink > 0) return;
   count(record, -1);
-  if (inode.place == Inode::Place::linked) batch().erase(Family::names, keys::linked(record.ino));
+  if (inode.place == Inode::Place::linked) rows_.erase_linked(record.ino);
   // Somebody may have it open: the blocks stay until it is forgotten.
   record.home = inode.home();
   inodes_.clear_name(inode, Inode::Place::orphan);

@@ -3,7 +3,6 @@
 // bytes past the end of its file: truncation cuts the last one.
 #include <algorithm>
 
-#include "tree/block_cursor.h"
 #include "tree/inode_flags.h"
 #include "tree/lsm_tree.h"
 
@@ -13,41 +12,6 @@ namespace {
 constexpr std::int64_t kRelatimeSeconds = 24 * 3600;
 
 }  // namespace
-
-// Erases rows [from, to), most of which exist.
-void LsmTree::erase_blocks(const std::string& home, BlockIndex from, BlockIndex to) {
-  if (from >= to) return;
-  open_group().blocks = true;
-  open_group().put_tail();
-  if (to.v - from.v > kPointEraseMax) {
-    batch().erase_range(Family::blocks, keys::block(home, from), keys::block(home, to), to.v - from.v);
-    return;
-  }
-  for (std::uint64_t i = from.v; i < to.v; ++i) batch().erase(Family::blocks, keys::block(home, BlockIndex{i}));
-}
-
-void LsmTree::erase_some(const std::string& home, const std::vector<std::uint64_t>& blocks) {
-  open_group().blocks = true;
-  open_group().put_tail();
-  for (const std::uint64_t block : blocks) batch().erase(Family::blocks, keys::block(home, BlockIndex{block}));
-}
-
-// The rows [from, to) of a file that exist; without `values` their keys only.
-Result<LsmTree::Rows> LsmTree::load_blocks(const Lock& lock, const Inode& inode, BlockIndex from, BlockIndex to,
-                                           bool values) {
-  LSMFS_TRY(settle(lock, inode.blocks_group));
-  if (from >= to) return Rows();
-  const std::string home = inode.home();
-  const Fetched::Range range{.family = Family::blocks, .from = keys::block(home, from), .upper = keys::block(home, to), .values = values};
-  const Fetched::Rows* const fetched = lock.fetched().find(range);
-  Fetched::Rows found = fetched ? *fetched : read_rows(store_, range, Wait::no);
-  if (!found.end && found.end.error().code == EAGAIN) want(lock, range);
-  LSMFS_TRY(found.end);
-  for (const auto& [key, value] : found.rows) {
-    if (!keys::block_index(key, home.size()) || value.size() > kBlockSize) return make_error(EUCLEAN, "a row of file data is damaged");
-  }
-  return std::move(found.rows);
-}
 
 // `seen`: of the same operation, for see().
 Result<void> LsmTree::resize(const Lock& lock, Inode& inode, std::uint64_t size, Result<SeenBlocks>& seen) {
@@ -63,10 +27,10 @@ Result<void> LsmTree::resize(const Lock& lock, Inode& inode, std::uint64_t size,
     const bool within = size % kBlockSize != 0;
     const BlockIndex last{within ? new_blocks.v - 1 : new_blocks.v};  // within: of the row that stays and is cut
     if (within) LSMFS_TRY(need_block(lock, inode, last));
-    const auto cut = [&] { batch().cut(Family::blocks, keys::block(home, last), static_cast<std::uint32_t>(size % kBlockSize)); };
+    const auto cut = [&] { rows_.cut_block(home, last, size % kBlockSize); };
     SeenBlocks wanted = blocks_to_see(inode, size, record.size);
     if (wanted.from == wanted.to) {
-      erase_blocks(home, new_blocks, old_blocks);
+      rows_.erase_blocks(home, new_blocks, old_blocks);
       if (within) cut();
       set_blocks(inode, new_blocks.v);
     } else {
@@ -85,21 +49,6 @@ Result<void> LsmTree::resize(const Lock& lock, Inode& inode, std::uint64_t size,
   record.size = size;
   after_holes(inode);
   return {};
-}
-
-// Writes `bytes` at `at` in a block. `replaces`: nothing that the row holds now is left of it. Must
-// hold: a tail in the open group is of this block.
-void LsmTree::put_part(Ino ino, const std::string& home, std::uint64_t index, std::size_t at, std::string_view bytes, bool replaces) {
-  std::optional<Tail>& tail = open_group().tail;
-  if (!tail) {
-    std::string key = keys::block(home, BlockIndex{index});
-    if (!replaces) return batch().patch(Family::blocks, key, static_cast<std::uint32_t>(at), bytes);
-    if (bytes.size() == kBlockSize) return batch().put(Family::blocks, key, bytes);
-    tail = Tail{ino, index, std::move(key), {}};
-  }
-  tail->bytes.resize(std::max(tail->bytes.size(), at + bytes.size()));
-  bytes.copy(tail->bytes.data() + at, bytes.size());
-  if (tail->bytes.size() == kBlockSize) open_group().put_tail();
 }
 
 Result<void> LsmTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait) {
@@ -153,7 +102,7 @@ Result<void> LsmTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait) {
       const bool no_row = index >= old_blocks;
       // The row's bytes before the write end here at the latest.
       const std::uint64_t old_end = no_row ? start : std::min(record.size, start + kBlockSize);
-      put_part(ino, home, index, from - start, bytes, no_row || (from == start && to >= old_end));
+      rows_.write_block(ino, home, BlockIndex{index}, from - start, bytes, no_row || (from == start && to >= old_end));
     }
     set_blocks(*inode, file ? file->rows.size() : record.blocks + last - first + 1 - existing);
     record.size = std::max(record.size, end);
@@ -195,63 +144,17 @@ Result<std::size_t> LsmTree::read(Ino ino, ByteOffset offset, MutableBytes to, W
       if (!record.is_regular()) return make_error(EINVAL, "");
       LSMFS_TRY(settle(lock, inode->blocks_group));
       if (atime == AccessTime::now) note_access_time(*inode);
-      return Place{inode->home(), record.size, record.blocks, blocks_epoch_};
+      return Place{inode->home(), record.size, record.blocks, rows_.epoch()};
     }));
     if (offset.v >= place.size) return std::size_t{0};
     const std::size_t n = std::min<std::uint64_t>(to.size(), place.size - offset.v);
     if (n > 0 && place.blocks == 0) {
       std::fill_n(to.data(), n, std::byte{0});
     } else if (n > 0) {
-      LSMFS_TRY(read_blocks(place.home, offset, to.first(n), place.epoch, wait));
+      LSMFS_TRY(rows_.read(place.home, offset, to.first(n), place.epoch, wait));
     }
     return n;
   });
-}
-
-// Fills `to` from the rows under `home`, zeros where there are none. `epoch` is that of the tree when
-// the home was looked up: a parked cursor of the same epoch shows the same rows.
-Result<std::size_t> LsmTree::read_blocks(const std::string& home, ByteOffset offset, MutableBytes to,
-                                         std::uint64_t epoch, Wait wait) {
-  const std::uint64_t end = offset.v + to.size();
-  const BlockIndex first{offset.v / kBlockSize}, after{(end - 1) / kBlockSize + 1};
-  const std::string begin_key = keys::block(home, first), end_key = keys::block(home, after);
-  blocks_ahead_.note(begin_key, end_key, wait, to.size());
-  if (wait == Wait::yes) blocks_ahead_.wait_for(begin_key, end_key);
-
-  const bool parkable = wait == Wait::no;
-  ParkedCursors::Place place;
-  if (parkable) place = parked_blocks_.take(epoch, begin_key);
-  auto& cursor = place.cursor;
-  const bool there = place.is_at(begin_key);
-  if (!cursor) cursor = store_.cursor(Family::blocks, {.lower = {}, .upper = parkable ? std::string() : end_key, .wait = wait});
-  if (!there) cursor->seek(begin_key);
-  place.passed = begin_key;
-
-  std::uint64_t filled = offset.v;  // bytes of the file before this are in `to` already
-  auto zero_until = [&](std::uint64_t position) {
-    if (position > filled) std::fill_n(to.data() + (filled - offset.v), position - filled, std::byte{0});
-    filled = std::max(filled, position);
-  };
-  BlockCursor blocks(*cursor, home, after);
-  for (; blocks.valid(); blocks.next()) {
-    place.passed = cursor->key();
-    const std::string_view value = blocks.bytes();
-    const std::uint64_t start = blocks.index().v * kBlockSize;
-    const std::uint64_t from = std::max(start, offset.v), until = std::min(start + value.size(), end);
-    zero_until(from);
-    if (from < until) {
-      std::memcpy(to.data() + (from - offset.v), value.data() + (from - start), until - from);
-      filled = until;
-    }
-    if (start + kBlockSize >= end) break;  // the row after it may not be in memory, and is not needed
-  }
-  LSMFS_TRY(blocks.status());
-  zero_until(end);
-  if (parkable) {
-    if (cursor->valid() && cursor->key() < end_key) cursor->next();  // where the next read may begin
-    if (cursor->status()) parked_blocks_.park(std::move(place), epoch);
-  }
-  return to.size();
 }
 
 }  // namespace lsmfs

@@ -11,7 +11,6 @@
 #include <cassert>
 #include <utility>
 
-#include "tree/block_cursor.h"
 #include "tree/inode_flags.h"
 #include "tree/lsm_tree.h"
 
@@ -59,7 +58,7 @@ LsmTree::SeenBlocks LsmTree::blocks_to_see(const Inode& inode, std::uint64_t fro
   to = std::min(to, record.size);
   if (from >= to || record.blocks == 0 || !record.is_sparse()) return {};
   // All rows that there are go, too many to know them one by one, or perhaps some that nobody knows any more.
-  if (from == 0 && to == record.size && (record.blocks > kPointEraseMax || store_.has_lost())) return {};
+  if (from == 0 && to == record.size && (record.blocks > Rows::kPointEraseMax || rows_.has_lost())) return {};
   return {.from = BlockIndex{from / kBlockSize}, .to = BlockIndex{block_count(to)}, .home = inode.home(), .group = inode.blocks_group};
 }
 
@@ -68,7 +67,7 @@ LsmTree::SeenBlocks LsmTree::blocks_to_see(const Inode& inode, std::uint64_t fro
 Result<LsmTree::SeenBlocks> LsmTree::see(const Lock& lock, const Inode& inode, SeenBlocks wanted, Result<SeenBlocks>& seen) {
   if (const RowMap* rows = known_rows(inode)) {
     wanted.rows = rows->count(wanted.from.v, wanted.to.v);
-    wanted.some = rows->first(wanted.from.v, wanted.to.v, kPointEraseMax + 2);
+    wanted.some = rows->first(wanted.from.v, wanted.to.v, Rows::kPointEraseMax + 2);
     wanted.last = rows->last(wanted.from.v, wanted.to.v).value_or(0);
     return wanted;
   }
@@ -79,11 +78,11 @@ Result<LsmTree::SeenBlocks> LsmTree::see(const Lock& lock, const Inode& inode, S
 }
 
 Result<LsmTree::SeenBlocks> LsmTree::look(SeenBlocks seen) const {
-  BlockCursor blocks(store_, seen.home, seen.from, seen.to, Wait::yes);
+  BlockCursor blocks = rows_.walk(seen.home, seen.from, seen.to, Wait::yes);
   for (; blocks.valid(); blocks.next()) {
     ++seen.rows;
     seen.last = blocks.index().v;
-    if (seen.some.size() < kPointEraseMax + 2) seen.some.push_back(seen.last);
+    if (seen.some.size() < Rows::kPointEraseMax + 2) seen.some.push_back(seen.last);
   }
   LSMFS_TRY(blocks.status());
   return seen;
@@ -91,9 +90,9 @@ Result<LsmTree::SeenBlocks> LsmTree::look(SeenBlocks seen) const {
 
 // Erases the rows [from, to), of which so many were seen, and two more at most that are not erased.
 void LsmTree::erase_seen(SeenBlocks seen, BlockIndex from, BlockIndex to, std::uint64_t rows) {
-  if (rows > kPointEraseMax) return erase_blocks(seen.home, from, to);
+  if (rows > Rows::kPointEraseMax) return rows_.erase_blocks(seen.home, from, to);
   std::erase_if(seen.some, [&](std::uint64_t index) { return index < from.v || index >= to.v; });
-  erase_some(seen.home, seen.some);
+  rows_.erase_blocks(seen.home, seen.some);
 }
 
 // Makes [from, to) of a file read as zeros. Must hold: to is at most the file's size. `seen`: of the same operation, for see().
@@ -130,12 +129,12 @@ Result<void> LsmTree::make_hole(const Lock& lock, Inode& inode, std::uint64_t fr
   const auto zero_part = [&](BlockIndex index) {
     const std::uint64_t start = index.v * kBlockSize;
     const std::uint64_t at = std::max(from, start), until = std::min(to, start + kBlockSize);
-    batch().patch(Family::blocks, keys::block(home, index), static_cast<std::uint32_t>(at - start), std::string(until - at, '\0'));
+    rows_.patch_block(home, index, at - start, std::string(until - at, '\0'));
   };
   if (zero_first) zero_part(first);
   if (zero_last) zero_part(last);
   if (all_exist) {
-    erase_blocks(home, whole_from, whole_to);
+    rows_.erase_blocks(home, whole_from, whole_to);
   } else {
     erase_seen(std::move(there), whole_from, whole_to, gone);
   }
@@ -177,7 +176,7 @@ Result<ByteOffset> LsmTree::seek(Ino ino, ByteOffset offset, int whence, Wait wa
     }));
     if (place.found) return *place.found;
     std::uint64_t index = offset.v / kBlockSize;
-    BlockCursor blocks(store_, place.home, BlockIndex{index}, BlockIndex{block_count(place.size)}, wait);
+    BlockCursor blocks = rows_.walk(place.home, BlockIndex{index}, BlockIndex{block_count(place.size)}, wait);
     if (data) {
       if (blocks.valid()) return ByteOffset{std::max(offset.v, blocks.index().v * kBlockSize)};
       LSMFS_TRY(blocks.status());

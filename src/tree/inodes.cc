@@ -51,7 +51,7 @@ Result<Inode*> LsmTree::adopt(const Lock& lock, Inode& dir, std::string_view nam
   if (ino >= state_.next_ino) return damaged("the number", ino);  // it would be given again
   Inode inode;
   if (is_link) {
-    LSMFS_ASSIGN(const auto linked, this->row(lock, Family::names, keys::linked(ino)));
+    LSMFS_ASSIGN(const auto linked, rows_.linked(lock, ino));
     if (!linked) return damaged("the record", ino);
     auto record = decode_record(*linked);
     if (!record || record->ino != ino || record->home.empty() || record->is_directory()) return damaged("the record", ino);
@@ -75,13 +75,12 @@ Result<Inode*> LsmTree::load(const Lock& lock, Inode& dir, std::string_view name
   if (name.empty() || name.find('\0') != name.npos || name.find('/') != name.npos) return make_error(EINVAL, "");
   if (Inode* known = inodes_.find(dir.ino(), name)) return known;
   if (dir.record.size == 0 || (absent_.dir == dir.ino() && absent_.name == name)) return nullptr;
-  const std::string key = keys::entry(*dir.shared_home(), name);
-  if (const auto ino = uncommitted_entry(key)) {
+  if (const auto ino = uncommitted_entry(keys::entry(*dir.shared_home(), name))) {
     // The store does not show it yet. An inode that a group names stays in the table.
     return ino->v == 0 ? nullptr : inodes_.find(*ino);
   }
   LSMFS_TRY(settle(lock, dir.home_group));
-  LSMFS_ASSIGN(const auto value, row(lock, Family::names, key));
+  LSMFS_ASSIGN(const auto value, rows_.entry(lock, *dir.shared_home(), name));
   if (!value) {
     absent_.dir = dir.ino();
     absent_.name = name;
@@ -144,17 +143,17 @@ void LsmTree::drop_if_unused(Inode* inode) {
 
 void LsmTree::erase_removed(Inode& inode) {
   if (!open_group().drop_new(inode.ino()) && inode.record.blocks > 0) {
-    const RowMap* rows = inode.record.blocks <= kPointEraseMax ? known_rows(inode) : nullptr;
+    const RowMap* rows = inode.record.blocks <= Rows::kPointEraseMax ? known_rows(inode) : nullptr;
     const BlockIndex end{block_count(inode.record.size)};
     if (rows) {
-      erase_some(inode.home(), rows->first(0, end.v, kPointEraseMax));
+      rows_.erase_blocks(inode.home(), rows->first(0, end.v, Rows::kPointEraseMax));
     } else {
-      erase_blocks(inode.home(), BlockIndex{0}, end);
+      rows_.erase_blocks(inode.home(), BlockIndex{0}, end);
     }
   }
   erase_xattr_rows(inode);
   know_home(inode.record, inode.home());
-  if (inode.has_row) batch().erase(Family::names, keys::orphan(inode.ino()));
+  if (inode.has_row) rows_.erase_orphan(inode.ino());
   set_blocks(inode, 0);
   inode.has_row = false;
   if (leaving_.files.erase(inode.ino()) > 0) {
@@ -172,8 +171,7 @@ Result<std::optional<Attr>> LsmTree::lookup(Ino dir_ino, std::string_view name, 
     if (inode->lookups == 0) {
       // New to memory: perhaps a walk by names. Names that do not exist tell nothing: a writer asks
       // for each before it makes it.
-      const std::string key = keys::entry(*dir->shared_home(), name);
-      names_ahead_.note(key, key + '\x01', wait);
+      rows_.note_entry(*dir->shared_home(), name, wait);
     }
     ++inode->lookups;
     inodes_.used(*inode);

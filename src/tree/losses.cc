@@ -21,9 +21,10 @@ std::uint64_t blocks_there(const Record& record) { return record.blocks > 0 ? bl
 Result<std::uint64_t> LsmTree::count_rows(const Lock& lock, const Inode& inode, BlockIndex from, BlockIndex to) {
   if (const RowMap* map = known_rows(inode)) return map->count(from.v, to.v);
   const std::string home = inode.home();
-  if (!store_.has_lost() || !store_.is_lost(Family::blocks, keys::block(home, from), keys::block(home, to))) {
-    LSMFS_ASSIGN(const Rows rows, load_blocks(lock, inode, from, to, false));
-    return rows.size();
+  if (!rows_.blocks_lost(home, from, to)) {
+    LSMFS_TRY(settle(lock, inode.blocks_group));
+    LSMFS_ASSIGN(const Rows::Blocks there, rows_.blocks(lock, home, from, to, false));
+    return there.size();
   }
   if (to.v - from.v == 1) return std::uint64_t{1};
   const BlockIndex middle{from.v + (to.v - from.v) / 2};
@@ -34,9 +35,9 @@ Result<std::uint64_t> LsmTree::count_rows(const Lock& lock, const Inode& inode, 
 
 // EUCLEAN: a part of a block is to be changed whose rest is lost.
 Result<void> LsmTree::need_block(const Lock& lock, const Inode& inode, BlockIndex index) {
-  if (!store_.has_lost()) return {};
+  if (!rows_.has_lost()) return {};
   const std::string home = inode.home();
-  const auto lost = [&] { return store_.is_lost(Family::blocks, keys::block(home, index), keys::block(home, BlockIndex{index.v + 1})); };
+  const auto lost = [&] { return rows_.blocks_lost(home, index, BlockIndex{index.v + 1}); };
   if (!lost()) return {};
   LSMFS_TRY(settle(lock, inode.blocks_group));  // perhaps it was written meanwhile
   if (!lost()) return {};
@@ -45,7 +46,7 @@ Result<void> LsmTree::need_block(const Lock& lock, const Inode& inode, BlockInde
 
 // Before bytes [from, to) of a file are written, where some may be lost: what lies past its end is known, and all of a file without rows.
 Result<void> LsmTree::know_written(const Lock& lock, const Inode& inode, std::uint64_t from, std::uint64_t to) {
-  if (!store_.has_lost()) return {};
+  if (!rows_.has_lost()) return {};
   const Record& record = inode.record;
   const std::uint64_t there = blocks_there(record);
   const std::uint64_t first = from / kBlockSize, last = (to - 1) / kBlockSize;
@@ -60,23 +61,13 @@ Result<void> LsmTree::know_written(const Lock& lock, const Inode& inode, std::ui
 
 // The blocks from the end of a file to `to` are as the open group leaves them.
 void LsmTree::know_past_end(const Inode& inode, std::uint64_t to) {
-  const std::uint64_t from = blocks_there(inode.record);
-  if (!store_.has_lost() || from >= to) return;
-  const std::string home = inode.home();
-  batch().know(Family::blocks, keys::block(home, BlockIndex{from}), keys::block(home, BlockIndex{to}));
+  if (rows_.has_lost()) rows_.know_blocks(inode.home(), BlockIndex{blocks_there(inode.record)}, BlockIndex{to});
 }
 
 // Nothing of an inode with this home is there but what the open group puts there. Below a directory's lies what was moved out of it, too.
 void LsmTree::know_home(const Record& record, const std::string& home) {
-  if (!store_.has_lost()) return;
-  if (!record.is_directory()) return know_below(home);
-  batch().know(Family::names, keys::entries_begin(home), keys::entries_end(home));
-}
-
-// Nothing lies at or below a home but what the open group puts there: it is new, or a file's.
-void LsmTree::know_below(const std::string& home) {
-  if (!store_.has_lost()) return;
-  for (const Family family : {Family::names, Family::blocks}) batch().know(family, home, keys::prefix_end(home));
+  if (record.is_directory()) rows_.know_entries(home);
+  else rows_.know_below(home);
 }
 
 namespace {

@@ -62,10 +62,8 @@ LsmTree::LsmTree(Store& store, const TreeOptions& options, State state)
       inodes_(store.cache_share(), [&store](ByteCount memory) { store.share_cache(memory); }),
       cookie_seed_(random_number()),
       state_(state),
-      names_ahead_(store, {.family = Family::names, .first_window = 64 * KiB, .last_window = 2 * MiB,
-                           .device_read = ByteCount{256 * KiB}, .clock = &clock_}),
-      blocks_ahead_(store, {.family = Family::blocks, .clock = &clock_}),
-      history_(store, clock_, *this, options.notice) {
+      history_(store, clock_, *this, options.notice),
+      rows_(store, clock_, history_) {
   store.note_rows(state_.data_rows);
 }
 
@@ -106,7 +104,7 @@ Result<void> LsmTree::close() {
   }
   wake_.notify_all();
   if (background_.joinable()) background_.join();
-  clear_parked();
+  rows_.let_go();
   {
     Lock lock(mutex_);
     if (closed_ || options_.read_only) return {};
@@ -207,7 +205,7 @@ Result<void> LsmTree::commit_all(Lock& lock) {
 
 void LsmTree::await_commit(Lock& lock, std::uint64_t group) {
   if (history_.committed() >= group) return;
-  const NobodyParks scope(*this);
+  const Rows::NobodyParks scope(rows_);
   history_.await(lock, group);
 }
 
@@ -234,10 +232,7 @@ void LsmTree::settled(const Group& group) {
     Inode* inode = inodes_.find(ino);
     if (inode && inode->record_group == group.number) drop_if_unused(inode);
   }
-  parked_names_.clear();  // shows what was before
-  if (!group.blocks) return;
-  ++blocks_epoch_;
-  parked_blocks_.clear();
+  rows_.settled(group);
 }
 
 void LsmTree::committed(const Group& group) {
@@ -245,21 +240,7 @@ void LsmTree::committed(const Group& group) {
   look_again_in_time();
   // Cursors keep the tables they read, also when those have been rewritten since.
   const Store::Space space = store_.space();
-  if (space.free.v < space.total.v / 8) {
-    names_ahead_.let_go();
-    blocks_ahead_.let_go();
-  }
-}
-
-Result<std::optional<std::string>> LsmTree::row(const Lock& lock, Family family, const std::string& key) const {
-  if (const auto* const fetched = lock.fetched().find(family, key)) return *fetched;
-  auto found = store_.get(family, key, Wait::no);
-  if (!found && found.error().code == EAGAIN) lock.want([this, &lock, family, key] { lock.fetched().fetch(store_, family, key); });
-  return found;
-}
-
-void LsmTree::want(const Lock& lock, const Fetched::Range& range) const {
-  lock.want([this, &lock, range] { lock.fetched().fetch(store_, range); });
+  if (space.free.v < space.total.v / 8) rows_.let_go();
 }
 
 std::uint64_t LsmTree::uncommitted_room(const Store::Room& room) const {
@@ -312,10 +293,7 @@ Result<void> LsmTree::sync() {
 
 Result<void> LsmTree::drop_caches() {
   LSMFS_TRY(sync());
-  // Their cursors hold on to blocks of the cache.
-  names_ahead_.let_go();
-  blocks_ahead_.let_go();
-  clear_parked();
+  rows_.let_go();
   return store_.drop_caches();
 }
 
@@ -436,8 +414,7 @@ void LsmTree::background() {
     const Clock::Time began = clock_.now();
     if (due.relocation) (void)relocate();  // what cannot be read stays
     const Clock::Time ended = clock_.now();
-    parked_names_.clear_idle();
-    parked_blocks_.clear_idle();
+    rows_.let_go_of_idle();
     lock.lock();
     if (due.relocation) upkeep_.relocated(began, ended, !displaced_.empty());
     if (stop_) return;

@@ -1,5 +1,8 @@
-// LsmTree: the Tree over a Store. One class, its operations in files by subject:
-//   lsm_tree.cc        open, close, what waits for commits, the background thread
+// LsmTree: the Tree over a Store. It stands on two parts, and is the third, what each call means:
+//   history.h          groups of changes, and how far they are committed
+//   rows.h             what lies in the store by home, read and changed
+// Its operations are in files by subject:
+//   lsm_tree.cc        open, close, what waits for commits, room, the background thread
 //   inodes.cc          lookup, forget, getattr, setattr, loading and saving of records
 //   entries.cc         make, link, unlink, rmdir
 //   rename.cc          rename
@@ -17,7 +20,7 @@
 // A group holds whole operations only and groups are committed in order, so that the store goes from
 // one moment of the tree to a later one.
 //
-// Whoever reads rows that a group may change waits for its commit first (settle), or knows the
+// Whoever reads rows that a group may change waits for its commit first (History::settle), or knows the
 // answer from memory: the groups know the entries that they add or take away, and changed inodes
 // stay in the table until their records are committed.
 //
@@ -25,7 +28,8 @@
 // does not find a row in memory says what is to be read. It ends with EAGAIN before it has changed anything, and is begun again when
 // the commit is there, or the row (attempt). So what it calls with the lock held never waits.
 //
-// Locks: one mutex guards the inode table and the groups. Order: reconfiguring_, mutex_, then the committer's or a Prefetcher's own.
+// Locks: one mutex guards the inode table, the history and the rows. Order: reconfiguring_, mutex_, then those of the parts: the
+// committer's, a prefetcher's, that of parked cursors.
 #pragma once
 
 #include <atomic>
@@ -44,9 +48,8 @@
 #include "tree/acl.h"
 #include "tree/history.h"
 #include "tree/inode_table.h"
-#include "tree/parked_cursors.h"
-#include "tree/prefetcher.h"
 #include "tree/record.h"
+#include "tree/rows.h"
 #include "tree/tree_lock.h"
 #include "tree/upkeep.h"
 
@@ -138,7 +141,7 @@ class LsmTree final : public Tree, private History::Client {
   void pass_on_for_access(Lock& lock);
   bool ends() const { return closed_ || options_.read_only; }  // unless a remount lets it be changed again
   bool can_change() const { return !options_.read_only && !history_.failure(); }
-  Result<void> pass_on(Lock& lock, Wait wait, Ino of = {});  // to the committer, if large
+  Result<void> pass_on(Lock& lock, Wait wait, Ino of = {});  // the open group, if large
   Result<void> commit_all(Lock& lock);          // both groups; the lock is given up meanwhile
   void await_commit(Lock& lock, std::uint64_t group);  // History::await(), without parked cursors
   // Of History::Client.
@@ -148,9 +151,6 @@ class LsmTree final : public Tree, private History::Client {
   void begin_group();                           // something is in the group now
   Group& open_group() const { return history_.open(); }
   Result<void> settle(const Lock& lock, std::uint64_t group) const { return history_.settle(lock, group); }
-  // Of rows that are settled, likewise: EAGAIN where they are not in memory, and `lock` wants them.
-  Result<std::optional<std::string>> row(const Lock& lock, Family family, const std::string& key) const;
-  void want(const Lock& lock, const Fetched::Range& range) const;
   // ENOSPC: there is no space for so many rows that are new, bytes of them, bytes of names, bytes that replace rows.
   Result<void> need_rows(std::uint64_t rows) const;
   Result<void> need_room(std::uint64_t bytes) const { return need_room(store_.room(), bytes); }
@@ -230,14 +230,13 @@ class LsmTree final : public Tree, private History::Client {
   void count(const Record& record, int change);
 
   // ---- rename (rename.cc)
-  using Rows = std::vector<std::pair<std::string, std::string>>;
   bool is_within(const Inode& inode, const Inode& ancestor) const;
   static constexpr std::uint64_t kMoveBlocksMax = 256 * KiB / kBlockSize;  // rows moved outright with a name
   bool takes_blocks_along(const Inode& inode, const std::string& new_home) const;
   // The blocks of a file that are to move with it, if they are: all its rows, or none of a new file of the open group.
   struct Taken {
     bool moves = false;
-    Rows rows;
+    Rows::Blocks blocks;
   };
   Taken blocks_in_group(const Inode& inode);
   Result<Taken> blocks_to_move(const Lock& lock, const Inode& inode);
@@ -258,21 +257,18 @@ class LsmTree final : public Tree, private History::Client {
   Result<void> need_block(const Lock& lock, const Inode& inode, BlockIndex index);
   Result<void> know_written(const Lock& lock, const Inode& inode, std::uint64_t from, std::uint64_t to);
   void know_past_end(const Inode& inode, std::uint64_t to);
-  void know_below(const std::string& home);
   void know_home(const Record& record, const std::string& home);
   class Owned;
   Result<void> know_what_is_nobodys(const Stop& stop);
 
   // ---- holes (holes.cc)
-  // Up to this many rows are erased one by one, more by one range (which costs every later reader).
-  static constexpr std::uint64_t kPointEraseMax = 1024;
   // Which rows of a file there were in some of its blocks when somebody looked.
   struct SeenBlocks {
     BlockIndex from, to;              // of the blocks [from, to); none: nobody looked
     std::string home;                 // of the file
     std::uint64_t group = 0;          // the last one that had changed its blocks
     std::uint64_t rows = 0;
-    std::vector<std::uint64_t> some;  // the indexes of the first of them; of all, when kPointEraseMax and two more suffice
+    std::vector<std::uint64_t> some;  // the indexes of the first of them; of all, when Rows::kPointEraseMax and two more suffice
     std::uint64_t last = 0;           // the index of the last one, if there are any
     bool has(BlockIndex index) const { return rows > 0 && (some.front() == index.v || last == index.v); }  // the first or the last
   };
@@ -290,22 +286,16 @@ class LsmTree final : public Tree, private History::Client {
   SeenBlocks blocks_to_see(const Inode& inode, std::uint64_t from, std::uint64_t to) const;
   Result<SeenBlocks> see(const Lock& lock, const Inode& inode, SeenBlocks wanted, Result<SeenBlocks>& seen);
   Result<SeenBlocks> look(SeenBlocks seen) const;
-  void erase_some(const std::string& home, const std::vector<std::uint64_t>& blocks);
   void erase_seen(SeenBlocks seen, BlockIndex from, BlockIndex to, std::uint64_t rows);
   Result<void> make_hole(const Lock& lock, Inode& inode, std::uint64_t from, std::uint64_t to, Result<SeenBlocks>& seen);
 
   // ---- directories (directory_walk.cc)
   struct Listing;
   void want_names(const Lock& lock, const Fetched::Range& range, bool plus);
-  void seek_names(ParkedCursors::Place& place, const std::string& target);
   Result<void> list(Listing& listing);
 
   // ---- data (file_data.cc)
-  void put_part(Ino ino, const std::string& home, std::uint64_t index, std::size_t at, std::string_view bytes, bool replaces);
-  void erase_blocks(const std::string& home, BlockIndex from, BlockIndex to);
-  Result<Rows> load_blocks(const Lock& lock, const Inode& inode, BlockIndex from, BlockIndex to, bool values);
   Result<void> resize(const Lock& lock, Inode& inode, std::uint64_t size, Result<SeenBlocks>& seen);
-  Result<std::size_t> read_blocks(const std::string& home, ByteOffset offset, MutableBytes to, std::uint64_t epoch, Wait wait);
   void note_access_time(Inode& inode);
 
   Store& store_;
@@ -330,7 +320,6 @@ class LsmTree final : public Tree, private History::Client {
 
   bool alone_ = false;                 // somebody is
   std::condition_variable no_longer_alone_;
-  std::uint64_t blocks_epoch_ = 0;     // commits that touched family blocks
   std::atomic<std::uint64_t> moves_{0};  // how many times a file's blocks got another home
   std::deque<Ino> displaced_;            // some of those that lie elsewhere than their path says
   std::unordered_set<Ino> large_;        // some that have too much below them to be moved, lest it be looked at again
@@ -349,19 +338,8 @@ class LsmTree final : public Tree, private History::Client {
     std::condition_variable changed;
   } leaving_;
 
-  ParkedCursors parked_names_{clock_}, parked_blocks_{clock_};  // of the epochs history_.committed() and blocks_epoch_
-  void clear_parked() {
-    parked_names_.clear();
-    parked_blocks_.clear();
-  }
-  // While the tree waits for a commit: that may wait for space, which a parked cursor would keep, and nobody would take it away.
-  struct NobodyParks {
-    explicit NobodyParks(LsmTree& tree) : names(tree.parked_names_), blocks(tree.parked_blocks_) {}
-    const ParkedCursors::Closed names, blocks;
-  };
-
-  Prefetcher names_ahead_, blocks_ahead_;
   History history_;
+  Rows rows_;
   std::thread background_;
 };
 

@@ -73,7 +73,7 @@ Result<void> LsmTree::rename(Ino from_dir, std::string_view from, Ino to_dir, st
         --target_dir->record.size;
         remove_name(*target_dir, to, *target, now);
       }
-      batch().erase(Family::names, keys::entry(*source_dir->shared_home(), from));
+      rows_.erase_entry(*source_dir->shared_home(), from);
       entry_changed(*source_dir, from, Ino{});
       place(*source, *target_dir, to, source_blocks, now);
       --source_dir->record.size;
@@ -111,39 +111,40 @@ bool LsmTree::takes_blocks_along(const Inode& inode, const std::string& new_home
 
 // Those of a small file that was written just now, if a group has them all: nothing else moves.
 LsmTree::Taken LsmTree::blocks_in_group(const Inode& inode) {
-  if (open_group().find_new(inode.ino())) return {.moves = true, .rows = {}};
+  if (open_group().find_new(inode.ino())) return {.moves = true, .blocks = {}};
   Group* const sealed = history_.sealed();
   if (!sealed || sealed->number != inode.blocks_group) return {};
   const NewFile* const file = sealed->find_new(inode.ino());
   if (!file) return {};
-  Taken taken{.moves = true, .rows = {}};
-  for (const auto& [index, row] : file->rows) taken.rows.emplace_back(keys::block(file->home, BlockIndex{index}), row);
+  Taken taken{.moves = true, .blocks = {}};
+  for (const auto& [index, row] : file->rows) taken.blocks.emplace_back(BlockIndex{index}, row);
   return taken;
 }
 
 // Those of a small file: mostly it was written under a temporary name just now. When they cannot be read they stay where they are.
 Result<LsmTree::Taken> LsmTree::blocks_to_move(const Lock& lock, const Inode& inode) {
   if (auto taken = blocks_in_group(inode); taken.moves) return taken;
-  auto rows = load_blocks(lock, inode, BlockIndex{0}, BlockIndex{kMoveBlocksMax}, true);
-  if (rows) return Taken{.moves = !rows->empty(), .rows = std::move(*rows)};
-  if (rows.error().code != EAGAIN && can_change()) return Taken{};
-  return rows.error();
+  LSMFS_TRY(settle(lock, inode.blocks_group));
+  auto blocks = rows_.blocks(lock, inode.home(), BlockIndex{0}, BlockIndex{kMoveBlocksMax}, true);
+  if (blocks) return Taken{.moves = !blocks->empty(), .blocks = std::move(*blocks)};
+  if (blocks.error().code != EAGAIN && can_change()) return Taken{};
+  return blocks.error();
 }
 
 // Gives `blocks`, which are all its rows, their place under `new_home`. The home it had before is the caller's to change.
 void LsmTree::move_blocks(Inode& inode, const Taken& blocks, const std::string& new_home) {
   if (!blocks.moves) return;
-  know_below(new_home);
+  rows_.know_below(new_home);
   if (NewFile* const file = open_group().find_new(inode.ino())) {
     file->home = new_home;
   } else {
     // It is one of this group now: what it held before is in other groups, and goes.
-    const std::size_t old_home = inode.home().size();
+    const std::string old_home = inode.home();
     NewFile& moved = open_group().new_files[inode.ino()];
     moved.home = new_home;
-    for (const auto& [key, value] : blocks.rows) {
-      open_group().write_new(moved, *keys::block_index(key, old_home), 0, value);
-      batch().erase(Family::blocks, key);
+    for (const auto& [index, bytes] : blocks.blocks) {
+      open_group().write_new(moved, index.v, 0, bytes);
+      rows_.erase_block(old_home, index);
     }
   }
   blocks_changed(inode);
@@ -166,7 +167,7 @@ void LsmTree::place(Inode& inode, Inode& dir, std::string_view name, const Taken
   entry_changed(dir, name, inode.ino());
   if (inode.place == Inode::Place::linked) {
     inode.parent = dir.ino();
-    batch().put(Family::names, keys::entry(*dir.shared_home(), name), encode(Link{record.ino, record.mode & S_IFMT}));
+    rows_.put_entry(*dir.shared_home(), name, encode(Link{record.ino, record.mode & S_IFMT}));
     inode.names.clear();
     know_only_name(inode, dir, name);
     return;

@@ -32,10 +32,9 @@ Result<std::string> LsmTree::getxattr(Ino ino, std::string_view name, Wait wait)
 
 Result<std::string> LsmTree::xattr_value(const Lock& lock, const Inode& inode, const Xattr& xattr) {
   if (xattr.row_size == 0) return xattr.value;
-  const std::string key = keys::xattr(inode.home(), xattr.name);
   const std::uint32_t size = xattr.row_size;
   LSMFS_TRY(settle(lock, inode.xattrs_group));
-  LSMFS_ASSIGN(auto value, row(lock, Family::names, key));
+  LSMFS_ASSIGN(auto value, rows_.xattr(lock, inode.home(), xattr.name));
   if (!value || value->size() != size) {
     return make_error(EUCLEAN, fmt::format("the row of an extended attribute of inode {} is damaged", inode.ino().v));
   }
@@ -91,11 +90,10 @@ void LsmTree::put_xattr(Inode& inode, std::string_view name, std::string_view va
   const Xattr* old = record.find_xattr(name);
   const std::size_t others = record.xattr_inline_size() - (old ? old->value.size() : 0);
   const bool in_record = value.size() <= kXattrInlineMax && others + value.size() <= kXattrInlineSum;
-  const std::string key = keys::xattr(inode.home(), name);
   if (!in_record) {
-    batch().put(Family::names, key, value);
+    rows_.put_xattr(inode.home(), name, value);
   } else if (old && old->row_size > 0) {
-    batch().erase(Family::names, key);
+    rows_.erase_xattr(inode.home(), name);
   }
   Xattr xattr{std::string(name), in_record ? std::string(value) : std::string(),
               in_record ? 0 : static_cast<std::uint32_t>(value.size())};
@@ -107,7 +105,7 @@ void LsmTree::put_xattr(Inode& inode, std::string_view name, std::string_view va
 void LsmTree::drop_xattr(Inode& inode, std::string_view name) {
   const Xattr* const there = inode.record.find_xattr(name);
   assert(there);
-  if (there->row_size > 0) batch().erase(Family::names, keys::xattr(inode.home(), name));
+  if (there->row_size > 0) rows_.erase_xattr(inode.home(), name);
   inode.record.remove_xattr(name);
   inode.xattrs_group = open_group().number;
 }
@@ -139,7 +137,7 @@ Result<std::string> LsmTree::listxattr(Ino ino, Wait wait) {
 
 void LsmTree::erase_xattr_rows(Inode& inode) {
   for (const Xattr& xattr : inode.record.xattrs) {
-    if (xattr.row_size > 0) batch().erase(Family::names, keys::xattr(inode.home(), xattr.name));
+    if (xattr.row_size > 0) rows_.erase_xattr(inode.home(), xattr.name);
   }
   inode.record.xattrs.clear();
 }
