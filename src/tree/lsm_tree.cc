@@ -240,7 +240,7 @@ void LsmTree::committed(const Group& group) {
   look_again_in_time();
   // Cursors keep the tables they read, also when those have been rewritten since.
   const Store::Space space = store_.space();
-  if (space.free.v < space.total.v / 8) rows_.let_go();
+  if (space.free.v < space.total.v / 8) rows_.let_go_ahead();
 }
 
 std::uint64_t LsmTree::uncommitted_room(const Store::Room& room) const {

@@ -111,9 +111,13 @@ void Rows::settled(const Group& group) {
   parked_blocks_.clear();
 }
 
-void Rows::let_go() {
+void Rows::let_go_ahead() {
   names_ahead_.let_go();
   blocks_ahead_.let_go();
+}
+
+void Rows::let_go() {
+  let_go_ahead();
   parked_names_.clear();
   parked_blocks_.clear();
 }

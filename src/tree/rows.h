@@ -54,7 +54,9 @@ class Rows {
   void note_names(std::string_view from, std::string_view to, Wait wait) { names_ahead_.note(from, to, wait); }
   void note_entry(const std::string& dir_home, std::string_view name, Wait wait);
   void settled(const Group& group);  // its rows show; parked cursors do not
-  void let_go();                     // of cursors: they keep tables and blocks that are not needed any more
+  // Cursors keep tables and blocks that are not needed any more: those that read ahead; also all that are parked; those parked for long.
+  void let_go_ahead();
+  void let_go();
   void let_go_of_idle();
   // While one lives, no cursor is parked: while somebody waits for space, it would keep some, and nobody would take it away.
   struct NobodyParks {
