@@ -10,6 +10,9 @@
 
 #include "lsmfs/fuse.h"
 
+// Not by libmount, which would halve it: it reads links on the way, which the daemon's filter of system calls does not allow, and brings two
+// more libraries into the daemon (libselinux, libpcre2). Its table of flags does not say which options it does not know.
+//
 // proc(5): "36 35 98:0 /root /mount/point rw,noatime master:1 - type source options". Blanks,
 // tabs, newlines and backslashes in names are written as \ and three octal digits.
 
