@@ -1,6 +1,8 @@
 // The binary form in which the kernel hands out its trace: pages of a ring buffer, and in them records of events. Both are
 // described by the kernel itself, in tracefs: events/header_page and events/*/*/format.
 //
+// Not by libtraceevent: that is told no size of a page (kbuffer_load_subbuffer), so it would read past the end of a wrong one.
+//
 // What it is not: it opens no file. All bytes are untrusted: what does not fit is an error (EBADMSG), never a read past an end.
 #pragma once
 
