@@ -3,6 +3,7 @@
 #include <iterator>
 #include <utility>
 
+#include "kv/library_bytes.h"
 #include "kv/options.h"
 
 namespace lsmfs::kv {
@@ -63,8 +64,9 @@ Status for_each_row(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* family, std::s
   const Slice upper(to.data(), to.size());
   read.iterate_upper_bound = &upper;
   const std::unique_ptr<rocksdb::Iterator> rows(db.NewIterator(read, family));
+  LibraryBytes key, value;
   for (rows->Seek(Slice(from.data(), from.size())); rows->Valid(); rows->Next()) {
-    if (Status taken = take(view_of(rows->key()), view_of(rows->value())); !taken.ok()) return taken;
+    if (Status taken = take(key.of(rows->key()), value.of(rows->value())); !taken.ok()) return taken;
   }
   return rows->status();
 }

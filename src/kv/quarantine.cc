@@ -12,6 +12,7 @@
 #include "kv/compact.h"
 #include "kv/footer.h"
 #include "kv/guarded.h"
+#include "kv/library_bytes.h"
 #include "kv/options.h"
 #include "kv/patch.h"
 #include "kv/status.h"
@@ -306,11 +307,14 @@ Result<bool> Quarantine::keep_newer(Family family, const SstFileMetaData& table,
     const std::unique_ptr<rocksdb::Iterator> rows(db_->NewIterator(read, handle));
     if (numbers(tables_of(*db_, handle)) != before) continue;  // since then: it may show other tables than these
     const auto all = ranges.all();
+    LibraryBytes key;
     for (const auto& [from, to] : all) {
       std::uint64_t of_nothing = patches_of_nothing_by_this_thread();
-      for (rows->Seek(from); rows->Valid() && view_of(rows->key()) < to; rows->Next()) {
+      for (rows->Seek(from); rows->Valid(); rows->Next()) {
+        const std::string_view at = key.of(rows->key());
+        if (at >= to) break;
         // What lay under patches alone may be lost.
-        if (of_nothing == patches_of_nothing_by_this_thread()) ranges.take(view_of(rows->key()), next_key(family, view_of(rows->key())));
+        if (of_nothing == patches_of_nothing_by_this_thread()) ranges.take(at, next_key(family, at));
         of_nothing = patches_of_nothing_by_this_thread();
       }
       if (!rows->status().ok()) break;
