@@ -109,17 +109,17 @@ void Live::pass_on_erased(std::vector<Place>& before) {
     rows_gone += static_cast<double>(place->rows);
     if (place->erased <= 0) continue;
     erased += place->erased;
-    const auto [begin, end] = overlapped(place->first, place->last, true);
+    const auto range = overlapped(place->first, place->last, true);
     double there = 0;
     const auto among = [&](const auto& each) {
-      for (std::size_t i = begin; i < end; ++i) {
+      for (std::size_t i = range.first; i < range.second; ++i) {
         if (made.contains(bottom_[i].number)) each(bottom_[i]);
       }
     };
     among([&](const Place& to) { there += static_cast<double>(to.rows); });
     if (there == 0) continue;
     passed_on += place->erased;
-    among([&](Place& to) { to.erased += place->erased * static_cast<double>(to.rows) / there; });
+    among([&, share = place->erased](Place& to) { to.erased += share * static_cast<double>(to.rows) / there; });
   }
   const double left = std::max(erased - std::max(rows_gone - rows_made, 0.0), 0.0);
   if (passed_on <= left) return;

@@ -151,7 +151,7 @@ void Checker::take_block(std::string_view key, std::string_view value) {
     const auto parsed = keys::parse_block(key);
     if (!parsed) return problem("a row of file data has the malformed key {}", hex(key));
     end_file();
-    file_.emplace();
+    file_ = FileSoFar{};
     file_->home = parsed->home;
     file_->ino = parsed->ino;
     file_->found = facts_.file_at(parsed->ino, parsed->home);

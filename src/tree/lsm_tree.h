@@ -121,7 +121,7 @@ class LsmTree final : public Tree, private History::Client {
   // What the log and the tables may need for one more record, generously; for the check of free space.
   static constexpr std::size_t kRecordRoom = 16 * KiB;
   static constexpr std::uint64_t kLittleRoom = 16 * MiB;
-  static constexpr auto kForgottenIn = std::chrono::seconds(1), kForgottenSoon = std::chrono::milliseconds(50);
+  static constexpr std::chrono::milliseconds kForgottenIn{1000}, kForgottenSoon{50};
   static constexpr std::size_t kRecordBytes = 256;  // what they need on average
 
   // ---- locking and committing (lsm_tree.cc)
