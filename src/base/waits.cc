@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <map>
-#include <mutex>
 #include <vector>
 
 #include "lsmfs/base.h"
 #include "lsmfs/clock.h"
+#include "lsmfs/mutex.h"
 
 namespace lsmfs {
 namespace {
@@ -13,8 +13,8 @@ std::string how_long(std::int64_t since_ns) { return " (" + std::to_string((syst
 
 // Of all threads that have ever waited and still exist. Never destroyed: threads may end after the statics have.
 struct Threads {
-  std::mutex mutex;
-  std::vector<const Waits*> all;
+  Mutex mutex;
+  std::vector<const Waits*> all LSMFS_GUARDED_BY(mutex);
 };
 Threads& threads() {
   static Threads& instance = *new Threads;
@@ -24,12 +24,12 @@ Threads& threads() {
 }  // namespace
 
 Waits::Waits() {
-  const std::lock_guard lock(threads().mutex);
+  const MutexLock lock(threads().mutex);
   threads().all.push_back(this);
 }
 
 Waits::~Waits() {
-  const std::lock_guard lock(threads().mutex);
+  const MutexLock lock(threads().mutex);
   std::erase(threads().all, this);
 }
 
@@ -70,7 +70,7 @@ std::string Waits::text() const {
 std::string longest_waits() {
   std::map<std::string, std::int64_t> oldest;  // by what is waited for
   {
-    const std::lock_guard lock(threads().mutex);
+    const MutexLock lock(threads().mutex);
     for (const Waits* waits : threads().all) {
       const std::size_t depth = std::min(waits->depth_.load(std::memory_order_acquire), Waits::kDepth);
       if (depth == 0) continue;

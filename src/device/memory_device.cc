@@ -1,12 +1,11 @@
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
 #include <new>
-#include <shared_mutex>
 #include <vector>
 
 #include "device/requests.h"
 #include "lsmfs/device.h"
+#include "lsmfs/mutex.h"
 
 namespace lsmfs {
 namespace {
@@ -21,14 +20,14 @@ class MemoryDevice final : public Device {
 
   Result<void> read(ByteOffset from, MutableBytes to) override {
     LSMFS_TRY(check_request(*this, "read", from, to.size(), to.data()));
-    std::shared_lock lock(mutex_);
+    const SharedLock lock(mutex_);
     if (!to.empty()) std::memcpy(to.data(), at(from), to.size());
     return {};
   }
 
   Result<void> write(ByteOffset to, Bytes data) override {
     LSMFS_TRY(check_request(*this, "write", to, data.size(), data.data()));
-    std::unique_lock lock(mutex_);
+    const ExclusiveLock lock(mutex_);
     if (!data.empty()) std::memcpy(at(to), data.data(), data.size());
     for (std::uint64_t i = 0; i < data.size(); i += kDeviceBlock) written_[(to.v + i) / kDeviceBlock] = true;
     return {};
@@ -39,7 +38,7 @@ class MemoryDevice final : public Device {
   // Neither the old bytes nor zeros: whoever reads a discarded range relies on what nobody promised.
   Result<void> discard(ByteOffset from, ByteCount length) override {
     LSMFS_TRY(check_request(*this, "discard", from, length.v, nullptr));
-    std::unique_lock lock(mutex_);
+    const ExclusiveLock lock(mutex_);
     for (std::uint64_t i = 0; i < length.v; i += kDeviceBlock) {
       // Blocks that were never written stay untouched memory.
       if (written_[(from.v + i) / kDeviceBlock]) std::memset(at(ByteOffset{from.v + i}), 0xd1, kDeviceBlock);
@@ -57,12 +56,12 @@ class MemoryDevice final : public Device {
     void operator()(void* p) const { std::free(p); }
   };
 
-  std::byte* at(ByteOffset o) { return static_cast<std::byte*>(data_.get()) + o.v; }
+  std::byte* at(ByteOffset o) LSMFS_REQUIRES_SHARED(mutex_) { return static_cast<std::byte*>(data_.get()) + o.v; }
 
   const std::uint64_t size_;
   std::unique_ptr<void, Free> data_;
-  std::vector<bool> written_;  // by block
-  std::shared_mutex mutex_;
+  SharedMutex mutex_;
+  std::vector<bool> written_ LSMFS_GUARDED_BY(mutex_);  // by block
   std::string path_ = "memory";
 };
 

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <cstring>
-#include <mutex>
 #include <set>
 
 #include "device/decorator.h"
+#include "lsmfs/mutex.h"
 
 namespace lsmfs {
 namespace {
@@ -24,7 +24,7 @@ class SalvagingDevice final : public DeviceDecorator {
       if (one.error().code != EIO) return one;  // it may be there
       std::fill(block.begin(), block.end(), std::byte{0});
       if (inner_.writable()) LSMFS_TRY(inner_.write(place, block));
-      std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (told_.insert(place.v).second) unreadable_(place);
     }
     return {};
@@ -32,8 +32,8 @@ class SalvagingDevice final : public DeviceDecorator {
 
  private:
   const std::function<void(ByteOffset)> unreadable_;
-  std::mutex mutex_;
-  std::set<std::uint64_t> told_;
+  Mutex mutex_;
+  std::set<std::uint64_t> told_ LSMFS_GUARDED_BY(mutex_);
 };
 
 }  // namespace

@@ -6,13 +6,13 @@
 
 #include <atomic>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "lsmfs/base.h"
+#include "lsmfs/mutex.h"
 
 namespace lsmfs::kv {
 
@@ -24,7 +24,7 @@ class FailStop {
 
   std::optional<Error> error() const {
     if (!failed()) return std::nullopt;
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return error_;
   }
 
@@ -36,7 +36,7 @@ class FailStop {
   // Keeps the first error and tells it; later ones are its consequences.
   void set(const Error& error) {
     {
-      std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (error_) return;
       error_ = error;
       failed_.store(true, std::memory_order_release);
@@ -56,8 +56,8 @@ class FailStop {
   std::function<void(std::string_view)> notice_;
   std::atomic<bool> failed_ = false;
   std::atomic<std::uint64_t> read_failures_ = 0, unreadable_ = 0;
-  mutable std::mutex mutex_;
-  std::optional<Error> error_;
+  mutable Mutex mutex_;
+  std::optional<Error> error_ LSMFS_GUARDED_BY(mutex_);
 };
 
 }  // namespace lsmfs::kv

@@ -36,8 +36,11 @@ std::vector<ErasedRange> joined(std::vector<ErasedRange> ranges) {
 }  // namespace
 
 void Keeper::start(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* const (&handles)[2]) {
-  stop_ = false;
-  tables_changed_ = sinks_;  // it goes on with what a stop has left
+  {
+    const MutexLock lock(mutex_);
+    stop_ = false;
+    tables_changed_ = sinks_;  // it goes on with what a stop has left
+  }
   db_ = db;
   std::copy(std::begin(handles), std::end(handles), std::begin(handles_));
   thread_ = named_thread("lsmfs-keeper", [this] { run(); });
@@ -45,7 +48,7 @@ void Keeper::start(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* const (&handles
 
 void Keeper::stop() {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stop_ = true;
   }
   const Waiting waiting("background work, which ends");
@@ -56,7 +59,7 @@ void Keeper::stop() {
 
 void Keeper::want_flush() {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (want_flush_) return;
     want_flush_ = true;
   }
@@ -65,7 +68,7 @@ void Keeper::want_flush() {
 
 void Keeper::want_space() {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (want_space_) return;
     want_space_ = true;
   }
@@ -74,7 +77,7 @@ void Keeper::want_space() {
 
 void Keeper::want_less_memory() {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     want_less_ = true;
   }
   wake_.notify_all();
@@ -82,7 +85,7 @@ void Keeper::want_less_memory() {
 
 void Keeper::want_fewer_tables() {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     want_fewer_ = true;
   }
   wake_.notify_all();
@@ -90,7 +93,7 @@ void Keeper::want_fewer_tables() {
 
 void Keeper::tables_changed() {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ++changes_;
     if (tables_changed_ || !sinks_) return;
     tables_changed_ = true;
@@ -100,7 +103,7 @@ void Keeper::tables_changed() {
 
 void Keeper::measure_at(Clock::Time due) {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (due >= measure_due_) return;
     measure_due_ = due;
   }
@@ -109,26 +112,26 @@ void Keeper::measure_at(Clock::Time due) {
 
 void Keeper::note(const std::vector<ErasedRange>& ranges, const ErasedRows (&rows)[2]) {
   if (ranges.empty() && rows[0].rows + rows[1].rows == 0) return;
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const Clock::Time before = erased_.due();
   erased_.note(ranges, rows, clock_.now());
   if (erased_.due() < before) wake_.notify_all();
 }
 
 void Keeper::note_passed(Family family, std::string_view from, std::string_view to, std::uint64_t rows) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const Clock::Time before = erased_.due();
   erased_.passed(family, from, to, rows);
   if (erased_.due() < before) wake_.notify_all();
 }
 
 bool Keeper::idle() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return fail_stop_.failed() || !(busy_ || want_flush_ || want_space_ || want_fewer_ || sinks_);
 }
 
 void Keeper::run() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!stop_) {
     const Clock::Time now = clock_.now(), due = erased_.due();
     if (now >= measure_due_) {
@@ -183,18 +186,18 @@ void Keeper::run() {
 void Keeper::flush() {
   // A failure is RocksDB's background error, which the listener hears of.
   if (db_->Flush(flush_options(), {handles_[0], handles_[1]}).ok()) flushed_();
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   want_flush_ = false;  // only now: what was asked for during the flush is answered by it, or will be asked for again
 }
 
 void Keeper::finish() {
   const Waiting waiting("space of what was erased");
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   want_end_ = true;
   wake_.notify_all();
   Clock::Time last = clock_.now();
   std::uint64_t seen = changes_;
-  const auto ended = [&] { return fail_stop_.failed() || !(want_end_ || busy_ || sinks_); };
+  const auto ended = [&]() LSMFS_REQUIRES(mutex_) { return fail_stop_.failed() || !(want_end_ || busy_ || sinks_); };
   while (!ended() && clock_.now() < last + kStuck) {
     clock_.wait(lock, idle_, clock_.now() + kLook);
     if (std::exchange(seen, changes_) != changes_) last = clock_.now();
@@ -208,7 +211,7 @@ void Keeper::sink(Erased::Work work, std::uint64_t sequence) {
     if (rows.rows > 0) sinking_.add({family, std::move(rows.first), std::move(rows.last), sequence});
   }
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     sinks_ = !sinking_.empty();  // so that changes from now on are heard of
   }
   sinking_.mark(*db_, handles_).PermitUncheckedError();  // a failure is met by whoever writes next

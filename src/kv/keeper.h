@@ -9,7 +9,6 @@
 #include <array>
 #include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -21,6 +20,7 @@
 #include "kv/fail_stop.h"
 #include "kv/sinking.h"
 #include "lsmfs/clock.h"
+#include "lsmfs/mutex.h"
 
 namespace lsmfs::kv {
 
@@ -71,17 +71,19 @@ class Keeper {
   rocksdb::DB* db_ = nullptr;
   rocksdb::ColumnFamilyHandle* handles_[2] = {};
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable wake_;
-  bool stop_ = false;
-  bool busy_ = false;  // its thread has taken requests that it has not come to the end of
+  bool stop_ LSMFS_GUARDED_BY(mutex_) = false;
+  bool busy_ LSMFS_GUARDED_BY(mutex_) = false;  // its thread has taken requests that it has not come to the end of
   std::condition_variable idle_;
-  bool want_flush_ = false, want_space_ = false, want_end_ = false, want_fewer_ = false, want_less_ = false, tables_changed_ = false;
-  std::uint64_t changes_ = 0;  // of tables
-  Clock::Time measure_due_ = Clock::kNever;
-  Erased erased_;
-  bool sinks_ = false;  // something does
-  Sinking sinking_;     // of its thread
+  bool want_flush_ LSMFS_GUARDED_BY(mutex_) = false, want_space_ LSMFS_GUARDED_BY(mutex_) = false, want_end_ LSMFS_GUARDED_BY(mutex_) = false;
+  bool want_fewer_ LSMFS_GUARDED_BY(mutex_) = false, want_less_ LSMFS_GUARDED_BY(mutex_) = false;
+  bool tables_changed_ LSMFS_GUARDED_BY(mutex_) = false;
+  std::uint64_t changes_ LSMFS_GUARDED_BY(mutex_) = 0;  // of tables
+  Clock::Time measure_due_ LSMFS_GUARDED_BY(mutex_) = Clock::kNever;
+  Erased erased_ LSMFS_GUARDED_BY(mutex_);
+  bool sinks_ LSMFS_GUARDED_BY(mutex_) = false;  // something does
+  Sinking sinking_;  // of its thread
   std::thread thread_;
 };
 

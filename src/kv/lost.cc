@@ -118,14 +118,14 @@ bool LostRanges::Ranges::meets(std::string_view from, std::string_view to) const
 // ---- what is in memory
 
 std::shared_ptr<const LostRanges::Families> LostRanges::now() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return now_;
 }
 
 LostRanges::View LostRanges::view() const {
   View view;
   if (!any()) return view;  // what is added from now on counts from the first on
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   view.then = now_;
   view.added = added_.size();
   return view;
@@ -134,7 +134,7 @@ LostRanges::View LostRanges::view() const {
 bool LostRanges::meets(const View& view, Family family, std::string_view from, std::string_view to) const {
   if (!any()) return false;
   if (view.then && view.then->of[family_number(family)].meets(from, to)) return true;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (std::size_t i = view.added; i < added_.size(); ++i) {
     if (added_[i].family == family && from < added_[i].to && added_[i].from < to) return true;
   }
@@ -151,7 +151,7 @@ std::vector<LostRange> LostRanges::all() const {
 }
 
 std::uint64_t LostRanges::losses() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return losses_;
 }
 
@@ -168,7 +168,7 @@ Status LostRanges::load(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* names) {
     return Status::OK();
   });
   if (!status.ok()) return status;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   now_ = std::move(found);
   added_.clear();
   any_.store(any, std::memory_order_release);
@@ -211,7 +211,7 @@ LostRanges::Change LostRanges::more(const std::vector<LostRange>& ranges, rocksd
 }
 
 void LostRanges::install(Change change) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   now_ = std::move(change.next);
   added_.insert(added_.end(), std::make_move_iterator(change.added.begin()), std::make_move_iterator(change.added.end()));
   if (!change.added.empty()) ++losses_;

@@ -17,7 +17,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,6 +24,7 @@
 
 #include "kv/batch.h"
 #include "lsmfs/kv.h"
+#include "lsmfs/mutex.h"
 
 namespace lsmfs::kv {
 
@@ -78,10 +78,10 @@ class LostRanges {
   static void put_difference(const Families& before, const Families& after, rocksdb::WriteBatch& rows);
 
   std::atomic<bool> any_ = false;
-  mutable std::mutex mutex_;
-  std::shared_ptr<const Families> now_ = std::make_shared<const Families>();
-  std::vector<LostRange> added_;  // all since load()
-  std::uint64_t losses_ = 0;
+  mutable Mutex mutex_;
+  std::shared_ptr<const Families> now_ LSMFS_GUARDED_BY(mutex_) = std::make_shared<const Families>();
+  std::vector<LostRange> added_ LSMFS_GUARDED_BY(mutex_);  // all since load()
+  std::uint64_t losses_ LSMFS_GUARDED_BY(mutex_) = 0;
 };
 
 Error lost_error();

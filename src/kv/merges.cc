@@ -6,7 +6,7 @@ namespace lsmfs::kv {
 
 void Merges::set_space(std::uint64_t bytes) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (space_ == bytes) return;
     space_ = bytes;
   }
@@ -14,14 +14,14 @@ void Merges::set_space(std::uint64_t bytes) {
 }
 
 void Merges::await_turn() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return running_.empty() || sum() + largest_ <= space_; });
+  MutexLock lock(mutex_);
+  changed_.wait(lock, [this]() LSMFS_REQUIRES(mutex_) { return running_.empty() || sum() + largest_ <= space_; });
   running_[std::this_thread::get_id()] = {++begun_, largest_};
 }
 
 void Merges::chosen(std::uint64_t bytes) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     Merge& merge = running_[std::this_thread::get_id()];
     if (merge.place == 0) merge.place = ++begun_;  // of one that somebody runs in a thread of his own
     merge.bytes = bytes;
@@ -31,7 +31,7 @@ void Merges::chosen(std::uint64_t bytes) {
 
 void Merges::ended(bool wrote) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto merge = running_.extract(std::this_thread::get_id());
     if (merge && wrote) kept_.push_back({begun_, merge.mapped().bytes});
     std::uint64_t oldest = begun_ + 1;
@@ -42,7 +42,7 @@ void Merges::ended(bool wrote) {
 }
 
 std::uint64_t Merges::needed() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return sum();
 }
 

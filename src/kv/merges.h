@@ -14,9 +14,10 @@
 #include <cstdint>
 #include <deque>
 #include <limits>
-#include <mutex>
 #include <thread>
 #include <unordered_map>
+
+#include "lsmfs/mutex.h"
 
 namespace lsmfs::kv {
 
@@ -43,15 +44,15 @@ class Merges {
     std::uint64_t place = 0;  // in the order in which they began
     std::uint64_t bytes = 0;
   };
-  std::uint64_t sum() const;  // holds mutex_
+  std::uint64_t sum() const LSMFS_REQUIRES(mutex_);
 
   const std::uint64_t largest_;
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable changed_;
-  std::uint64_t space_ = std::numeric_limits<std::uint64_t>::max();
-  std::uint64_t begun_ = 0;
-  std::unordered_map<std::thread::id, Merge> running_;
-  std::deque<Merge> kept_;  // what ended ones replaced, while one runs that began up to this place
+  std::uint64_t space_ LSMFS_GUARDED_BY(mutex_) = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t begun_ LSMFS_GUARDED_BY(mutex_) = 0;
+  std::unordered_map<std::thread::id, Merge> running_ LSMFS_GUARDED_BY(mutex_);
+  std::deque<Merge> kept_ LSMFS_GUARDED_BY(mutex_);  // what ended ones replaced, while one runs that began up to this place
 };
 
 }  // namespace lsmfs::kv

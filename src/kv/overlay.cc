@@ -127,7 +127,7 @@ std::optional<std::string> Overlay::Rows::resolve(const Row* row, std::string_vi
 }
 
 void Overlay::add(const rocksdb::WriteBatch& batch) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Rows rows[2];
   for (int family = 0; family < 2; ++family) {
     if (rows_[family]) rows[family] = *rows_[family];
@@ -140,7 +140,7 @@ void Overlay::add(const rocksdb::WriteBatch& batch) {
 
 std::shared_ptr<const Overlay::Rows> Overlay::rows(Family family) const {
   if (!used_.load(std::memory_order_acquire)) return nullptr;
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto& rows = rows_[family_number(family)];
   return rows->empty() ? nullptr : rows;
 }

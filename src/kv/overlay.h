@@ -11,7 +11,6 @@
 #include <atomic>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,6 +18,7 @@
 
 #include "kv/patch.h"
 #include "lsmfs/kv.h"
+#include "lsmfs/mutex.h"
 
 namespace lsmfs::kv {
 
@@ -59,8 +59,8 @@ class Overlay {
   std::shared_ptr<const Rows> rows(Family family) const;
 
   std::atomic<bool> used_ = false;
-  mutable std::mutex mutex_;
-  std::shared_ptr<const Rows> rows_[2];  // by family number; replaced, never changed
+  mutable Mutex mutex_;
+  std::shared_ptr<const Rows> rows_[2] LSMFS_GUARDED_BY(mutex_);  // by family number; replaced, never changed
 };
 
 }  // namespace lsmfs::kv

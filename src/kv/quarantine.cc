@@ -76,7 +76,7 @@ Status Quarantine::load(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* const (&ha
 }
 
 void Quarantine::start() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   stop_ = false;
   takes_ = true;
   if (!reported_.empty()) begin();
@@ -85,7 +85,7 @@ void Quarantine::start() {
 void Quarantine::stop() {
   std::thread ended;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     takes_ = false;
     stop_ = true;
     ended = std::move(thread_);
@@ -102,7 +102,7 @@ bool Quarantine::report(const Status& status) {
 }
 
 void Quarantine::report_table(std::uint64_t number) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!takes_) return;
   reported_.insert(number);
   begin();
@@ -114,18 +114,18 @@ void Quarantine::begin() {
 }
 
 bool Quarantine::idle() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return is_idle();
 }
 
 void Quarantine::finish() {
   const Waiting waiting("a damaged table, which is set aside");
-  std::unique_lock lock(mutex_);
-  idle_.wait(lock, [&] { return is_idle(); });
+  MutexLock lock(mutex_);
+  idle_.wait(lock, [this]() LSMFS_REQUIRES(mutex_) { return is_idle(); });
 }
 
 void Quarantine::run() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!stop_) {
     if (reported_.empty()) {
       wake_.wait(lock);
@@ -250,7 +250,7 @@ Result<Quarantine::Damage> Quarantine::examine(Family family, const SstFileMetaD
     auto damage = examination.run();
     if (damage ? !examination.cannot_be_read() : damage.error().code != EIO) return damage;
     if (pause == 0 && can_mostly_be_read(parts_.volume, table)) return damage;
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     if (pause > 0) parts_.clock.wait(lock, wake_, parts_.clock.now() + std::chrono::seconds(pause), [&] { return stop(); });
     if (stop()) return make_error(EINTR, "quarantine");
   }
@@ -328,7 +328,7 @@ Result<bool> Quarantine::keep_newer(Family family, const SstFileMetaData& table,
 
 Result<bool> Quarantine::write_down(Family family, const SstFileMetaData& table, const Damage& damage, std::vector<LostRange>& lost) {
   {
-    const std::lock_guard lock(parts_.commits);
+    const MutexLock lock(parts_.commits);
     LostRanges::Ranges ranges;
     for (const auto& [from, to] : damage.ranges) ranges.add(from, to);
     LSMFS_ASSIGN(const bool there, keep_newer(family, table, ranges));
@@ -364,7 +364,7 @@ void Quarantine::forget_gone() {
     parts_.set_aside.forget(block.table);
   }
   if (rows.Count() == 0) return;
-  const std::lock_guard lock(parts_.commits);
+  const MutexLock lock(parts_.commits);
   // A failure is met by whoever writes next, and the rows say nothing that is wrong.
   db_->Write(write_options(), &rows).PermitUncheckedError();
 }

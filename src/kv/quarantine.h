@@ -19,7 +19,6 @@
 #include <atomic>
 #include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
@@ -31,6 +30,7 @@
 #include "kv/set_aside.h"
 #include "lsmfs/clock.h"
 #include "lsmfs/kv.h"
+#include "lsmfs/mutex.h"
 
 namespace lsmfs::kv {
 
@@ -41,7 +41,7 @@ class Quarantine {
     FailStop& fail_stop;
     SetAside& set_aside;
     LostRanges& lost;
-    std::mutex& commits;                   // held while a commit is written
+    Mutex& commits;                        // held while a commit is written
     std::function<Result<void>()> sync;    // makes all commits durable
     std::function<void(std::string_view)> notice;
     std::function<std::string(const LostRange&)> describe;
@@ -70,16 +70,17 @@ class Quarantine {
     std::vector<std::pair<std::string, std::string>> ranges;
   };
 
-  bool is_idle() const { return !takes_ || (reported_.empty() && !busy_) || parts_.fail_stop.failed(); }
+  bool is_idle() const LSMFS_REQUIRES(mutex_) { return !takes_ || (reported_.empty() && !busy_) || parts_.fail_stop.failed(); }
   class Examination;
 
   // Looks at a table until it is known what is wrong with it.
   Result<Damage> examine(Family family, const rocksdb::SstFileMetaData& table, const std::vector<TableBlock>& known);
-  void begin();  // its thread; must hold: mutex_ is locked
+  void begin() LSMFS_REQUIRES(mutex_);  // its thread
   void run();
   Result<void> handle(std::uint64_t number);
   // Takes from the ranges what rows are newer than the table's. False: the table has gone.
-  Result<bool> keep_newer(Family family, const rocksdb::SstFileMetaData& table, LostRanges::Ranges& ranges) const;
+  Result<bool> keep_newer(Family family, const rocksdb::SstFileMetaData& table, LostRanges::Ranges& ranges) const
+      LSMFS_REQUIRES(parts_.commits);
   Result<bool> write_down(Family family, const rocksdb::SstFileMetaData& table, const Damage& damage, std::vector<LostRange>& lost);
   void forget_gone();  // tables
   void tell(const rocksdb::SstFileMetaData& table, const std::vector<LostRange>& lost) const;
@@ -89,12 +90,12 @@ class Quarantine {
   rocksdb::DB* db_ = nullptr;
   rocksdb::ColumnFamilyHandle* handles_[2] = {};
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable wake_, idle_;
-  std::set<std::uint64_t> reported_;  // tables
-  bool takes_ = false, busy_ = false;
+  std::set<std::uint64_t> reported_ LSMFS_GUARDED_BY(mutex_);  // tables
+  bool takes_ LSMFS_GUARDED_BY(mutex_) = false, busy_ LSMFS_GUARDED_BY(mutex_) = false;
   std::atomic<bool> stop_ = false;
-  std::thread thread_;
+  std::thread thread_ LSMFS_GUARDED_BY(mutex_);
 };
 
 // Where the rows begin that say which blocks are set aside, in family names: be64 table, be64 offset after it, varint size in the value.

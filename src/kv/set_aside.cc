@@ -82,20 +82,20 @@ std::optional<TableBlock> damaged_block(const rocksdb::Status& status) {
 }
 
 void SetAside::add(const TableBlock& block) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   blocks_[block.table][block.offset] = block.size;
   any_.store(true, std::memory_order_release);
 }
 
 bool SetAside::has(const TableBlock& block) const {
   if (!any_.load(std::memory_order_acquire)) return false;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto table = blocks_.find(block.table);
   return table != blocks_.end() && table->second.contains(block.offset);
 }
 
 std::vector<TableBlock> SetAside::all() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<TableBlock> all;
   for (const auto& [table, blocks] : blocks_) {
     for (const auto& [offset, size] : blocks) all.push_back({table, offset, size});
@@ -104,13 +104,13 @@ std::vector<TableBlock> SetAside::all() const {
 }
 
 void SetAside::forget(std::uint64_t table) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   blocks_.erase(table);
 }
 
 void SetAside::cover(std::uint64_t table, std::uint64_t offset, MutableBytes data) const {
   if (!any_.load(std::memory_order_acquire)) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = blocks_.find(table);
   if (found == blocks_.end()) return;
   std::string empty;

@@ -13,12 +13,12 @@
 #include <atomic>
 #include <compare>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string_view>
 #include <vector>
 
 #include "lsmfs/base.h"
+#include "lsmfs/mutex.h"
 
 namespace lsmfs::kv {
 
@@ -47,8 +47,8 @@ class SetAside {
 
  private:
   std::atomic<bool> any_ = false;
-  mutable std::mutex mutex_;
-  std::map<std::uint64_t, std::map<std::uint64_t, std::uint64_t>> blocks_;  // of each table: sizes by offset
+  mutable Mutex mutex_;
+  std::map<std::uint64_t, std::map<std::uint64_t, std::uint64_t>> blocks_ LSMFS_GUARDED_BY(mutex_);  // of each table: sizes by offset
 };
 
 }  // namespace lsmfs::kv

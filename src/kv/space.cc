@@ -42,7 +42,7 @@ std::uint64_t property(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* handle, con
 
 void SpaceGauge::start(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* const (&handles)[2]) {
   {
-    const std::lock_guard in_order(tables_mutex_);
+    const MutexLock in_order(tables_mutex_);
     std::copy(std::begin(handles), std::end(handles), std::begin(handles_));
     db_.store(db);
   }
@@ -150,12 +150,12 @@ void SpaceGauge::learn_rows(const rocksdb::ColumnFamilyMetaData& facts) {
 }
 
 void SpaceGauge::end() {
-  const std::lock_guard in_order(tables_mutex_);
+  const MutexLock in_order(tables_mutex_);
   db_.store(nullptr);
 }
 
 void SpaceGauge::measure_tables() {
-  const std::lock_guard in_order(tables_mutex_);
+  const MutexLock in_order(tables_mutex_);
   const Clock::Time began = clock_.now();
   if (db_.load() == nullptr) return;  // it is still being opened, or already closed
   const std::uint64_t flushed = flushed_.load();
@@ -179,7 +179,7 @@ void SpaceGauge::measure_tables() {
     const Clock::Time ended = clock_.now();
     next_ns_.store((ended + std::min<Clock::Duration>(kRests * (ended - began), kRestMost)).time_since_epoch().count());
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   names_bytes_ = names_above_bytes_ = blocks_bytes_ = 0;
   for (const Live::Table& table : found.names) (table.bottom ? names_bytes_ : names_above_bytes_) += table.bytes;
   for (const Live::Table& table : found.blocks) blocks_bytes_ += table.bottom ? table.bytes : 0;
@@ -208,16 +208,16 @@ void SpaceGauge::measure() {
   if (usage.fixed_free.v < usage.fixed_total.v / 2 && log_has_grown()) want_flush_();
   // The end of the list of files is kept for compactions, and for what erases.
   listed_.store(usage.list_free.v > usage.list_total.v / 8);
-  count();
+  const std::uint64_t wanted = count();
   // Flushes need what the working space has over that of merges. However full it is, merges have theirs: commits wait for that.
   const std::uint64_t others = tables_bytes_.load() + unflushed_.load() + sizing_.working - sizing_.merging;
   merges_.set_space(std::max(sizing_.merging, minus(sizing_.total, others)));
   pace_.space(static_cast<std::uint64_t>(std::max<std::int64_t>(spare(), 0)), sizing_.total);
-  give_way_.hurry(level0_tables_.load() >= kLevel0Wait / 2 || minus(limit(), counted_.wanted) < sizing_.total / 16 || must_wait());
+  give_way_.hurry(level0_tables_.load() >= kLevel0Wait / 2 || minus(limit(), wanted) < sizing_.total / 16 || must_wait());
   measured_ns_.store(clock_.now_ns(), std::memory_order_release);
 }
 
-void SpaceGauge::count() {
+std::uint64_t SpaceGauge::count() {
   const auto taken = [](std::uint64_t bytes, std::uint64_t table) {
     return static_cast<std::uint64_t>(static_cast<double>(bytes) * taken_per_byte(table));
   };
@@ -235,8 +235,9 @@ void SpaceGauge::count() {
                         .removed = removed(wanted),
                         .growth_of_replaced = std::max(1 - live_.row_bytes() / Live::kRowBytes, kLeastGrowth),
                         .rows = live_.rows()};
-  const std::lock_guard lock(counted_mutex_);
+  const MutexLock lock(counted_mutex_);
   counted_ = counted;
+  return wanted;
 }
 
 std::uint64_t SpaceGauge::removed(std::uint64_t wanted) {
@@ -250,21 +251,21 @@ std::uint64_t SpaceGauge::removed(std::uint64_t wanted) {
 }
 
 void SpaceGauge::note_rows(std::uint64_t rows) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   live_.begin(rows);
   counts_rows_.store(true);
   count();
 }
 
 void SpaceGauge::committed(std::uint64_t sequence, std::uint64_t bytes, std::uint64_t rows, const std::vector<ErasedRange>& ranges, const ErasedRows& erased) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   live_.committed(sequence, bytes, rows, ranges, erased);
   counts_rows_.store(true);
   count();
 }
 
 std::optional<std::pair<std::string, std::string>> SpaceGauge::worst() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return live_.worst();
 }
 
@@ -284,8 +285,9 @@ bool SpaceGauge::stale() const {
 void SpaceGauge::try_refresh() {
   if (!stale() || db_.load() == nullptr) return;
   // Somebody else measures: the old numbers do for this caller.
-  std::unique_lock lock(mutex_, std::try_to_lock);
-  if (lock.owns_lock()) measure();
+  if (!mutex_.try_lock()) return;
+  measure();
+  mutex_.unlock();
 }
 
 ByteCount SpaceGauge::in_rows(std::uint64_t on_volume) const {
@@ -294,7 +296,7 @@ ByteCount SpaceGauge::in_rows(std::uint64_t on_volume) const {
 
 SpaceGauge::Counted SpaceGauge::counted() const {
   const_cast<SpaceGauge*>(this)->try_refresh();
-  const std::lock_guard lock(counted_mutex_);
+  const MutexLock lock(counted_mutex_);
   return counted_;
 }
 
@@ -347,7 +349,7 @@ bool SpaceGauge::must_wait() const {
 
 bool SpaceGauge::nothing_to_merge() {
   if (unflushed_.load() > sizing_.blocks_memtable / 16 || lost_.load() >= sizing_.total / 128 || is_busy(*db_.load(), handles_)) return false;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return counts_rows_.load() && !live_.worst();
 }
 
@@ -375,13 +377,13 @@ Result<void> SpaceGauge::admit(std::uint64_t bytes) {
     // Progress is a flush or compaction that ended, or one that has begun and goes on, be it on a slow or busy machine. Without any
     // for so long something is wrong with the arithmetic here: RocksDB's own brakes then decide.
     const Waiting waiting("space, which flushes and compactions make");
-    std::unique_lock lock(wait_mutex_);
+    MutexLock lock(wait_mutex_);
     Clock::Time last_progress = clock_.now(), last_purge = last_progress;
     std::uint64_t seen = changes_;
     while (true) {
       lock.unlock();
       {
-        const std::lock_guard measuring(mutex_);
+        const MutexLock measuring(mutex_);
         measure();
       }
       LSMFS_TRY(fail_stop_.check());
@@ -443,7 +445,7 @@ void SpaceGauge::compaction_begins() {
   // While a flush runs, RocksDB keeps all tables that there were when it began. One merge after the other beside it would get nothing
   // back for what it writes.
   const auto flushes = [this] {
-    const std::lock_guard in_order(tables_mutex_);
+    const MutexLock in_order(tables_mutex_);
     return db_.load() != nullptr && is_flushing(*db_.load(), handles_);  // else it is being opened or closed
   };
   const bool waits = free() < sizing_.working && flushes();
@@ -480,7 +482,7 @@ void SpaceGauge::tables_changed() {
     want_measure_(due);
   }
   {
-    std::lock_guard lock(wait_mutex_);
+    const MutexLock lock(wait_mutex_);
     ++changes_;
   }
   changed_.notify_all();

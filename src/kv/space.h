@@ -18,7 +18,6 @@
 #include <atomic>
 #include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -31,6 +30,7 @@
 #include "kv/sizing.h"
 #include "lsmfs/clock.h"
 #include "lsmfs/kv.h"
+#include "lsmfs/mutex.h"
 
 namespace lsmfs::kv {
 
@@ -138,13 +138,11 @@ class SpaceGauge {
   };
   using RowsOfTables = std::unordered_map<std::uint64_t, Rows>;  // by their numbers
   static std::vector<Live::Table> merged_tables(const rocksdb::ColumnFamilyMetaData& facts, const RowsOfTables& known);
-  // These hold tables_mutex_.
-  Tables tables();
-  void learn_rows(const rocksdb::ColumnFamilyMetaData& facts);  // of family blocks
-  // These hold mutex_.
-  void measure();
-  void count();          // what is wanted
-  std::uint64_t removed(std::uint64_t wanted);  // bytes in rows
+  Tables tables() LSMFS_REQUIRES(tables_mutex_);
+  void learn_rows(const rocksdb::ColumnFamilyMetaData& facts) LSMFS_REQUIRES(tables_mutex_);  // of family blocks
+  void measure() LSMFS_REQUIRES(mutex_);
+  std::uint64_t count() LSMFS_REQUIRES(mutex_);  // what is wanted, and returns it
+  std::uint64_t removed(std::uint64_t wanted) LSMFS_REQUIRES(mutex_);  // bytes in rows
   bool must_wait() const;
   bool nothing_to_merge();  // so a wait for space would be in vain
   std::int64_t spare() const;  // bytes that commits may still take before they have to wait for merging; less than none: they have to
@@ -165,23 +163,24 @@ class SpaceGauge {
   std::atomic<rocksdb::DB*> db_ = nullptr;  // with the handles: changes under tables_mutex_
   rocksdb::ColumnFamilyHandle* handles_[2] = {};
 
-  std::mutex tables_mutex_;  // one measures tables at a time, and the database stays open meanwhile; before mutex_
-  RowsOfTables rows_;        // of those of blocks, under tables_mutex_
+  Mutex tables_mutex_;  // one measures tables at a time, and the database stays open meanwhile; before mutex_
+  RowsOfTables rows_ LSMFS_GUARDED_BY(tables_mutex_);  // of those of blocks
   std::atomic<std::int64_t> next_ns_ = 0;  // when all tables may be walked again
-  std::mutex mutex_;         // measuring
-  Live live_;
-  std::uint64_t names_bytes_ = 0, names_above_bytes_ = 0;  // of tables, in the last level, and over it
-  std::uint64_t blocks_bytes_ = 0;                         // of tables of the last level
-  std::uint64_t last_taken_ = 0;                           // of the volume, by both
-  std::uint64_t filled_rows_ = 0;                          // the most that there were since there was little room
-  Memtables memtables_;                                    // less what of them is in tables that are counted
+  Mutex mutex_;  // measuring
+  Live live_ LSMFS_GUARDED_BY(mutex_);
+  std::uint64_t names_bytes_ LSMFS_GUARDED_BY(mutex_) = 0;        // of tables of the last level
+  std::uint64_t names_above_bytes_ LSMFS_GUARDED_BY(mutex_) = 0;  // and over it
+  std::uint64_t blocks_bytes_ LSMFS_GUARDED_BY(mutex_) = 0;       // of tables of the last level
+  std::uint64_t last_taken_ LSMFS_GUARDED_BY(mutex_) = 0;         // of the volume, by both
+  std::uint64_t filled_rows_ LSMFS_GUARDED_BY(mutex_) = 0;        // the most that there were since there was little room
+  Memtables memtables_ LSMFS_GUARDED_BY(mutex_);                  // less what of them is in tables that are counted
 
-  mutable std::mutex counted_mutex_;  // a leaf, held for no more than a copy; who writes holds mutex_, too
-  Counted counted_;
+  mutable Mutex counted_mutex_;  // a leaf, held for no more than a copy; who writes holds mutex_, too
+  Counted counted_ LSMFS_GUARDED_BY(counted_mutex_);
 
-  std::mutex wait_mutex_;  // waiting
+  Mutex wait_mutex_;  // waiting
   std::condition_variable changed_;
-  std::uint64_t changes_ = 0;  // under wait_mutex_
+  std::uint64_t changes_ LSMFS_GUARDED_BY(wait_mutex_) = 0;
 
   std::atomic<std::uint64_t> lost_ = 0, lost_before_ = 0;  // in small tables
   std::atomic<bool> all_flushed_ = false, many_memtables_ = false;

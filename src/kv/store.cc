@@ -221,7 +221,7 @@ Result<void> RocksStore::commit(Batch& batch) {
 
   if (!batch.rep_->status.ok()) return to_error(batch.rep_->status, "commit");
   {
-    const std::lock_guard lock(commit_mutex_);
+    const MutexLock lock(commit_mutex_);
     auto found = lost_.found_again(batch.rep_->out, batch.rep_->known);
     const Status status = db().Write(kv::write_options(), &batch.rep_->out);
     // The log pretends success after an error: look before believing it (kv/file_system.h).
@@ -247,7 +247,7 @@ void RocksStore::keep_in_memory(const Batch& batch) { overlay_.add(batch.rep_->o
 Result<void> RocksStore::sync() {
   if (read_only_) return {};
   const std::uint64_t wanted = committed_.load(std::memory_order_acquire);
-  std::unique_lock lock(sync_mutex_);
+  MutexLock lock(sync_mutex_);
   const Waiting waiting("a sync of the log");
   while (true) {
     LSMFS_TRY(fail_stop_.check());
@@ -271,7 +271,7 @@ Result<void> RocksStore::sync() {
 }
 
 Result<void> RocksStore::note_synced() {
-  const std::shared_lock lock(writing_mutex_);
+  const SharedLock lock(writing_mutex_);
   if (read_only_) return {};
   LSMFS_TRY(fail_stop_.check());
   auto done = volume_.note_synced();
@@ -345,7 +345,7 @@ Result<void> RocksStore::compact(Family family, std::string_view from, std::stri
 }
 
 Result<ByteCount> RocksStore::trim(const TrimRange& range, const Stop& stop) {
-  const std::shared_lock lock(writing_mutex_);
+  const SharedLock lock(writing_mutex_);
   if (read_only_) return make_error(EROFS, "trim: the store is open for reading only");
   LSMFS_TRY(fail_stop_.check());
   // Tables that a compaction replaced are removed at its end already.
@@ -388,7 +388,7 @@ Result<void> RocksStore::set_read_only(bool read_only) {
     if (const Status status = db().PauseBackgroundWork(); !status.ok()) return to_error(status, "pause");
   }
   read_only_ = true;  // which ends a trim
-  const std::unique_lock lock(writing_mutex_);
+  const ExclusiveLock lock(writing_mutex_);
   if (auto done = volume_.commit(); !done) fail_stop_.set(done.error());
   return fail_stop_.check();
 }

@@ -9,8 +9,6 @@
 #include <atomic>
 #include <condition_variable>
 #include <memory>
-#include <mutex>
-#include <shared_mutex>
 
 #include "kv/database.h"
 #include "kv/fail_stop.h"
@@ -23,6 +21,7 @@
 #include "kv/sizing.h"
 #include "kv/space.h"
 #include "lsmfs/kv.h"
+#include "lsmfs/mutex.h"
 
 namespace lsmfs {
 
@@ -80,7 +79,7 @@ class RocksStore final : public Store {
   const StoreOptions options_;
   std::atomic<bool> read_only_;
   // Shared by those who write to the volume beside RocksDB and look at read_only_ under it.
-  std::shared_mutex writing_mutex_;
+  SharedMutex writing_mutex_;
   const kv::Sizing sizing_;
   kv::FailStop fail_stop_;
   kv::GiveWay give_way_;
@@ -90,15 +89,15 @@ class RocksStore final : public Store {
   kv::Overlay overlay_;
   kv::SetAside set_aside_;
   kv::LostRanges lost_;
-  std::mutex commit_mutex_;  // a commit is being written: what is lost changes with it
+  Mutex commit_mutex_;  // a commit is being written: what is lost changes with it
   kv::Quarantine quarantine_;
   std::optional<kv::Database> database_;
 
   std::atomic<std::uint64_t> committed_ = 0;  // commits that returned, or are about to
-  std::mutex sync_mutex_;
+  Mutex sync_mutex_;
   std::condition_variable sync_done_;
-  bool syncing_ = false;
-  std::uint64_t synced_ = 0;  // the value of committed_ that is durable
+  bool syncing_ LSMFS_GUARDED_BY(sync_mutex_) = false;
+  std::uint64_t synced_ LSMFS_GUARDED_BY(sync_mutex_) = 0;  // the value of committed_ that is durable
 };
 
 }  // namespace lsmfs

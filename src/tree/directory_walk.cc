@@ -56,7 +56,7 @@ Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const Di
   }
   std::optional<Result<std::string>> found;  // the name that `cookie` follows, where it had to be looked for
   bool missed = wait == Wait::yes;           // whoever may wait has found them missing in memory
-  return attempt(wait, [&](Lock& lock) -> Result<void> {
+  return attempt(wait, [&](Lock& lock) LSMFS_LOCKED -> Result<void> {
     pass_on_for_access(lock);
     LSMFS_ASSIGN(Inode * dir, find(ino));
     if (!dir->record.is_directory()) return make_error(ENOTDIR, "");

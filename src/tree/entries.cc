@@ -28,7 +28,7 @@ void LsmTree::count(const Record& record, int change) {
 }
 
 Result<Attr> LsmTree::make(Ino dir_ino, std::string_view name, const NewInode& what, Wait wait) {
-  return attempt(wait, [&](Lock& lock) -> Result<Attr> {
+  return attempt(wait, [&](Lock& lock) LSMFS_LOCKED -> Result<Attr> {
     LSMFS_TRY(begin_change(lock, wait));
     LSMFS_ASSIGN(Inode * dir, find_directory(dir_ino));
     LSMFS_ASSIGN(Inode * existing, load(lock, *dir, name));
@@ -104,7 +104,7 @@ Inode& LsmTree::add(Inode& dir, std::string_view name, const NewInode& what, con
 }
 
 Result<Attr> LsmTree::make_unnamed(Ino dir_ino, const NewInode& what, Wait wait) {
-  return attempt(wait, [&](Lock& lock) -> Result<Attr> {
+  return attempt(wait, [&](Lock& lock) LSMFS_LOCKED -> Result<Attr> {
     LSMFS_TRY(begin_change(lock, wait));
     LSMFS_ASSIGN(Inode * dir, find_directory(dir_ino));
     if (!S_ISREG(what.mode)) return make_error(EINVAL, "");
@@ -127,7 +127,7 @@ Result<Attr> LsmTree::make_unnamed(Ino dir_ino, const NewInode& what, Wait wait)
 }
 
 Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wait) {
-  return attempt(wait, [&](Lock& lock) -> Result<Attr> {
+  return attempt(wait, [&](Lock& lock) LSMFS_LOCKED -> Result<Attr> {
     LSMFS_TRY(begin_change(lock, wait, ino));
     LSMFS_ASSIGN(Inode * inode, find(ino));
     LSMFS_ASSIGN(Inode * dir, find_directory(dir_ino));
@@ -231,7 +231,7 @@ void LsmTree::remove_name(Inode& dir, std::string_view name, Inode& inode, const
 }
 
 Result<void> LsmTree::remove(Ino dir_ino, std::string_view name, bool directory, Wait wait) {
-  return attempt(wait, [&](Lock& lock) -> Result<void> {
+  return attempt(wait, [&](Lock& lock) LSMFS_LOCKED -> Result<void> {
     LSMFS_TRY(begin_change(lock, wait, inode_of(dir_ino, name)));
     LSMFS_ASSIGN(Inode * dir, find_directory(dir_ino));
     LSMFS_ASSIGN(Inode * inode, load(lock, *dir, name));

@@ -27,7 +27,7 @@ Result<void> LsmTree::resize(const Lock& lock, Inode& inode, std::uint64_t size,
     const bool within = size % kBlockSize != 0;
     const BlockIndex last{within ? new_blocks.v - 1 : new_blocks.v};  // within: of the row that stays and is cut
     if (within) LSMFS_TRY(need_block(lock, inode, last));
-    const auto cut = [&] { rows_.cut_block(home, last, size % kBlockSize); };
+    const auto cut = [&]() LSMFS_LOCKED { rows_.cut_block(home, last, size % kBlockSize); };
     SeenBlocks wanted = blocks_to_see(inode, size, record.size);
     if (wanted.from == wanted.to) {
       rows_.erase_blocks(home, new_blocks, old_blocks);
@@ -52,7 +52,7 @@ Result<void> LsmTree::resize(const Lock& lock, Inode& inode, std::uint64_t size,
 }
 
 Result<void> LsmTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait) {
-  return attempt(wait, [&](Lock& lock) -> Result<void> {
+  return attempt(wait, [&](Lock& lock) LSMFS_LOCKED -> Result<void> {
     LSMFS_TRY(begin_change(lock, wait, ino));
     LSMFS_ASSIGN(Inode * inode, find(ino));
     if (inode->record.is_directory()) return make_error(EISDIR, "");
@@ -136,7 +136,7 @@ Result<std::size_t> LsmTree::read(Ino ino, ByteOffset offset, MutableBytes to, W
       std::string home;
       std::uint64_t size, blocks, epoch;
     };
-    LSMFS_ASSIGN(const Place place, attempt(wait, [&](Lock& lock) -> Result<Place> {
+    LSMFS_ASSIGN(const Place place, attempt(wait, [&](Lock& lock) LSMFS_LOCKED -> Result<Place> {
       pass_on_for_access(lock);
       LSMFS_ASSIGN(Inode * inode, find(ino));
       const Record& record = inode->record;

@@ -82,7 +82,7 @@ Committer::Committer(Store& store, Clock& clock) : store_(store), clock_(clock),
 
 Committer::~Committer() {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stop_ = true;
   }
   changed_.notify_all();
@@ -91,7 +91,7 @@ Committer::~Committer() {
 
 void Committer::begin(Group& group, By by) {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     assert(!group_ && !outcome_);
     group_ = &group;
   }
@@ -99,38 +99,41 @@ void Committer::begin(Group& group, By by) {
 }
 
 bool Committer::ended() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return outcome_.has_value();
 }
 
 Result<void> Committer::finish() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   assert(outcome_);
   return *std::exchange(outcome_, std::nullopt);
 }
 
 void Committer::wait() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   const Waiting waiting("a commit");
-  if (group_ && !taken_) commit(lock);
-  changed_.wait(lock, [this] { return !group_; });
+  if (group_ && !taken_) commit();
+  changed_.wait(lock, [this]() LSMFS_REQUIRES(mutex_) { return !group_; });
 }
 
 void Committer::run() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (true) {
-    clock_.wait(lock, changed_, Clock::kNever, [this] { return stop_ || (group_ && !taken_); });
+    clock_.wait(lock, changed_, Clock::kNever, [this]() LSMFS_REQUIRES(mutex_) { return stop_ || (group_ && !taken_); });
     if (!group_ || taken_) return;
-    commit(lock);
+    commit();
   }
 }
 
-void Committer::commit(std::unique_lock<std::mutex>& lock) {
+void Committer::commit() {
   taken_ = true;
-  lock.unlock();
-  group_->put_new_files();
-  auto outcome = store_.commit(group_->batch);
-  lock.lock();
+  Group& group = *group_;
+  Result<void> outcome;
+  {
+    const Unlocked unlocked(mutex_);
+    group.put_new_files();
+    outcome = store_.commit(group.batch);
+  }
   taken_ = false;
   group_ = nullptr;
   outcome_ = std::move(outcome);

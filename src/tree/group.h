@@ -6,7 +6,6 @@
 
 #include <condition_variable>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -15,6 +14,7 @@
 
 #include "lsmfs/clock.h"
 #include "lsmfs/kv.h"
+#include "lsmfs/mutex.h"
 #include "tree/keys.h"
 
 namespace lsmfs {
@@ -85,16 +85,16 @@ class Committer {
 
  private:
   void run();
-  void commit(std::unique_lock<std::mutex>& lock);
+  void commit() LSMFS_REQUIRES(mutex_);
 
   Store& store_;
   Clock& clock_;
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable changed_;
-  Group* group_ = nullptr;                // being committed
-  bool taken_ = false;                    // by a thread
-  std::optional<Result<void>> outcome_;   // of what was committed last, until finish()
-  bool stop_ = false;
+  Group* group_ LSMFS_GUARDED_BY(mutex_) = nullptr;               // being committed
+  bool taken_ LSMFS_GUARDED_BY(mutex_) = false;                   // by a thread
+  std::optional<Result<void>> outcome_ LSMFS_GUARDED_BY(mutex_);  // of what was committed last, until finish()
+  bool stop_ LSMFS_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

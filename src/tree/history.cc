@@ -38,11 +38,7 @@ Result<void> History::settle(const TreeLock& lock, std::uint64_t group) const {
 void History::await(TreeLock& lock, std::uint64_t group) {
   while (committed_ < group && (sealed_ || !failure_)) {
     if (!sealed_) pass_on(Committer::By::who_waits);
-    if (!committer_.ended()) {
-      lock.unlock();
-      committer_.wait();
-      lock.lock();
-    }
+    if (!committer_.ended()) lock.without([this] { committer_.wait(); });
     (void)finish_ended(lock);  // a failure is kept there
   }
 }

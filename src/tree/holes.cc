@@ -24,7 +24,7 @@ Result<void> LsmTree::fallocate(Ino ino, int mode, ByteOffset offset, ByteCount 
   if (length.v == 0) return make_error(EINVAL, "");
   if (offset.v > kFileSizeMax || length.v > kFileSizeMax - offset.v) return make_error(EFBIG, "");
   Result<SeenBlocks> seen = SeenBlocks();
-  return attempt(wait, [&](Lock& lock) -> Result<void> {
+  return attempt(wait, [&](Lock& lock) LSMFS_LOCKED -> Result<void> {
     LSMFS_TRY(begin_change(lock, wait));
     LSMFS_ASSIGN(Inode * inode, find(ino));
     if (inode->record.is_directory()) return make_error(EISDIR, "");
@@ -126,7 +126,7 @@ Result<void> LsmTree::make_hole(const Lock& lock, Inode& inode, std::uint64_t fr
   if (zero_last) LSMFS_TRY(need_block(lock, inode, last));
   open_group().put_tail();
   before_holes(inode);
-  const auto zero_part = [&](BlockIndex index) {
+  const auto zero_part = [&](BlockIndex index) LSMFS_LOCKED {
     const std::uint64_t start = index.v * kBlockSize;
     const std::uint64_t at = std::max(from, start), until = std::min(to, start + kBlockSize);
     rows_.patch_block(home, index, at - start, std::string(until - at, '\0'));
@@ -154,7 +154,7 @@ Result<ByteOffset> LsmTree::seek(Ino ino, ByteOffset offset, int whence, Wait wa
       std::string home;
       std::uint64_t size = 0;
     };
-    LSMFS_ASSIGN(const Place place, attempt(wait, [&](const Lock& lock) -> Result<Place> {
+    LSMFS_ASSIGN(const Place place, attempt(wait, [&](const Lock& lock) LSMFS_LOCKED -> Result<Place> {
       LSMFS_ASSIGN(Inode * inode, find(ino));
       const std::uint64_t size = inode->record.size;
       const auto found = [](std::uint64_t at) { return Place{.found = ByteOffset{at}, .home = {}, .size = 0}; };

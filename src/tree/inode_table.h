@@ -24,6 +24,7 @@
 #include "tree/keys.h"
 #include "tree/record.h"
 #include "tree/row_map.h"
+#include "tree/tree_lock.h"
 #include "tree/use_order.h"
 
 namespace lsmfs {
@@ -140,7 +141,7 @@ class InodeTable {
     inode.name.clear();
   }
   template <class F>
-  void for_each(F&& f) {
+  void for_each(F&& f) LSMFS_LOCKED {
     for (auto& [ino, inode] : inodes_) f(inode);
   }
   std::size_t size() const { return inodes_.size(); }

@@ -164,7 +164,7 @@ void LsmTree::erase_removed(Inode& inode) {
 }
 
 Result<std::optional<Attr>> LsmTree::lookup(Ino dir_ino, std::string_view name, Wait wait) {
-  return attempt(wait, [&](const Lock& lock) -> Result<std::optional<Attr>> {
+  return attempt(wait, [&](const Lock& lock) LSMFS_LOCKED -> Result<std::optional<Attr>> {
     LSMFS_ASSIGN(Inode * dir, find_directory(dir_ino));
     LSMFS_ASSIGN(Inode * inode, load(lock, *dir, name));
     if (!inode) return std::optional<Attr>{};
@@ -180,7 +180,7 @@ Result<std::optional<Attr>> LsmTree::lookup(Ino dir_ino, std::string_view name, 
 }
 
 void LsmTree::forget(Ino ino, std::uint64_t lookups) {
-  Lock lock = locked();
+  Lock lock(mutex_);
   Inode* inode = inodes_.find(ino);
   if (!inode) return;
   inode->lookups -= std::min(lookups, inode->lookups);
@@ -188,27 +188,30 @@ void LsmTree::forget(Ino ino, std::uint64_t lookups) {
   (void)pass_on(lock, Wait::no);  // or by the next change
 }
 
+LSMFS_NOT_ANALYSED  // crowded() may be called without the lock
 std::vector<Ino> LsmTree::surplus() {
   if (!inodes_.crowded()) return {};
-  const Lock lock(mutex_, std::try_to_lock);  // or by the next call
-  return lock ? inodes_.least_used() : std::vector<Ino>();
+  auto found = attempt(Wait::no, [this](const Lock&) LSMFS_LOCKED -> Result<std::vector<Ino>> { return inodes_.least_used(); });
+  return found ? *std::move(found) : std::vector<Ino>();  // or by the next call
 }
 
 Result<Attr> LsmTree::getattr(Ino ino, Wait wait) {
-  LSMFS_ASSIGN(const Lock lock, acquire(wait));
-  LSMFS_ASSIGN(const Inode* inode, find(ino));
-  return inode->record.attr();
+  return attempt(wait, [&](const Lock&) LSMFS_LOCKED -> Result<Attr> {
+    LSMFS_ASSIGN(const Inode* inode, find(ino));
+    return inode->record.attr();
+  });
 }
 
 Result<Ino> LsmTree::directory_of(Ino ino, Wait wait) {
-  LSMFS_ASSIGN(const Lock lock, acquire(wait));
-  LSMFS_ASSIGN(const Inode* inode, find(ino));
-  return inode->parent;
+  return attempt(wait, [&](const Lock&) LSMFS_LOCKED -> Result<Ino> {
+    LSMFS_ASSIGN(const Inode* inode, find(ino));
+    return inode->parent;
+  });
 }
 
 Result<Attr> LsmTree::setattr(Ino ino, const AttrChange& change, Wait wait) {
   Result<SeenBlocks> seen = SeenBlocks();
-  return attempt(wait, [&](Lock& lock) -> Result<Attr> {
+  return attempt(wait, [&](Lock& lock) LSMFS_LOCKED -> Result<Attr> {
     LSMFS_TRY(begin_change(lock, wait, ino));
     LSMFS_ASSIGN(Inode * inode, find(ino));
     Record& record = inode->record;
@@ -242,12 +245,13 @@ Result<Attr> LsmTree::setattr(Ino ino, const AttrChange& change, Wait wait) {
 }
 
 Result<std::string> LsmTree::readlink(Ino ino, Wait wait) {
-  LSMFS_ASSIGN(Lock lock, acquire(wait));
-  pass_on_for_access(lock);
-  LSMFS_ASSIGN(Inode * inode, find(ino));
-  if (!S_ISLNK(inode->record.mode)) return make_error(EINVAL, "");
-  note_access_time(*inode);
-  return inode->record.symlink;
+  return attempt(wait, [&](Lock& lock) LSMFS_LOCKED -> Result<std::string> {
+    pass_on_for_access(lock);
+    LSMFS_ASSIGN(Inode * inode, find(ino));
+    if (!S_ISLNK(inode->record.mode)) return make_error(EINVAL, "");
+    note_access_time(*inode);
+    return inode->record.symlink;
+  });
 }
 
 }  // namespace lsmfs

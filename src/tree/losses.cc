@@ -37,7 +37,7 @@ Result<std::uint64_t> LsmTree::count_rows(const Lock& lock, const Inode& inode, 
 Result<void> LsmTree::need_block(const Lock& lock, const Inode& inode, BlockIndex index) {
   if (!rows_.has_lost()) return {};
   const std::string home = inode.home();
-  const auto lost = [&] { return rows_.blocks_lost(home, index, BlockIndex{index.v + 1}); };
+  const auto lost = [&]() LSMFS_LOCKED { return rows_.blocks_lost(home, index, BlockIndex{index.v + 1}); };
   if (!lost()) return {};
   LSMFS_TRY(settle(lock, inode.blocks_group));  // perhaps it was written meanwhile
   if (!lost()) return {};
@@ -127,7 +127,7 @@ Result<void> LsmTree::know_what_is_nobodys(const Stop& stop) {
   std::vector<LostRange> lost;
   std::uint64_t losses = 0;
   std::vector<std::unique_ptr<Cursor>> cursors;  // over what is not lost, as all of it is at one moment
-  const auto looked = attempt(Wait::yes, [&](const Lock& lock) -> Result<void> {
+  const auto looked = attempt(Wait::yes, [&](const Lock& lock) LSMFS_LOCKED -> Result<void> {
     if (!can_change()) return {};
     LSMFS_TRY(settle(lock, history_.last_rows()));
     losses = store_.losses();
@@ -166,7 +166,7 @@ Result<void> LsmTree::know_what_is_nobodys(const Stop& stop) {
     }
     LSMFS_TRY(cursor->status());
   }
-  Lock lock = locked();
+  Lock lock(mutex_);
   if (!can_change()) return {};
   owned.know_rest(batch(), losses);
   begin_group();

@@ -58,11 +58,12 @@ LsmTree::LsmTree(Store& store, const TreeOptions& options, State state)
     : store_(store),
       clock_(*options.clock),
       opened_read_only_(options.read_only),
+      notice_(options.notice),
       options_(options),
       inodes_(store.cache_share(), [&store](ByteCount memory) { store.share_cache(memory); }),
       cookie_seed_(random_number()),
       state_(state),
-      history_(store, clock_, *this, options.notice),
+      history_(store, clock_, *this, notice_),
       rows_(store, clock_, history_) {
   store.note_rows(state_.data_rows);
 }
@@ -87,12 +88,13 @@ Result<void> LsmTree::start() {
   root.record = std::move(*record);
   root.parent = kRootIno;
   root.lookups = 1;  // the kernel never forgets the root
+  Lock lock(mutex_);
   inodes_.insert(std::move(root));
   if (state_.in_use) {
-    options_.notice(fmt::format("was not unmounted: all that was synced is there, and is as it was {}", moment(state_.as_of)));
+    notice_(fmt::format("was not unmounted: all that was synced is there, and is as it was {}", moment(state_.as_of)));
   }
   if (options_.read_only) return {};
-  LSMFS_TRY(sweep_orphans());
+  LSMFS_TRY(sweep_orphans(lock));
   background_ = named_thread("lsmfs-upkeep", [this] { background(); });
   return {};
 }
@@ -110,28 +112,12 @@ Result<void> LsmTree::close() {
     if (closed_ || options_.read_only) return {};
     closed_ = true;
     if (history_.failure()) return *history_.failure();
-    inodes_.for_each([this](Inode& inode) {
+    inodes_.for_each([this](Inode& inode) LSMFS_LOCKED {
       if (inode.removed()) erase_removed(inode);
     });
     LSMFS_TRY(commit_all(lock));
   }
   return store_.sync();
-}
-
-LsmTree::Lock LsmTree::locked() const {
-  Lock lock(mutex_, std::try_to_lock);
-  if (!lock) {
-    const Waiting waiting("the tree's lock");
-    lock.lock();
-  }
-  return lock;
-}
-
-Result<LsmTree::Lock> LsmTree::acquire(Wait wait) {
-  if (wait == Wait::yes) return locked();
-  Lock lock(mutex_, std::try_to_lock);
-  if (!lock) return make_error(EAGAIN, "");
-  return lock;
 }
 
 Result<void> LsmTree::begin_change(Lock& lock, Wait wait, Ino of) {
@@ -179,7 +165,7 @@ void LsmTree::begin_group() {
 
 Result<void> LsmTree::pass_on(Lock& lock, Wait wait, Ino of) {
   LSMFS_TRY(history_.finish_ended(lock));
-  const auto is_due = [&] {
+  const auto is_due = [&]() LSMFS_LOCKED {
     if (!history_.larger_than(history_.sealed() ? kGroupGrowth : 1)) return false;
     const bool cuts = (open_group().tail && open_group().tail->ino == of) || open_group().find_new(of);
     return !cuts || history_.larger_than(kGroupMost);
@@ -275,7 +261,7 @@ Result<void> LsmTree::need_room_to_replace(std::size_t bytes) const {
 Result<void> LsmTree::sync() {
   {
     const Clock::Time began = clock_.now();
-    Lock lock = locked();
+    Lock lock(mutex_);
     LSMFS_TRY(commit_all(lock));
     upkeep_.sync_began();
     if (history_.sealed() || !open_group().empty()) upkeep_.changed(began);  // meanwhile
@@ -303,14 +289,14 @@ Result<ScrubStep> LsmTree::scrub(ScrubPosition& position, const Stop& stop) {
   ScrubStep step{found.read, found.left, {}};
   for (auto& [line, rows] : found.damage) {
     if (rows) line += "; " + rows_between(rows->family, rows->after, rows->before);
-    options_.notice("scrub: " + line);
+    notice_("scrub: " + line);
     step.damage.push_back(std::move(line));
   }
   return step;
 }
 
 Result<void> LsmTree::reconfigure(const TreeSettings& settings) {
-  const std::lock_guard reconfiguring(reconfiguring_);
+  const MutexLock reconfiguring(reconfiguring_);
   if (settings.read_only) LSMFS_TRY(*settings.read_only ? stop_changing() : change_again());
   const Lock lock(mutex_);
   options_.atime = settings.atime.value_or(options_.atime);
@@ -353,32 +339,32 @@ Result<void> LsmTree::change_again() {
 }
 
 bool LsmTree::read_only() const {
-  const Lock lock = locked();
+  const Lock lock(mutex_);
   return !can_change();
 }
 
 bool LsmTree::room_comes(Wait wait, std::uint64_t& seen) {
-  Lock lock = locked();
+  Lock lock(mutex_);
   if (leaving_.last == Clock::Time::min()) return false;
   const Clock::Time until = leaving_.last + kForgottenIn;
   if (wait == Wait::no) return clock_.now() < until;
-  clock_.wait(lock, leaving_.changed, until, [&] { return leaving_.gone != seen || leaving_.files.empty(); });
+  clock_.wait(lock, leaving_.changed, until, [&]() LSMFS_LOCKED { return leaving_.gone != seen || leaving_.files.empty(); });
   return std::exchange(seen, leaving_.gone) != leaving_.gone;
 }
 
 Result<SpaceInfo> LsmTree::space(Wait wait) {
-  {
-    LSMFS_ASSIGN(Lock lock, acquire(wait));
+  LSMFS_TRY(attempt(wait, [&](Lock& lock) LSMFS_LOCKED -> Result<void> {
     if (!leaving_.files.empty()) {
       const Clock::Time until = leaving_.last + kForgottenSoon;
       if (wait == Wait::no && clock_.now() < until) return make_error(EAGAIN, "");
-      clock_.wait(lock, leaving_.changed, until, [this] { return leaving_.files.empty(); });
+      clock_.wait(lock, leaving_.changed, until, [this]() LSMFS_LOCKED { return leaving_.files.empty(); });
     }
     if (state_.data_rows < store_.room().rows && can_change()) {
       if (wait == Wait::no) return make_error(EAGAIN, "");
-      LSMFS_TRY(commit_all(lock));
+      return commit_all(lock);
     }
-  }
+    return {};
+  }));
   const auto space = store_.space();
   SpaceInfo info;
   info.total = space.total;
@@ -390,7 +376,7 @@ Result<SpaceInfo> LsmTree::space(Wait wait) {
 }
 
 TreeCounts LsmTree::counts() const {
-  const Lock lock = locked();
+  const Lock lock(mutex_);
   return state_.counts;
 }
 
@@ -423,11 +409,10 @@ void LsmTree::background() {
   }
 }
 
-Result<void> LsmTree::sweep_orphans() {
+Result<void> LsmTree::sweep_orphans(Lock& lock) {
   auto cursor = store_.cursor(Family::names, {.lower = std::string(keys::kOrphanPrefix),
                                               .upper = keys::prefix_end(keys::kOrphanPrefix)});
   std::size_t swept = 0;
-  Lock lock(mutex_);
   for (cursor->seek(keys::kOrphanPrefix); cursor->valid(); cursor->next()) {
     auto record = decode_record(cursor->value());
     if (!record || keys::orphan(record->ino) != cursor->key() || record->home.empty()) {
@@ -442,12 +427,12 @@ Result<void> LsmTree::sweep_orphans() {
     if (history_.larger_than(1)) LSMFS_TRY(commit_all(lock));
   }
   if (const auto ended = cursor->status(); !ended && ended.error().code == EUCLEAN) {
-    options_.notice("some files that were removed while open cannot be read; they take space until fsck -y: " + ended.error().context);
+    notice_("some files that were removed while open cannot be read; they take space until fsck -y: " + ended.error().context);
   } else if (!ended) {
     return ended.error();
   }
   cursor.reset();
-  if (swept > 0) options_.notice(fmt::format("erased {} files that were removed while open", swept));
+  if (swept > 0) notice_(fmt::format("erased {} files that were removed while open", swept));
   return commit_all(lock);
 }
 

@@ -35,7 +35,6 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <type_traits>
@@ -103,8 +102,8 @@ class LsmTree final : public Tree, private History::Client {
   // went on to change what it needs, gets its turn.
   class Alone {
    public:
-    Alone(LsmTree& tree, Lock& lock);  // waits for others that are alone
-    ~Alone();                          // the lock must be held again
+    Alone(LsmTree& tree, Lock& lock) LSMFS_LOCKED;  // waits for others that are alone
+    ~Alone() LSMFS_LOCKED;
     Alone(const Alone&) = delete;
     Alone& operator=(const Alone&) = delete;
 
@@ -125,66 +124,65 @@ class LsmTree final : public Tree, private History::Client {
   static constexpr std::size_t kRecordBytes = 256;  // what they need on average
 
   // ---- locking and committing (lsm_tree.cc)
-  Lock locked() const;
-  Result<Lock> acquire(Wait wait);              // EAGAIN when taken and wait is no
-  // Runs an operation with the lock held, again after each commit and each read that it wants, unless it must not wait.
+  // Runs an operation with the lock held, again after each commit and each read that it wants. EAGAIN: it wants one, or the lock is taken,
+  // and `wait` is no. Not analysed: the operation is.
   template <class Operation>
-  std::invoke_result_t<Operation&, Lock&> attempt(Wait wait, Operation&& operation, Turns turns = Turns::few);
+  std::invoke_result_t<Operation&, Lock&> attempt(Wait wait, Operation&& operation, Turns turns = Turns::few) LSMFS_NOT_ANALYSED;
   // What an operation that changes something does first; EROFS after a failure. Passes on a group that has become large: here, where
   // EAGAIN still leaves everything as it was, and where the lock may be given up, since nothing has been looked at yet.
   // `of`: what it changes, which is better not cut off from the group's tail, or from what the group has of it as of a new file.
-  Result<void> begin_change(Lock& lock, Wait wait, Ino of = {});
-  Ino inode_of(Ino dir, std::string_view name);        // if it is in memory
-  bool erased_matters() const;
+  Result<void> begin_change(Lock& lock, Wait wait, Ino of = {}) LSMFS_LOCKED;
+  Ino inode_of(Ino dir, std::string_view name) LSMFS_LOCKED;  // if it is in memory
+  bool erased_matters() const LSMFS_LOCKED;
   // What an operation does first that changes an access time at most: a walk over many files would otherwise end in one group of all of
   // them, for whose commit everybody waits.
-  void pass_on_for_access(Lock& lock);
-  bool ends() const { return closed_ || options_.read_only; }  // unless a remount lets it be changed again
-  bool can_change() const { return !options_.read_only && !history_.failure(); }
-  Result<void> pass_on(Lock& lock, Wait wait, Ino of = {});  // the open group, if large
-  Result<void> commit_all(Lock& lock);          // both groups; the lock is given up meanwhile
-  void await_commit(Lock& lock, std::uint64_t group);  // History::await(), without parked cursors
+  void pass_on_for_access(Lock& lock) LSMFS_LOCKED;
+  bool ends() const LSMFS_LOCKED { return closed_ || options_.read_only; }  // unless a remount lets it be changed again
+  bool can_change() const LSMFS_LOCKED { return !options_.read_only && !history_.failure(); }
+  Result<void> pass_on(Lock& lock, Wait wait, Ino of = {}) LSMFS_LOCKED;  // the open group, if large
+  Result<void> commit_all(Lock& lock) LSMFS_LOCKED;                       // both groups; the lock is given up meanwhile
+  void await_commit(Lock& lock, std::uint64_t group) LSMFS_LOCKED;        // History::await(), without parked cursors
   // Of History::Client.
-  void put_records(Group& group) override;
-  void settled(const Group& group) override;
-  void committed(const Group& group) override;
-  void begin_group();                           // something is in the group now
-  Group& open_group() const { return history_.open(); }
-  Result<void> settle(const Lock& lock, std::uint64_t group) const { return history_.settle(lock, group); }
+  void put_records(Group& group) LSMFS_LOCKED override;
+  void settled(const Group& group) LSMFS_LOCKED override;
+  void committed(const Group& group) LSMFS_LOCKED override;
+  void begin_group() LSMFS_LOCKED;  // something is in the group now
+  Group& open_group() const LSMFS_LOCKED { return history_.open(); }
+  Result<void> settle(const Lock& lock, std::uint64_t group) const LSMFS_LOCKED { return history_.settle(lock, group); }
   // ENOSPC: there is no space for so many rows that are new, bytes of them, bytes of names, bytes that replace rows.
-  Result<void> need_rows(std::uint64_t rows) const;
-  Result<void> need_room(std::uint64_t bytes) const { return need_room(store_.room(), bytes); }
-  Result<void> need_room(const Store::Room& room, std::uint64_t bytes) const;
-  Result<void> need_room_for_names(std::size_t bytes) const;
-  Result<void> need_room_to_replace(std::size_t bytes) const;
-  std::uint64_t uncommitted_room(const Store::Room& room) const;  // that rows need which are new and not counted there
+  Result<void> need_rows(std::uint64_t rows) const LSMFS_LOCKED;
+  Result<void> need_room(std::uint64_t bytes) const LSMFS_LOCKED { return need_room(store_.room(), bytes); }
+  Result<void> need_room(const Store::Room& room, std::uint64_t bytes) const LSMFS_LOCKED;
+  Result<void> need_room_for_names(std::size_t bytes) const LSMFS_LOCKED;
+  Result<void> need_room_to_replace(std::size_t bytes) const LSMFS_LOCKED;
+  std::uint64_t uncommitted_room(const Store::Room& room) const LSMFS_LOCKED;  // that rows need which are new and not counted there
   Result<void> stop_changing();
   Result<void> change_again();
-  Result<void> sweep_orphans();
-  std::chrono::milliseconds interval() const;  // 0: nothing is to be done by itself
-  void look_again_in_time();                   // the background thread, after what has happened
+  Result<void> sweep_orphans(Lock& lock) LSMFS_LOCKED;
+  std::chrono::milliseconds interval() const LSMFS_LOCKED;  // 0: nothing is to be done by itself
+  void look_again_in_time() LSMFS_LOCKED;                   // the background thread, after what has happened
   void background();
 
   // ---- inodes (inodes.cc)
-  Result<Inode*> find(Ino ino);               // ESTALE when not in the table
-  Result<Inode*> find_directory(Ino ino);  // also ENOTDIR; ENOENT when removed
-  Result<Inode*> load(const Lock& lock, Inode& dir, std::string_view name);  // nullptr: no such name
+  Result<Inode*> find(Ino ino) LSMFS_LOCKED;                                              // ESTALE when not in the table
+  Result<Inode*> find_directory(Ino ino) LSMFS_LOCKED;                                    // also ENOTDIR; ENOENT when removed
+  Result<Inode*> load(const Lock& lock, Inode& dir, std::string_view name) LSMFS_LOCKED;  // nullptr: no such name
   static void know_only_name(Inode& inode, Inode& dir, std::string_view name);
-  Result<Inode*> adopt(const Lock& lock, Inode& dir, std::string_view name, std::string_view row);
-  void changed(Inode& inode);                 // its record goes into the open group
-  void blocks_changed(Inode& inode);          // as some of its blocks do
-  void set_blocks(Inode& inode, std::uint64_t rows);  // so many there are, in its record and in the tree's state
+  Result<Inode*> adopt(const Lock& lock, Inode& dir, std::string_view name, std::string_view row) LSMFS_LOCKED;
+  void changed(Inode& inode) LSMFS_LOCKED;                         // its record goes into the open group
+  void blocks_changed(Inode& inode) LSMFS_LOCKED;                  // as some of its blocks do
+  void set_blocks(Inode& inode, std::uint64_t rows) LSMFS_LOCKED;  // so many there are, in its record and in the tree's state
   // A file's size, or which of its blocks have rows, is about to change so that it may be sparse afterwards.
-  void before_holes(Inode& inode);
-  void after_holes(Inode& inode);  // or not
+  void before_holes(Inode& inode) LSMFS_LOCKED;
+  void after_holes(Inode& inode) LSMFS_LOCKED;  // or not
   // Which blocks of a sparse file have rows; nullptr: the store has to be looked at.
   static const RowMap* known_rows(const Inode& inode) { return inode.rows && inode.rows->known() ? inode.rows.get() : nullptr; }
   // What the groups make of an entry: an inode, 0 when it goes away, nullopt when they leave it.
-  std::optional<Ino> uncommitted_entry(const std::string& key) const;
-  void entry_changed(Inode& dir, std::string_view name, Ino ino);  // ino 0: it is gone
-  void drop_if_unused(Inode* inode);
-  void erase_removed(Inode& inode);     // the rows of an inode without name and lookups
-  void erase_xattr_rows(Inode& inode);  // and forgets the attributes (xattrs.cc)
+  std::optional<Ino> uncommitted_entry(const std::string& key) const LSMFS_LOCKED;
+  void entry_changed(Inode& dir, std::string_view name, Ino ino) LSMFS_LOCKED;  // ino 0: it is gone
+  void drop_if_unused(Inode* inode) LSMFS_LOCKED;
+  void erase_removed(Inode& inode) LSMFS_LOCKED;     // the rows of an inode without name and lookups
+  void erase_xattr_rows(Inode& inode) LSMFS_LOCKED;  // and forgets the attributes (xattrs.cc)
   // Drops an inode that was loaded for one operation when that operation ends, unless it is in use.
   class Loaded {
    public:
@@ -203,61 +201,61 @@ class LsmTree final : public Tree, private History::Client {
     LsmTree& tree_;
     Inode* inode_;
   };
-  Batch& batch() { return open_group().batch; }
+  Batch& batch() LSMFS_LOCKED { return open_group().batch; }
   static void touch(Record& directory, const Time& now) { directory.mtime = directory.ctime = now; }
 
   // ---- extended attributes (xattrs.cc)
-  Result<std::string> xattr_value(const Lock& lock, const Inode& inode, const Xattr& xattr);
-  void put_xattr(Inode& inode, std::string_view name, std::string_view value);
-  void drop_xattr(Inode& inode, std::string_view name);
-  Result<std::optional<acl::List>> load_acl(const Lock& lock, const Inode& inode, std::string_view name);
+  Result<std::string> xattr_value(const Lock& lock, const Inode& inode, const Xattr& xattr) LSMFS_LOCKED;
+  void put_xattr(Inode& inode, std::string_view name, std::string_view value) LSMFS_LOCKED;
+  void drop_xattr(Inode& inode, std::string_view name) LSMFS_LOCKED;
+  Result<std::optional<acl::List>> load_acl(const Lock& lock, const Inode& inode, std::string_view name) LSMFS_LOCKED;
   // What a new inode has from its directory and its maker.
   struct Inherited {
     std::uint32_t mode = 0;
     std::string access, defaults;  // access control lists; empty: none
   };
-  Result<Inherited> inherit(const Lock& lock, const Inode& dir, const NewInode& what);
+  Result<Inherited> inherit(const Lock& lock, const Inode& dir, const NewInode& what) LSMFS_LOCKED;
 
   // ---- names (entries.cc)
-  Inode new_inode(const Inode& dir, const NewInode& what, const Inherited& inherited, const Time& now);
-  void put_inherited(Inode& inode, const Inherited& inherited);  // its access control lists, when it has its home
+  Inode new_inode(const Inode& dir, const NewInode& what, const Inherited& inherited, const Time& now) LSMFS_LOCKED;
+  void put_inherited(Inode& inode, const Inherited& inherited) LSMFS_LOCKED;  // its access control lists, when it has its home
   static void settle_far_away(Inode& inode);
-  Inode& add(Inode& dir, std::string_view name, const NewInode& what, const Inherited& inherited, const Time& now);
-  void back_to_entry(Inode& inode);
+  Inode& add(Inode& dir, std::string_view name, const NewInode& what, const Inherited& inherited, const Time& now) LSMFS_LOCKED;
+  void back_to_entry(Inode& inode) LSMFS_LOCKED;
   static std::optional<std::string> home_left(const Inode& inode, const Inode& dir, std::string_view name);
-  void remove_name(Inode& dir, std::string_view name, Inode& inode, const Time& now);
+  void remove_name(Inode& dir, std::string_view name, Inode& inode, const Time& now) LSMFS_LOCKED;
   Result<void> remove(Ino dir, std::string_view name, bool directory, Wait wait);
-  void count(const Record& record, int change);
+  void count(const Record& record, int change) LSMFS_LOCKED;
 
   // ---- rename (rename.cc)
-  bool is_within(const Inode& inode, const Inode& ancestor) const;
+  bool is_within(const Inode& inode, const Inode& ancestor) const LSMFS_LOCKED;
   static constexpr std::uint64_t kMoveBlocksMax = 256 * KiB / kBlockSize;  // rows moved outright with a name
-  bool takes_blocks_along(const Inode& inode, const std::string& new_home) const;
+  bool takes_blocks_along(const Inode& inode, const std::string& new_home) const LSMFS_LOCKED;
   // The blocks of a file that are to move with it, if they are: all its rows, or none of a new file of the open group.
   struct Taken {
     bool moves = false;
     Rows::Blocks blocks;
   };
-  Taken blocks_in_group(const Inode& inode);
-  Result<Taken> blocks_to_move(const Lock& lock, const Inode& inode);
-  void move_blocks(Inode& inode, const Taken& blocks, const std::string& new_home);
-  void place(Inode& inode, Inode& dir, std::string_view name, const Taken& blocks, const Time& now);
+  Taken blocks_in_group(const Inode& inode) LSMFS_LOCKED;
+  Result<Taken> blocks_to_move(const Lock& lock, const Inode& inode) LSMFS_LOCKED;
+  void move_blocks(Inode& inode, const Taken& blocks, const std::string& new_home) LSMFS_LOCKED;
+  void place(Inode& inode, Inode& dir, std::string_view name, const Taken& blocks, const Time& now) LSMFS_LOCKED;
 
   // ---- relocation (relocation.cc)
   struct Moving;
   static bool is_displaced(const Inode& inode);
-  void note_displaced(const Inode& inode);
+  void note_displaced(const Inode& inode) LSMFS_LOCKED;
   Result<bool> try_to_relocate(Ino ino, const std::string& home);
   Result<bool> is_small(const std::string& home) const;
   Result<void> collect(Moving& moving) const;
-  void move(Inode& inode, const Moving& moving);
+  void move(Inode& inode, const Moving& moving) LSMFS_LOCKED;
 
   // ---- losses (losses.cc)
-  Result<std::uint64_t> count_rows(const Lock& lock, const Inode& inode, BlockIndex from, BlockIndex to);
-  Result<void> need_block(const Lock& lock, const Inode& inode, BlockIndex index);
-  Result<void> know_written(const Lock& lock, const Inode& inode, std::uint64_t from, std::uint64_t to);
-  void know_past_end(const Inode& inode, std::uint64_t to);
-  void know_home(const Record& record, const std::string& home);
+  Result<std::uint64_t> count_rows(const Lock& lock, const Inode& inode, BlockIndex from, BlockIndex to) LSMFS_LOCKED;
+  Result<void> need_block(const Lock& lock, const Inode& inode, BlockIndex index) LSMFS_LOCKED;
+  Result<void> know_written(const Lock& lock, const Inode& inode, std::uint64_t from, std::uint64_t to) LSMFS_LOCKED;
+  void know_past_end(const Inode& inode, std::uint64_t to) LSMFS_LOCKED;
+  void know_home(const Record& record, const std::string& home) LSMFS_LOCKED;
   class Owned;
   Result<void> know_what_is_nobodys(const Stop& stop);
 
@@ -283,50 +281,51 @@ class LsmTree final : public Tree, private History::Client {
     }
   }
   bool moved_since(Ino ino, std::uint64_t moves);  // true also when it cannot be told without waiting
-  SeenBlocks blocks_to_see(const Inode& inode, std::uint64_t from, std::uint64_t to) const;
-  Result<SeenBlocks> see(const Lock& lock, const Inode& inode, SeenBlocks wanted, Result<SeenBlocks>& seen);
+  SeenBlocks blocks_to_see(const Inode& inode, std::uint64_t from, std::uint64_t to) const LSMFS_LOCKED;
+  Result<SeenBlocks> see(const Lock& lock, const Inode& inode, SeenBlocks wanted, Result<SeenBlocks>& seen) LSMFS_LOCKED;
   Result<SeenBlocks> look(SeenBlocks seen) const;
-  void erase_seen(SeenBlocks seen, BlockIndex from, BlockIndex to, std::uint64_t rows);
-  Result<void> make_hole(const Lock& lock, Inode& inode, std::uint64_t from, std::uint64_t to, Result<SeenBlocks>& seen);
+  void erase_seen(SeenBlocks seen, BlockIndex from, BlockIndex to, std::uint64_t rows) LSMFS_LOCKED;
+  Result<void> make_hole(const Lock& lock, Inode& inode, std::uint64_t from, std::uint64_t to, Result<SeenBlocks>& seen) LSMFS_LOCKED;
 
   // ---- directories (directory_walk.cc)
   struct Listing;
-  void want_names(const Lock& lock, const Fetched::Range& range, bool plus);
-  Result<void> list(Listing& listing);
+  void want_names(const Lock& lock, const Fetched::Range& range, bool plus) LSMFS_LOCKED;
+  Result<void> list(Listing& listing) LSMFS_LOCKED;
 
   // ---- data (file_data.cc)
-  Result<void> resize(const Lock& lock, Inode& inode, std::uint64_t size, Result<SeenBlocks>& seen);
-  void note_access_time(Inode& inode);
+  Result<void> resize(const Lock& lock, Inode& inode, std::uint64_t size, Result<SeenBlocks>& seen) LSMFS_LOCKED;
+  void note_access_time(Inode& inode) LSMFS_LOCKED;
 
   Store& store_;
   Clock& clock_;
-  std::mutex reconfiguring_;           // outermost: held while a change of settings waits for the device
+  Mutex reconfiguring_;           // outermost: held while a change of settings waits for the device
 
   const bool opened_read_only_;
+  const std::function<void(std::string_view)> notice_;
 
-  mutable std::mutex mutex_;
-  TreeOptions options_;                // all but `clock` and `notice` may change
-  DirCookies::Memory cookie_memory_;   // of the directories in the table
-  RowMap::Memory row_memory_;          // of the files in it
-  InodeTable inodes_;
+  mutable Mutex mutex_;
+  TreeOptions options_ LSMFS_GUARDED_BY(tree_mutex);               // those that a remount can change, do
+  DirCookies::Memory cookie_memory_ LSMFS_GUARDED_BY(tree_mutex);  // of the directories in the table
+  RowMap::Memory row_memory_ LSMFS_GUARDED_BY(tree_mutex);         // of the files in it
+  InodeTable inodes_ LSMFS_GUARDED_BY(tree_mutex);
   // The name that was last found to be absent, until the next commit: a create follows the lookup
   // that finds no such name, and need not look again.
   struct {
     Ino dir;
     std::string name;
-  } absent_;
+  } absent_ LSMFS_GUARDED_BY(tree_mutex);
   const std::uint64_t cookie_seed_;    // of this mount's readdir cookies
-  State state_;
+  State state_ LSMFS_GUARDED_BY(tree_mutex);
 
-  bool alone_ = false;                 // somebody is
+  bool alone_ LSMFS_GUARDED_BY(tree_mutex) = false;  // somebody is
   std::condition_variable no_longer_alone_;
-  std::atomic<std::uint64_t> moves_{0};  // how many times a file's blocks got another home
-  std::deque<Ino> displaced_;            // some of those that lie elsewhere than their path says
-  std::unordered_set<Ino> large_;        // some that have too much below them to be moved, lest it be looked at again
-  Upkeep upkeep_;
-  Clock::Time looks_again_{};            // when the background thread does so by itself
-  bool stop_ = false;
-  bool closed_ = false;
+  std::atomic<std::uint64_t> moves_{0};                         // how many times a file's blocks got another home
+  std::deque<Ino> displaced_ LSMFS_GUARDED_BY(tree_mutex);      // some of those that lie elsewhere than their path says
+  std::unordered_set<Ino> large_ LSMFS_GUARDED_BY(tree_mutex);  // some that have too much below them to be moved, lest it be looked at again
+  Upkeep upkeep_ LSMFS_GUARDED_BY(tree_mutex);
+  Clock::Time looks_again_ LSMFS_GUARDED_BY(tree_mutex){};  // when the background thread does so by itself
+  bool stop_ LSMFS_GUARDED_BY(tree_mutex) = false;
+  bool closed_ LSMFS_GUARDED_BY(tree_mutex) = false;
   std::condition_variable wake_;
 
   // Files that have lost their last name and have rows until the kernel forgets them. It does so at once unless they are open, but
@@ -336,7 +335,7 @@ class LsmTree final : public Tree, private History::Client {
     Clock::Time last = Clock::Time::min();  // when one came
     std::uint64_t gone = 0;                 // so many have been forgotten
     std::condition_variable changed;
-  } leaving_;
+  } leaving_ LSMFS_GUARDED_BY(tree_mutex);
 
   History history_;
   Rows rows_;
@@ -345,7 +344,8 @@ class LsmTree final : public Tree, private History::Client {
 
 template <class Operation>
 std::invoke_result_t<Operation&, LsmTree::Lock&> LsmTree::attempt(Wait wait, Operation&& operation, Turns turns) {
-  LSMFS_ASSIGN(Lock lock, acquire(wait));
+  Lock lock(mutex_, std::defer_lock);
+  if (!lock.lock(wait)) return make_error(EAGAIN, "");
   std::optional<Alone> alone;
   int commits = 0, reads = 0;
   for (;;) {
@@ -360,9 +360,7 @@ std::invoke_result_t<Operation&, LsmTree::Lock&> LsmTree::attempt(Wait wait, Ope
       continue;
     }
     const std::uint64_t committed = history_.committed();
-    lock.unlock();
-    wanted.read();
-    lock.lock();
+    lock.without(wanted.read);
     if (history_.committed() != committed) lock.fetched().clear();
   }
 }

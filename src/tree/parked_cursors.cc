@@ -14,7 +14,7 @@ ParkedCursors::Place ParkedCursors::take(std::uint64_t epoch, std::string_view t
   const Clock::Time now = clock_.now();
   Place taken;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (epoch_ == epoch) {
       for (Place& place : places_) {
         if (place.cursor && now - place.made >= kAge) place = {};
@@ -29,7 +29,7 @@ ParkedCursors::Place ParkedCursors::take(std::uint64_t epoch, std::string_view t
 
 void ParkedCursors::park(Place place, std::uint64_t epoch) {
   Place replaced;
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (closed_ > 0 || epoch < epoch_) return;
   if (epoch > epoch_) places_ = {};
   epoch_ = epoch;
@@ -38,26 +38,26 @@ void ParkedCursors::park(Place place, std::uint64_t epoch) {
 }
 
 void ParkedCursors::clear() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   places_ = {};
 }
 
 void ParkedCursors::clear_idle() {
   const Clock::Time now = clock_.now();
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (Place& place : places_) {
     if (place.cursor && now - place.used > kIdle) place = {};
   }
 }
 
 ParkedCursors::Closed::Closed(ParkedCursors& parked) : parked_(parked) {
-  std::lock_guard lock(parked_.mutex_);
+  const MutexLock lock(parked_.mutex_);
   ++parked_.closed_;
   parked_.places_ = {};
 }
 
 ParkedCursors::Closed::~Closed() {
-  std::lock_guard lock(parked_.mutex_);
+  const MutexLock lock(parked_.mutex_);
   --parked_.closed_;
 }
 

@@ -12,11 +12,11 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "lsmfs/clock.h"
 #include "lsmfs/kv.h"
+#include "lsmfs/mutex.h"
 
 namespace lsmfs {
 
@@ -59,13 +59,13 @@ class ParkedCursors {
  private:
   using Places = std::array<Place, kMost>;
 
-  Place& replaceable();
+  Place& replaceable() LSMFS_REQUIRES(mutex_);
 
   Clock& clock_;
-  std::mutex mutex_;
-  Places places_;
-  std::uint64_t epoch_ = 0;  // of all that are parked
-  int closed_ = 0;
+  Mutex mutex_;
+  Places places_ LSMFS_GUARDED_BY(mutex_);
+  std::uint64_t epoch_ LSMFS_GUARDED_BY(mutex_) = 0;  // of all that are parked
+  int closed_ LSMFS_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace lsmfs

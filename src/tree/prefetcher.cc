@@ -21,19 +21,19 @@ Prefetcher::Prefetcher(RowReader& rows, const PrefetcherOptions& options)
 
 Prefetcher::~Prefetcher() {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stop_ = true;
   }
   work_.notify_all();
   thread_.join();
   std::vector<std::unique_ptr<WalkAhead>> walks;  // their threads look at walks_
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   walks.swap(walks_);
   lock.unlock();
 }
 
 void Prefetcher::note(std::string_view begin, std::string_view end, Wait wait, std::optional<std::uint64_t> bytes) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   WalkAhead* walk = claiming(begin);
   if (!walk || !walk->has_passed(begin)) {
     const Nearest before = nearest(begin);
@@ -111,7 +111,7 @@ WalkAhead* Prefetcher::idle_walk() {
 }
 
 void Prefetcher::let_go() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& walk : walks_) {
     if (walk->walking()) walk->end();
     walk->forget_reader();
@@ -120,19 +120,19 @@ void Prefetcher::let_go() {
 }
 
 void Prefetcher::wait_for(std::string_view begin, std::string_view end) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   if (WalkAhead* const walk = claiming(begin)) walk->wait_for(lock, end);
 }
 
 std::size_t Prefetcher::threads() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return 1 + walks_.size();
 }
 
 void Prefetcher::run() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (true) {
-    options_.clock->wait(lock, work_, Clock::kNever, [this] { return stop_ || candidate_; });
+    options_.clock->wait(lock, work_, Clock::kNever, [this]() LSMFS_REQUIRES(mutex_) { return stop_ || candidate_; });
     if (stop_) return;
     const Candidate candidate = *candidate_;
     WalkAhead* walk = idle_walk();
@@ -142,7 +142,7 @@ void Prefetcher::run() {
       const bool near = is_near(candidate, tolerated_gap);
       lock.lock();
       if (near && !walk) {
-        const auto has_met = [this](const WalkAhead& some) { return met(some); };
+        const auto has_met = [this](const WalkAhead& some) LSMFS_REQUIRES(mutex_) { return met(some); };
         walk = walks_.emplace_back(std::make_unique<WalkAhead>(rows_, options_, mutex_, has_met)).get();
       }
       to_pass_over_ = near ? 0 : std::min(2 * to_pass_over_ + 1, kPassedOverMax);

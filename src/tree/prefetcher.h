@@ -12,12 +12,12 @@
 #include <array>
 #include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "lsmfs/mutex.h"
 #include "tree/walk_ahead.h"
 
 namespace lsmfs {
@@ -49,27 +49,29 @@ class Prefetcher {
     WalkAhead* walk = nullptr;         // whose reader's it is; null: somebody else's
   };
 
-  WalkAhead* claiming(std::string_view begin);
-  Nearest nearest(std::string_view begin);
-  void remember(std::string_view end);
-  void consider(const Nearest& before, std::string_view begin, std::string_view end);
-  void advance(WalkAhead& walk, std::string_view begin, std::string_view end, std::optional<std::uint64_t> bytes);
-  bool met(const WalkAhead& walk) const;
-  WalkAhead* idle_walk();
+  WalkAhead* claiming(std::string_view begin) LSMFS_REQUIRES(mutex_);
+  Nearest nearest(std::string_view begin) LSMFS_REQUIRES(mutex_);
+  void remember(std::string_view end) LSMFS_REQUIRES(mutex_);
+  void consider(const Nearest& before, std::string_view begin, std::string_view end) LSMFS_REQUIRES(mutex_);
+  void advance(WalkAhead& walk, std::string_view begin, std::string_view end, std::optional<std::uint64_t> bytes) LSMFS_REQUIRES(mutex_);
+  bool met(const WalkAhead& walk) const LSMFS_REQUIRES(mutex_);
+  WalkAhead* idle_walk() LSMFS_REQUIRES(mutex_);
   void run();
   bool is_near(const Candidate& candidate, unsigned tolerated_gap);
 
   RowReader& rows_;
   const PrefetcherOptions options_;
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable work_;
-  bool stop_ = false;
-  std::vector<std::unique_ptr<WalkAhead>> walks_;  // made when they are first needed; its capacity is as many as there may be
-  std::array<std::string, 32> ends_;               // of the latest accesses outside of all walks; a ring
-  std::size_t latest_ = 0;                         // the newest of these
-  std::optional<Candidate> candidate_;             // that the thread looks at
-  unsigned tolerated_gap_;                         // as in options_, but less after a walk whose reader skipped most of it
-  unsigned passed_over_ = 0, to_pass_over_ = 0;    // candidates that are not looked at, after several that were nothing
+  bool stop_ LSMFS_GUARDED_BY(mutex_) = false;
+  // Made when they are first needed; its capacity is as many as there may be.
+  std::vector<std::unique_ptr<WalkAhead>> walks_ LSMFS_GUARDED_BY(mutex_);
+  std::array<std::string, 32> ends_ LSMFS_GUARDED_BY(mutex_);      // of the latest accesses outside of all walks; a ring
+  std::size_t latest_ LSMFS_GUARDED_BY(mutex_) = 0;                // the newest of these
+  std::optional<Candidate> candidate_ LSMFS_GUARDED_BY(mutex_);    // that the thread looks at
+  unsigned tolerated_gap_ LSMFS_GUARDED_BY(mutex_);                // as in options_, but less after a walk whose reader skipped most of it
+  unsigned passed_over_ LSMFS_GUARDED_BY(mutex_) = 0;              // candidates that are not looked at, after several that were nothing ...
+  unsigned to_pass_over_ LSMFS_GUARDED_BY(mutex_) = 0;             // ... of so many
   std::thread thread_;
 };
 

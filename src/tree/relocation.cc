@@ -63,7 +63,7 @@ Result<bool> LsmTree::relocate() {
   Ino ino;
   std::string home;
   {
-    const Lock lock = locked();
+    const Lock lock(mutex_);
     const Inode* inode = nullptr;
     for (; !inode && !displaced_.empty(); displaced_.pop_front()) {
       ino = displaced_.front();
@@ -84,7 +84,7 @@ Result<bool> LsmTree::relocate() {
 Result<bool> LsmTree::try_to_relocate(Ino ino, const std::string& home) {
   LSMFS_ASSIGN(const bool small, is_small(home));
 
-  return attempt(Wait::yes, [&](Lock& lock) -> Result<bool> {
+  return attempt(Wait::yes, [&](Lock& lock) LSMFS_LOCKED -> Result<bool> {
     LSMFS_TRY(begin_change(lock, Wait::yes));
     if (!small) {
       if (large_.size() >= kCandidatesMax) large_.clear();
@@ -177,7 +177,7 @@ void LsmTree::move(Inode& inode, const Moving& moving) {
   // Those in memory learn where they are now.
   std::vector<SharedHome> homes;
   for (const Moving::Part& part : moving.parts) homes.push_back(std::make_shared<const std::string>(part.to));
-  const auto has_moved = [&](Inode& some, std::size_t part) {
+  const auto has_moved = [&](Inode& some, std::size_t part) LSMFS_LOCKED {
     some.moved = ++moves_;
     some.home_group = some.blocks_group = some.entries_group = some.xattrs_group = open_group().number;
     some.own_home = some.record.is_directory() ? homes[part] : nullptr;

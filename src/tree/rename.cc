@@ -14,7 +14,7 @@ Result<void> LsmTree::rename(Ino from_dir, std::string_view from, Ino to_dir, st
   if (flags & ~static_cast<unsigned>(RENAME_NOREPLACE | RENAME_EXCHANGE | RENAME_WHITEOUT)) return make_error(EINVAL, "");
   const bool exchange = flags & RENAME_EXCHANGE;
   if (exchange && flags != RENAME_EXCHANGE) return make_error(EINVAL, "");
-  return attempt(wait, [&](Lock& lock) -> Result<void> {
+  return attempt(wait, [&](Lock& lock) LSMFS_LOCKED -> Result<void> {
     LSMFS_TRY(begin_change(lock, wait, inode_of(from_dir, from)));
     LSMFS_ASSIGN(Inode * source_dir, find_directory(from_dir));
     LSMFS_ASSIGN(Inode * target_dir, find_directory(to_dir));
@@ -152,10 +152,11 @@ void LsmTree::move_blocks(Inode& inode, const Taken& blocks, const std::string& 
 }
 
 bool LsmTree::moved_since(Ino ino, std::uint64_t moves) {
-  const Lock lock(mutex_, std::try_to_lock);
-  if (!lock) return true;
-  const Inode* inode = inodes_.find(ino);
-  return inode && inode->moved > moves;
+  const auto moved = attempt(Wait::no, [&](const Lock&) LSMFS_LOCKED -> Result<bool> {
+    const Inode* inode = inodes_.find(ino);
+    return inode && inode->moved > moves;
+  });
+  return !moved || *moved;
 }
 
 // Gives `inode` the name `name` in `dir`. `blocks` are its rows if they move along. The entry it had

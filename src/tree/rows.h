@@ -30,12 +30,12 @@ class Rows {
 
   // ---- short reads. nullopt: there is none. EAGAIN: it is not in memory, and `lock` wants it.
   using Value = Result<std::optional<std::string>>;
-  Value entry(const TreeLock& lock, const std::string& dir_home, std::string_view name) const;
-  Value linked(const TreeLock& lock, Ino ino) const;  // the record of a file with several names
-  Value xattr(const TreeLock& lock, const std::string& home, std::string_view name) const;
+  Value entry(const TreeLock& lock, const std::string& dir_home, std::string_view name) const LSMFS_LOCKED;
+  Value linked(const TreeLock& lock, Ino ino) const LSMFS_LOCKED;  // the record of a file with several names
+  Value xattr(const TreeLock& lock, const std::string& home, std::string_view name) const LSMFS_LOCKED;
   // The rows of blocks [from, to) that exist, by index; without `values` only which there are. EUCLEAN: one is damaged.
   using Blocks = std::vector<std::pair<BlockIndex, std::string>>;
-  Result<Blocks> blocks(const TreeLock& lock, const std::string& home, BlockIndex from, BlockIndex to, bool values) const;
+  Result<Blocks> blocks(const TreeLock& lock, const std::string& home, BlockIndex from, BlockIndex to, bool values) const LSMFS_LOCKED;
 
   // ---- long reads: from any thread, without the lock
   // Of a file's rows in order. What it reads stays out of the cache.
@@ -43,17 +43,17 @@ class Rows {
   // Fills `to` from the rows under `home`, zeros where there are none. `epoch` is epoch() when the home was looked up: a parked cursor of
   // the same epoch shows the same rows. EAGAIN: they are not all in memory, and `wait` is no.
   Result<void> read(const std::string& home, ByteOffset offset, MutableBytes to, std::uint64_t epoch, Wait wait);
-  std::uint64_t epoch() const { return epoch_; }  // with the lock
+  std::uint64_t epoch() const LSMFS_LOCKED { return epoch_; }
 
   // ---- listings
   // A cursor over rows of names in memory, on the first row from `target` on. It may be parked where the listing ends.
-  ParkedCursors::Place seek_names(const std::string& target);
-  void park_names(ParkedCursors::Place place);
+  ParkedCursors::Place seek_names(const std::string& target) LSMFS_LOCKED;
+  void park_names(ParkedCursors::Place place) LSMFS_LOCKED;
 
   // ---- what is read ahead, and kept. Rows of names from one key to another, or an entry, are about to be used.
   void note_names(std::string_view from, std::string_view to, Wait wait) { names_ahead_.note(from, to, wait); }
   void note_entry(const std::string& dir_home, std::string_view name, Wait wait);
-  void settled(const Group& group);  // its rows show; parked cursors do not
+  void settled(const Group& group) LSMFS_LOCKED;  // its rows show; parked cursors do not
   // Cursors keep tables and blocks that are not needed any more: those that read ahead; also all that are parked; those parked for long.
   void let_go_ahead();
   void let_go();
@@ -65,41 +65,41 @@ class Rows {
   };
 
   // ---- changes of names
-  void put_entry(const std::string& dir_home, std::string_view name, std::string_view row);
-  void erase_entry(const std::string& dir_home, std::string_view name);
-  void erase_linked(Ino ino);
-  void erase_orphan(Ino ino);
-  void put_xattr(const std::string& home, std::string_view name, std::string_view value);
-  void erase_xattr(const std::string& home, std::string_view name);
+  void put_entry(const std::string& dir_home, std::string_view name, std::string_view row) LSMFS_LOCKED;
+  void erase_entry(const std::string& dir_home, std::string_view name) LSMFS_LOCKED;
+  void erase_linked(Ino ino) LSMFS_LOCKED;
+  void erase_orphan(Ino ino) LSMFS_LOCKED;
+  void put_xattr(const std::string& home, std::string_view name, std::string_view value) LSMFS_LOCKED;
+  void erase_xattr(const std::string& home, std::string_view name) LSMFS_LOCKED;
 
   // ---- changes of blocks
   // Up to this many rows are erased one by one, more by one range (which costs every later reader).
   static constexpr std::uint64_t kPointEraseMax = 1024;
-  void erase_blocks(const std::string& home, BlockIndex from, BlockIndex to);  // most of which exist
-  void erase_blocks(const std::string& home, const std::vector<std::uint64_t>& indexes);
-  void erase_block(const std::string& home, BlockIndex index);
+  void erase_blocks(const std::string& home, BlockIndex from, BlockIndex to) LSMFS_LOCKED;  // most of which exist
+  void erase_blocks(const std::string& home, const std::vector<std::uint64_t>& indexes) LSMFS_LOCKED;
+  void erase_block(const std::string& home, BlockIndex index) LSMFS_LOCKED;
   // Writes `bytes` at `at` in a block of a file. `replaces`: nothing that the row holds now is left of it. Must hold: a tail in the open
   // group is of this block.
-  void write_block(Ino ino, const std::string& home, BlockIndex index, std::size_t at, std::string_view bytes, bool replaces);
+  void write_block(Ino ino, const std::string& home, BlockIndex index, std::size_t at, std::string_view bytes, bool replaces) LSMFS_LOCKED;
   // Must hold, of both: there is such a row, or it would make one; and no tail is in the open group.
-  void patch_block(const std::string& home, BlockIndex index, std::size_t at, std::string_view bytes);
-  void cut_block(const std::string& home, BlockIndex index, std::size_t size);
+  void patch_block(const std::string& home, BlockIndex index, std::size_t at, std::string_view bytes) LSMFS_LOCKED;
+  void cut_block(const std::string& home, BlockIndex index, std::size_t size) LSMFS_LOCKED;
 
   // ---- what was lost with a damaged part of a table, and is known again since only what the open group puts is there
   bool has_lost() const { return store_.has_lost(); }
-  bool blocks_lost(const std::string& home, BlockIndex from, BlockIndex to) const;
-  void know_blocks(const std::string& home, BlockIndex from, BlockIndex to);
-  void know_entries(const std::string& home);  // of a directory
-  void know_below(const std::string& home);    // all that can lie there, and further below
+  bool blocks_lost(const std::string& home, BlockIndex from, BlockIndex to) const LSMFS_LOCKED;
+  void know_blocks(const std::string& home, BlockIndex from, BlockIndex to) LSMFS_LOCKED;
+  void know_entries(const std::string& home) LSMFS_LOCKED;  // of a directory
+  void know_below(const std::string& home) LSMFS_LOCKED;    // all that can lie there, and further below
 
  private:
-  Value row(const TreeLock& lock, std::string key) const;  // of names
-  Batch& batch() const { return history_.open().batch; }
+  Value row(const TreeLock& lock, std::string key) const LSMFS_LOCKED;  // of names
+  Batch& batch() const LSMFS_LOCKED { return history_.open().batch; }
 
   Store& store_;
   const History& history_;
-  std::uint64_t epoch_ = 0;                     // commits that touched family blocks
-  ParkedCursors parked_names_, parked_blocks_;  // of the epochs history_.committed() and epoch_
+  std::uint64_t epoch_ LSMFS_GUARDED_BY(tree_mutex) = 0;  // commits that touched family blocks
+  ParkedCursors parked_names_, parked_blocks_;            // of the epochs history_.committed() and epoch_
   Prefetcher names_ahead_, blocks_ahead_;
 };
 

@@ -25,7 +25,7 @@ constexpr auto kCursorAge = std::chrono::seconds(1);  // a cursor keeps the tabl
 
 }  // namespace
 
-WalkAhead::WalkAhead(RowReader& rows, const PrefetcherOptions& options, std::mutex& mutex, std::function<bool(const WalkAhead&)> met)
+WalkAhead::WalkAhead(RowReader& rows, const PrefetcherOptions& options, Mutex& mutex, std::function<bool(const WalkAhead&)> met)
     : rows_(rows),
       options_(options),
       clock_(*options.clock),
@@ -34,7 +34,7 @@ WalkAhead::WalkAhead(RowReader& rows, const PrefetcherOptions& options, std::mut
 
 WalkAhead::~WalkAhead() {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stop_ = true;
   }
   work_.notify_all();
@@ -103,7 +103,7 @@ void WalkAhead::consume(std::string_view key) {
   window_ = std::clamp<std::uint64_t>(consumed_ * kAhead, options_.first_window, last_window_);
 }
 
-void WalkAhead::wait_for(std::unique_lock<std::mutex>& lock, std::string_view end) {
+void WalkAhead::wait_for(MutexLock& lock, std::string_view end) {
   const std::uint64_t generation = generation_;
   const auto coming = [&] {
     return !stop_ && walking_ && generation_ == generation && reached_ < end && front_ >= end && !resting_;
@@ -115,7 +115,7 @@ void WalkAhead::wait_for(std::unique_lock<std::mutex>& lock, std::string_view en
 }
 
 void WalkAhead::run() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (true) {
     clock_.wait(lock, work_, Clock::kNever, [this] { return stop_ || walking_; });
     if (stop_) return;
@@ -138,7 +138,7 @@ void WalkAhead::judge_follower() {
   }
 }
 
-void WalkAhead::walk(std::unique_lock<std::mutex>& lock) {
+void WalkAhead::walk(MutexLock& lock) {
   const std::uint64_t generation = generation_;
   const std::string from = reached_;
   const auto current = [&] { return !stop_ && walking_ && generation_ == generation; };
@@ -150,9 +150,10 @@ void WalkAhead::walk(std::unique_lock<std::mutex>& lock) {
     cursor->seek(key);
     made = clock_.now();
   };
-  lock.unlock();
-  begin_at(from);
-  lock.lock();
+  {
+    const Unlocked unlocked(mutex_);
+    begin_at(from);
+  }
   while (current() && cursor->valid()) {
     if (ahead_enough()) {
       const std::uint64_t consumed = consumed_;
@@ -163,14 +164,15 @@ void WalkAhead::walk(std::unique_lock<std::mutex>& lock) {
       if (!woken && consumed_ == consumed) break;  // the reader has stopped
       continue;
     }
-    lock.unlock();
     std::size_t bytes = 0;
-    while (cursor->valid() && bytes < kMarkBytes) {
-      bytes += cursor->key().size() + cursor->value().size();
-      cursor->next();
+    {
+      const Unlocked unlocked(mutex_);
+      while (cursor->valid() && bytes < kMarkBytes) {
+        bytes += cursor->key().size() + cursor->value().size();
+        cursor->next();
+      }
+      if (cursor->valid() && clock_.now() - made > kCursorAge) begin_at(std::string(cursor->key()));
     }
-    if (cursor->valid() && clock_.now() - made > kCursorAge) begin_at(std::string(cursor->key()));
-    lock.lock();
     if (!current()) break;
     walked_ += bytes;
     if (cursor->valid()) reached_.assign(cursor->key());
@@ -179,9 +181,10 @@ void WalkAhead::walk(std::unique_lock<std::mutex>& lock) {
     progress_.notify_all();
     if (met_(*this)) break;
   }
-  lock.unlock();
-  cursor.reset();
-  lock.lock();
+  {
+    const Unlocked unlocked(mutex_);
+    cursor.reset();
+  }
   if (current()) end();
 }
 

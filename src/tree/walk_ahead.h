@@ -3,20 +3,21 @@
 // after. The cache holds immutable table blocks, so running ahead can never show old data.
 // What it is not: it does not know when to begin; that is for a Prefetcher, which has several.
 //
-// Has a thread of its own from its first walk on. Everything but the constructor and the destructor is called under the mutex that it is made with.
+// Has a thread of its own from its first walk on. Everything but the constructor and the destructor is called under the mutex that it is
+// made with. Clang does not check that, for the mutex is its maker's, who has it by another name.
 #pragma once
 
 #include <condition_variable>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 
 #include "lsmfs/clock.h"
 #include "lsmfs/kv.h"
+#include "lsmfs/mutex.h"
 
 namespace lsmfs {
 
@@ -33,7 +34,7 @@ struct PrefetcherOptions {
 class WalkAhead {
  public:
   // `met`: whether another walk is where this one has come to. Called by the thread, under the mutex.
-  WalkAhead(RowReader& rows, const PrefetcherOptions& options, std::mutex& mutex, std::function<bool(const WalkAhead&)> met);
+  WalkAhead(RowReader& rows, const PrefetcherOptions& options, Mutex& mutex, std::function<bool(const WalkAhead&)> met);
   ~WalkAhead();  // stops and joins the thread; not under the mutex
 
   bool walking() const { return walking_; }
@@ -57,7 +58,7 @@ class WalkAhead {
   std::optional<bool> passed(std::string_view begin, std::string_view end, std::optional<std::uint64_t> bytes, std::size_t last_window);
   // When rows that the reader wants, up to `end`, are about to be walked over, waits until they have been, or nothing has been
   // walked over for a while.
-  void wait_for(std::unique_lock<std::mutex>& lock, std::string_view end);
+  void wait_for(MutexLock& lock, std::string_view end);
 
  private:
   struct Mark {
@@ -66,7 +67,7 @@ class WalkAhead {
   };
 
   void run();
-  void walk(std::unique_lock<std::mutex>& lock);
+  void walk(MutexLock& lock) LSMFS_REQUIRES(mutex_);
   void consume(std::string_view key);
   void judge_follower();
   bool ahead_enough() const { return awaited_.empty() && walked_ - consumed_ >= window_; }
@@ -76,7 +77,7 @@ class WalkAhead {
   RowReader& rows_;
   const PrefetcherOptions options_;
   Clock& clock_;
-  std::mutex& mutex_;
+  Mutex& mutex_;
   const std::function<bool(const WalkAhead&)> met_;
   std::condition_variable work_, progress_;
   bool stop_ = false;

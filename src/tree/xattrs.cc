@@ -22,7 +22,7 @@ Result<void> check_name(std::string_view name) {
 
 Result<std::string> LsmTree::getxattr(Ino ino, std::string_view name, Wait wait) {
   LSMFS_TRY(check_name(name));
-  return attempt(wait, [&](Lock& lock) -> Result<std::string> {
+  return attempt(wait, [&](Lock& lock) LSMFS_LOCKED -> Result<std::string> {
     LSMFS_ASSIGN(const Inode* inode, find(ino));
     const Xattr* xattr = inode->record.find_xattr(name);
     if (!xattr) return make_error(ENODATA, "");
@@ -45,7 +45,7 @@ Result<void> LsmTree::setxattr(Ino ino, std::string_view name, std::string_view 
   LSMFS_TRY(check_name(name));
   if (value.size() > kXattrSizeMax) return make_error(E2BIG, "");
   if (flags & ~(XATTR_CREATE | XATTR_REPLACE)) return make_error(EINVAL, "");
-  return attempt(wait, [&](Lock& lock) -> Result<void> {
+  return attempt(wait, [&](Lock& lock) LSMFS_LOCKED -> Result<void> {
     LSMFS_TRY(begin_change(lock, wait));
     LSMFS_ASSIGN(Inode * inode, find(ino));
     Record& record = inode->record;
@@ -112,7 +112,7 @@ void LsmTree::drop_xattr(Inode& inode, std::string_view name) {
 
 Result<void> LsmTree::removexattr(Ino ino, std::string_view name, Wait wait) {
   LSMFS_TRY(check_name(name));
-  return attempt(wait, [&](Lock& lock) -> Result<void> {
+  return attempt(wait, [&](Lock& lock) LSMFS_LOCKED -> Result<void> {
     LSMFS_TRY(begin_change(lock, wait));
     LSMFS_ASSIGN(Inode * inode, find(ino));
     LSMFS_TRY(may_remove_xattr(inode->record, name));
@@ -128,11 +128,12 @@ Result<void> LsmTree::removexattr(Ino ino, std::string_view name, Wait wait) {
 }
 
 Result<std::string> LsmTree::listxattr(Ino ino, Wait wait) {
-  LSMFS_ASSIGN(const Lock lock, acquire(wait));
-  LSMFS_ASSIGN(const Inode* inode, find(ino));
-  std::string names;
-  for (const Xattr& xattr : inode->record.xattrs) names.append(xattr.name).push_back('\0');
-  return names;
+  return attempt(wait, [&](const Lock&) LSMFS_LOCKED -> Result<std::string> {
+    LSMFS_ASSIGN(const Inode* inode, find(ino));
+    std::string names;
+    for (const Xattr& xattr : inode->record.xattrs) names.append(xattr.name).push_back('\0');
+    return names;
+  });
 }
 
 void LsmTree::erase_xattr_rows(Inode& inode) {

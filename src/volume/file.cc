@@ -31,7 +31,7 @@ File::~File() {
 }
 
 bool File::set_label(std::string_view name) {
-  std::lock_guard lock(label_mutex_);
+  const MutexLock lock(label_mutex_);
   if (name.size() > charged_name_) {
     if (!space_->charge(name.size() - charged_name_)) return false;
     charged_name_ = name.size();
@@ -41,17 +41,17 @@ bool File::set_label(std::string_view name) {
 }
 
 std::string File::label() const {
-  std::lock_guard lock(label_mutex_);
+  const MutexLock lock(label_mutex_);
   return label_;
 }
 
 void File::announce(std::uint64_t expected) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   announced_ = expected;
 }
 
 void File::set_lifetime(Lifetime lifetime) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   lifetime_ = lifetime;
 }
 
@@ -133,24 +133,24 @@ std::uint64_t File::whole_granules(std::uint64_t length) const {
 }
 
 void File::add_reader() {
-  std::lock_guard lock(retire_mutex_);
+  const MutexLock lock(retire_mutex_);
   ++readers_;
 }
 
 void File::drop_reader() {
-  std::lock_guard lock(retire_mutex_);
+  const MutexLock lock(retire_mutex_);
   if (--readers_ > 0) return;
   space_->release(retired_);
   retired_.clear();
 }
 
 void File::abandon(const std::vector<Extent>& extents) {
-  std::lock_guard lock(retire_mutex_);
+  const MutexLock lock(retire_mutex_);
   retired_.insert(retired_.end(), extents.begin(), extents.end());
 }
 
 void File::retire(std::vector<Extent> extents) {
-  std::lock_guard lock(retire_mutex_);
+  const MutexLock lock(retire_mutex_);
   if (readers_ == 0) {
     space_->release(extents);
   } else {

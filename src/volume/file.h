@@ -10,8 +10,8 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 
+#include "lsmfs/mutex.h"
 #include "volume/catalog.h"
 #include "volume/extent_owner.h"
 
@@ -78,15 +78,15 @@ class File : public ExtentOwner, public std::enable_shared_from_this<File> {
 
  protected:
   // Makes sure that the extents cover `total` bytes. ENOSPC with nothing changed.
-  Result<void> ensure_allocated(std::uint64_t total);
+  Result<void> ensure_allocated(std::uint64_t total) LSMFS_REQUIRES(mutex_);
   // Places of a range of the file's extents on the device.
   static std::vector<Extent> places(const std::vector<Extent>& extents, std::uint64_t from, std::uint64_t length);
-  Result<void> write_extents(std::uint64_t from, Bytes data);
+  Result<void> write_extents(std::uint64_t from, Bytes data) LSMFS_REQUIRES(mutex_);
   // The end of the granule that holds the byte before `length`, counted through the extents.
-  std::uint64_t whole_granules(std::uint64_t length) const;
+  std::uint64_t whole_granules(std::uint64_t length) const LSMFS_REQUIRES(mutex_);
   // Replaces the list of extents by a shorter one in memory; keeps the accounts of the snapshot.
-  std::vector<Extent> cut_allocation(std::uint64_t from);
-  void set_extents(std::vector<Extent> extents);
+  std::vector<Extent> cut_allocation(std::uint64_t from) LSMFS_REQUIRES(mutex_);
+  void set_extents(std::vector<Extent> extents) LSMFS_REQUIRES(mutex_);
 
   // Leaves recorded extents to the destructor, which frees them if the file has been removed.
   void abandon(const std::vector<Extent>& extents);
@@ -96,24 +96,24 @@ class File : public ExtentOwner, public std::enable_shared_from_this<File> {
   const FileKind kind_;
   const std::uint64_t seed_;
 
-  std::mutex mutex_;
-  std::vector<Extent> extents_;
-  std::uint64_t allocated_ = 0;  // total length of extents_
-  std::uint64_t announced_ = 0;
-  Lifetime lifetime_ = Lifetime::brief;
+  Mutex mutex_;
+  std::vector<Extent> extents_ LSMFS_GUARDED_BY(mutex_);
+  std::uint64_t allocated_ LSMFS_GUARDED_BY(mutex_) = 0;  // total length of extents_
+  std::uint64_t announced_ LSMFS_GUARDED_BY(mutex_) = 0;
+  Lifetime lifetime_ LSMFS_GUARDED_BY(mutex_) = Lifetime::brief;
 
  private:
   const std::shared_ptr<Space> space_;
-  mutable std::mutex label_mutex_;
-  std::string label_;
-  std::uint64_t charged_name_;  // the longest name that is accounted for
+  mutable Mutex label_mutex_;
+  std::string label_ LSMFS_GUARDED_BY(label_mutex_);
+  std::uint64_t charged_name_ LSMFS_GUARDED_BY(label_mutex_);  // the longest name that is accounted for
   std::atomic<bool> writer_open_{false};
 
-  std::mutex retire_mutex_;
-  std::uint64_t readers_ = 0;
+  Mutex retire_mutex_;
+  std::uint64_t readers_ LSMFS_GUARDED_BY(retire_mutex_) = 0;
   // Given up, but a reader may still look there: no record names them any more, or none ever did. In the destructor also those
   // of abandon(), which records still name.
-  std::vector<Extent> retired_;
+  std::vector<Extent> retired_ LSMFS_GUARDED_BY(retire_mutex_);
 };
 
 // Reads a range of extents through the journal.

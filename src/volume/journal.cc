@@ -28,18 +28,18 @@ Result<void> Journal::discard(const Extent& extent) {
 Result<void> Journal::check() const {
   if (!writable_) return make_error(EROFS, fmt::format("{} is open read-only", device_.path()));
   if (!stopped_.load(std::memory_order_acquire)) return {};
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (failure_) return *failure_;
   return make_error(EBADF, fmt::format("the volume on {} is closed", device_.path()));
 }
 
 std::optional<Error> Journal::failure() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return failure_;
 }
 
 Error Journal::fail(Error error) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!failure_) failure_ = std::move(error);
   stopped_.store(true, std::memory_order_release);
   done_changed_.notify_all();
@@ -47,13 +47,13 @@ Error Journal::fail(Error error) {
 }
 
 void Journal::close() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   closed_ = true;
   stopped_.store(true, std::memory_order_release);
 }
 
 std::uint64_t Journal::change(std::string operations, const FilePtr& replaced) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   pending_.operations += operations;
   if (replaced) {
     replaced->note_removed();
@@ -63,7 +63,7 @@ std::uint64_t Journal::change(std::string operations, const FilePtr& replaced) {
 }
 
 std::uint64_t Journal::change_file(const FilePtr& file, std::string operations, std::vector<Extent> retired) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!file->removed()) pending_.operations += operations;
   // The record of a removal frees what the file once had; so these wait for a round in any case.
   if (!retired.empty()) pending_.retired.emplace_back(file, std::move(retired));
@@ -71,12 +71,12 @@ std::uint64_t Journal::change_file(const FilePtr& file, std::string operations, 
 }
 
 std::uint64_t Journal::next_round() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return started_ + 1;
 }
 
 bool Journal::frees_pending() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return pending_round_ > done_;
 }
 
@@ -84,14 +84,14 @@ Result<void> Journal::commit() {
   LSMFS_TRY(check());
   std::uint64_t round;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     round = pending_round_;
   }
   return reach(round);
 }
 
 Result<void> Journal::reach(std::uint64_t round) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (done_ < round) {
     if (failure_) return *failure_;
     if (closed_) return make_error(EBADF, "the volume is closed");
@@ -118,10 +118,10 @@ Result<void> Journal::reach(std::uint64_t round) {
 }
 
 void Journal::look_at_log(const std::function<void(const MetadataLog&)>& look) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   {
     const Waiting waiting("the flush of another thread");
-    done_changed_.wait(lock, [this] { return !running_; });
+    done_changed_.wait(lock, [this]() LSMFS_REQUIRES(mutex_) { return !running_; });
   }
   running_ = true;
   lock.unlock();

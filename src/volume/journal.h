@@ -12,12 +12,12 @@
 #include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "lsmfs/mutex.h"
 #include "volume/catalog.h"
 #include "volume/extent_owner.h"
 #include "volume/metadata_log.h"
@@ -73,14 +73,14 @@ class Journal {
   const bool writable_;
   std::atomic<bool> stopped_{false};  // failure_ or closed_ is set: saves the lock in check()
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable done_changed_;
-  std::optional<Error> failure_;
-  bool closed_ = false;
-  Round pending_;
-  std::uint64_t pending_round_ = 0;  // the round that the last change needs
-  std::uint64_t started_ = 0, done_ = 0;
-  bool running_ = false;
+  std::optional<Error> failure_ LSMFS_GUARDED_BY(mutex_);
+  bool closed_ LSMFS_GUARDED_BY(mutex_) = false;
+  Round pending_ LSMFS_GUARDED_BY(mutex_);
+  std::uint64_t pending_round_ LSMFS_GUARDED_BY(mutex_) = 0;  // the round that the last change needs
+  std::uint64_t started_ LSMFS_GUARDED_BY(mutex_) = 0, done_ LSMFS_GUARDED_BY(mutex_) = 0;
+  bool running_ LSMFS_GUARDED_BY(mutex_) = false;
 
   // Only the thread that runs a round touches these.
   Catalog catalog_;

@@ -19,14 +19,14 @@ Result<SuperblockInfo> read(const Journal& journal, std::uint64_t at) {
 }  // namespace
 
 std::string Label::text() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return text_;
 }
 
 Result<void> Label::set(Shared& shared, std::string_view text) {
   LSMFS_TRY(check_label(text));
   LSMFS_TRY(shared.journal.check());
-  std::lock_guard writing(writing_);
+  const MutexLock writing(writing_);
   SuperblockInfo next = shared.superblock;
   next.info.label = text;
   AlignedBuffer buffer(sizeof(format::Superblock));
@@ -42,13 +42,13 @@ Result<void> Label::set(Shared& shared, std::string_view text) {
     LSMFS_TRY(shared.journal.write(at, buffer.bytes()));
     LSMFS_TRY(shared.journal.reach(shared.journal.next_round()));
   }
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   text_ = text;
   return {};
 }
 
 std::vector<std::string> Label::damaged_superblocks(const Shared& shared) {
-  std::lock_guard writing(writing_);
+  const MutexLock writing(writing_);
   std::vector<std::string> lines;
   const std::uint64_t second = shared.superblock.layout.second_superblock;
   for (const auto& [which, at] : {std::pair{"first", std::uint64_t{0}}, std::pair{"second", second}}) {

@@ -3,11 +3,11 @@
 // Thread-safe.
 #pragma once
 
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "lsmfs/mutex.h"
 #include "volume/shared.h"
 
 namespace lsmfs {
@@ -23,9 +23,9 @@ class Label {
   std::vector<std::string> damaged_superblocks(const Shared& shared);
 
  private:
-  std::mutex writing_;  // taken first
-  mutable std::mutex mutex_;
-  std::string text_;
+  Mutex writing_ LSMFS_ACQUIRED_BEFORE(mutex_);
+  mutable Mutex mutex_;
+  std::string text_ LSMFS_GUARDED_BY(mutex_);
 };
 
 }  // namespace lsmfs

@@ -70,7 +70,7 @@ LogFile::LogFile(Shared& shared, const FileRecord& record, bool fresh)
 
 Result<void> LogFile::load() {
   if (loaded_) return {};
-  const auto read = [this](std::uint64_t position, MutableBytes to) {
+  const auto read = [this](std::uint64_t position, MutableBytes to) LSMFS_REQUIRES(mutex_) {
     return read_extents(shared_.journal, extents_, position, to, label());
   };
   LSMFS_ASSIGN(auto scan, scan_log(record_, frame_seed(shared_.superblock.info.uuid, id_, seed_), read, shared_.salvage));
@@ -89,7 +89,7 @@ Result<void> LogFile::load() {
 }
 
 Result<void> LogFile::begin_append() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   LSMFS_TRY(load());
   session_ = random_session();
   if (stale_cut_) {
@@ -150,7 +150,7 @@ WriteQueue::Job LogFile::make_frame() {
 }
 
 Result<void> LogFile::append(Bytes data) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   LSMFS_TRY(shared_.journal.check());
   LSMFS_TRY(ensure_frames(data.size()));
   while (!data.empty()) {
@@ -170,7 +170,7 @@ Result<void> LogFile::settle(std::uint64_t sequence) {
 }
 
 Result<void> LogFile::sync() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   LSMFS_TRY(shared_.journal.check());
   std::optional<WriteQueue::Job> last;
   if (used_ > 0) last = make_frame();
@@ -189,7 +189,7 @@ Result<void> LogFile::sync() {
 }
 
 void LogFile::note_synced() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!loaded_ || noted_ >= durable_) return;
   noted_ = durable_;
   std::string operations;
@@ -198,7 +198,7 @@ void LogFile::note_synced() {
 }
 
 std::uint64_t LogFile::scrub_bytes() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return load() ? durable_end_ : total_length(record_.extents);
 }
 
@@ -206,7 +206,7 @@ std::uint64_t LogFile::scrub_bytes() {
 Result<void> LogFile::scrub(const Stop& stop) {
   FileRecord file;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     LSMFS_TRY(load());
     file.id = id_;
     file.kind = kind_;
@@ -224,7 +224,7 @@ Result<void> LogFile::scrub(const Stop& stop) {
 }
 
 Result<void> LogFile::truncate(std::uint64_t size) {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   LSMFS_TRY(shared_.journal.check());
   if (size > size_) return make_error(EINVAL, fmt::format("{} cannot grow by truncation", label()));
   if (size == size_) return {};
@@ -252,7 +252,7 @@ Result<void> LogFile::truncate(std::uint64_t size) {
 }
 
 Result<void> LogFile::close() {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   Result<void> result = shared_.journal.check();
   if (result && used_ > 0) shared_.queue.push(make_frame());
   const std::uint64_t sequence = sequence_;
@@ -272,13 +272,13 @@ Result<void> LogFile::close() {
 }
 
 Result<std::uint64_t> LogFile::size() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   LSMFS_TRY(load());
   return size_;
 }
 
 Result<std::unique_ptr<Contents>> LogFile::contents() {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   LSMFS_TRY(load());
   std::uint64_t size = size_ - used_;
   if (used_ > 0 && shared_.journal.check()) {

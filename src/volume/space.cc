@@ -79,13 +79,13 @@ std::optional<std::vector<Extent>> Space::find(const Request& request) {
 }
 
 std::optional<std::vector<Extent>> Space::take(const Request& request) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   auto found = find(request);
   if (found || lent_ == 0) return found;
   ++waiting_;
   {
     const Waiting waiting("space that is being discarded");
-    back_.wait(lock, [this] { return lent_ == 0; });
+    back_.wait(lock, [this]() LSMFS_REQUIRES(mutex_) { return lent_ == 0; });
   }
   --waiting_;
   back_.notify_all();
@@ -93,9 +93,9 @@ std::optional<std::vector<Extent>> Space::take(const Request& request) {
 }
 
 std::optional<Extent> Space::lend(const Extent& range, std::uint64_t from, std::uint64_t least) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   // Those who need the space go first.
-  back_.wait(lock, [this] { return lent_ == 0 && waiting_ == 0; });
+  back_.wait(lock, [this]() LSMFS_REQUIRES(mutex_) { return lent_ == 0 && waiting_ == 0; });
   const std::uint64_t granule = table_.granule();
   for (auto run = table_.free_run(std::max(from, range.start)); run; run = table_.free_run(run->end())) {
     if (run->start >= range.end()) break;
@@ -112,14 +112,14 @@ std::optional<Extent> Space::lend(const Extent& range, std::uint64_t from, std::
 }
 
 void Space::take_back(const Extent& lent) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   table_.release(lent);
   lent_ = 0;
   back_.notify_all();
 }
 
 void Space::release(const std::vector<Extent>& extents) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const Extent& e : extents) {
     [[maybe_unused]] const bool was_used = in_fixed(e.start) ? fixed_.release(e) : table_.release(e);
     assert(was_used);
@@ -129,29 +129,29 @@ void Space::release(const std::vector<Extent>& extents) {
 bool Space::fits(std::uint64_t bytes) const { return charged_ <= charge_limit_ && bytes <= charge_limit_ - charged_; }
 
 bool Space::can_charge(std::uint64_t bytes) const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return fits(bytes);
 }
 
 bool Space::charge(std::uint64_t bytes) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!fits(bytes)) return false;
   charged_ += bytes;
   return true;
 }
 
 void Space::charge_existing(std::uint64_t bytes) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   charged_ += bytes;
 }
 
 void Space::uncharge(std::uint64_t bytes) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   charged_ -= std::min(bytes, charged_);
 }
 
 void Space::fill(VolumeUsage& usage) const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   usage.table_total = ByteCount{table_.total()};
   usage.table_free = ByteCount{table_.free() + lent_};
   usage.largest_free = ByteCount{table_.largest()};

@@ -9,9 +9,9 @@
 #pragma once
 
 #include <condition_variable>
-#include <mutex>
 #include <optional>
 
+#include "lsmfs/mutex.h"
 #include "volume/catalog.h"
 
 namespace lsmfs {
@@ -46,19 +46,19 @@ class Space {
   void fill(VolumeUsage& usage) const;
 
  private:
-  std::optional<std::vector<Extent>> find(const Request& request);
-  std::optional<std::vector<Extent>> take_table(const Request& request, Allocator::End end, std::uint64_t guess);
-  std::optional<std::vector<Extent>> take_fixed(const Request& request);
-  bool fits(std::uint64_t bytes) const;
+  std::optional<std::vector<Extent>> find(const Request& request) LSMFS_REQUIRES(mutex_);
+  std::optional<std::vector<Extent>> take_table(const Request& request, Allocator::End end, std::uint64_t guess) LSMFS_REQUIRES(mutex_);
+  std::optional<std::vector<Extent>> take_fixed(const Request& request) LSMFS_REQUIRES(mutex_);
+  bool fits(std::uint64_t bytes) const LSMFS_REQUIRES(mutex_);
   bool in_fixed(std::uint64_t device_offset) const;
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable back_;
-  Allocator fixed_, table_;
-  std::uint64_t lent_ = 0;    // bytes that are out
-  unsigned waiting_ = 0;      // callers of take() that wait for them
+  Allocator fixed_ LSMFS_GUARDED_BY(mutex_), table_ LSMFS_GUARDED_BY(mutex_);
+  std::uint64_t lent_ LSMFS_GUARDED_BY(mutex_) = 0;  // bytes that are out
+  unsigned waiting_ LSMFS_GUARDED_BY(mutex_) = 0;    // callers of take() that wait for them
   const Extent fixed_region_;
-  std::uint64_t charged_ = 0;
+  std::uint64_t charged_ LSMFS_GUARDED_BY(mutex_) = 0;
   const std::uint64_t charge_limit_;
 };
 

@@ -98,7 +98,7 @@ Result<void> TableFile::move_last_granule() {
 }
 
 Result<void> TableFile::append(Bytes data) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   LSMFS_TRY(shared_.journal.check());
   if (data.empty()) return {};
   if (buffer_.size() == 0) LSMFS_TRY(load_tail());
@@ -130,7 +130,7 @@ Result<void> TableFile::write_buffer() {
 
 Result<void> TableFile::sync() {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     LSMFS_TRY(shared_.journal.check());
     if (changed_) {
       LSMFS_TRY(write_buffer());
@@ -155,7 +155,7 @@ Result<void> TableFile::sync() {
 }
 
 Result<void> TableFile::truncate(std::uint64_t size) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   LSMFS_TRY(shared_.journal.check());
   if (size > size_now()) return make_error(EINVAL, fmt::format("{} cannot grow by truncation", label()));
   if (size == size_now()) return {};
@@ -172,7 +172,7 @@ Result<void> TableFile::truncate(std::uint64_t size) {
 }
 
 Result<void> TableFile::close() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Result<void> result = shared_.journal.check();
   if (result) result = write_buffer();
   // Beyond the last record nothing was promised, so what is not needed is free at once.
@@ -183,12 +183,12 @@ Result<void> TableFile::close() {
 }
 
 Result<std::uint64_t> TableFile::size() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return size_now();
 }
 
 std::uint64_t TableFile::scrub_bytes() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return kind_ == FileKind::small ? round_up(synced_, kBlock) : 0;
 }
 
@@ -198,7 +198,7 @@ Result<void> TableFile::scrub(const Stop& stop) {
   std::vector<Extent> extents;
   std::uint64_t end = 0;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     extents = extents_;
     end = round_up(synced_, kBlock);
   }
@@ -212,7 +212,7 @@ Result<void> TableFile::scrub(const Stop& stop) {
 }
 
 Result<std::unique_ptr<Contents>> TableFile::contents() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::uint64_t size = size_now();
   // After a failure of the volume what could not be written is not there to be read.
   if (written_ != size && !(shared_.journal.check() && write_buffer())) size = std::min(size, written_);

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <mutex>
 #include <random>
 #include <unordered_map>
 
+#include "lsmfs/mutex.h"
 #include "volume/file.h"
 #include "volume/handles.h"
 #include "volume/label.h"
@@ -55,7 +55,7 @@ class VolumeImpl final : public Volume {
     record.name = name;
     FilePtr file, replaced;
     {
-      std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (!shared_->space->can_charge(room)) {
         return make_error(ENOSPC, fmt::format("the list of files has no room for {}", name));
       }
@@ -84,7 +84,7 @@ class VolumeImpl final : public Volume {
   Result<void> rename(std::string_view from, std::string_view to) override {
     LSMFS_TRY(shared_->journal.check());
     LSMFS_TRY(check_name(to));
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     auto it = files_.find(std::string(from));
     if (it == files_.end()) return no_such_file(from);
     if (from == to) return {};
@@ -102,7 +102,7 @@ class VolumeImpl final : public Volume {
 
   Result<void> remove(std::string_view name) override {
     LSMFS_TRY(shared_->journal.check());
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     auto it = files_.find(std::string(name));
     if (it == files_.end()) return no_such_file(name);
     const FilePtr file = it->second;
@@ -120,14 +120,14 @@ class VolumeImpl final : public Volume {
   }
 
   bool exists(std::string_view name) const override {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return files_.contains(std::string(name));
   }
 
   std::vector<std::string> list() const override {
     std::vector<std::string> names;
     {
-      std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       for (const auto& [name, file] : files_) names.push_back(name);
     }
     std::sort(names.begin(), names.end());
@@ -139,7 +139,7 @@ class VolumeImpl final : public Volume {
   Result<void> note_synced() override {
     std::vector<FilePtr> files;
     {
-      std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       for (const auto& [name, file] : files_) files.push_back(file);
     }
     for (const FilePtr& file : files) file->note_synced();
@@ -153,7 +153,7 @@ class VolumeImpl final : public Volume {
   Result<ScrubStep> scrub(ScrubRange& range, const Stop& stop) override {
     std::vector<FilePtr> files;
     {
-      std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (range.end == 0) range = {0, next_id_};
       for (const auto& [name, file] : files_) files.push_back(file);
     }
@@ -174,7 +174,7 @@ class VolumeImpl final : public Volume {
   VolumeUsage usage() const override {
     VolumeUsage usage;
     shared_->space->fill(usage);
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     usage.files = files_.size();
     return usage;
   }
@@ -183,7 +183,7 @@ class VolumeImpl final : public Volume {
   using FilePtr = std::shared_ptr<File>;
 
   Result<FilePtr> find(std::string_view name) const {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     auto it = files_.find(std::string(name));
     if (it == files_.end()) return no_such_file(name);
     return it->second;
@@ -202,9 +202,9 @@ class VolumeImpl final : public Volume {
 
   std::shared_ptr<Shared> shared_;
   std::optional<Label> label_;
-  mutable std::mutex mutex_;  // taken before the journal's; never held during I/O
-  std::unordered_map<std::string, FilePtr> files_;
-  std::uint64_t next_id_;
+  mutable Mutex mutex_;  // taken before the journal's; never held during I/O
+  std::unordered_map<std::string, FilePtr> files_ LSMFS_GUARDED_BY(mutex_);
+  std::uint64_t next_id_ LSMFS_GUARDED_BY(mutex_);
 };
 
 Result<void> write_zeros(Device& device, std::uint64_t at, std::uint64_t length) {

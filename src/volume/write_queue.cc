@@ -8,13 +8,13 @@
 namespace lsmfs {
 
 void WriteQueue::begin(Job& job) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   job.stream->under_way_.insert(job.sequence);
 }
 
 AlignedBuffer WriteQueue::buffer() {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!spare_.empty()) {
       AlignedBuffer buffer = std::move(spare_.back());
       spare_.pop_back();
@@ -25,9 +25,9 @@ AlignedBuffer WriteQueue::buffer() {
 }
 
 void WriteQueue::push(Job job) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   const std::uint64_t length = total_length(job.places);
-  room_.wait(lock, [&] { return jobs_.empty() || queued_ + length <= kBound || stopping_; });
+  room_.wait(lock, [&]() LSMFS_REQUIRES(mutex_) { return jobs_.empty() || queued_ + length <= kBound || stopping_; });
   if (stopping_) {
     lock.unlock();
     perform(job);
@@ -50,7 +50,7 @@ void WriteQueue::perform(Job& job) {
     written = written && journal_.write(place.start, Bytes(job.frame.bytes()).subspan(at, place.length));
     at += place.length;
   }
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   job.stream->under_way_.erase(job.sequence);
   if (!written) job.stream->first_failed_ = std::min(job.stream->first_failed_, job.sequence);
   if (spare_.size() < kSpare) spare_.push_back(std::move(job.frame));
@@ -60,15 +60,15 @@ void WriteQueue::perform(Job& job) {
 }
 
 std::uint64_t WriteQueue::wait(const Stream& stream, std::uint64_t sequence) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   done_.wait(lock, [&] { return stream.under_way_.empty() || *stream.under_way_.begin() > sequence; });
   return stream.first_failed_;
 }
 
 void WriteQueue::loop() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   for (;;) {
-    work_.wait(lock, [&] { return !jobs_.empty() || stopping_; });
+    work_.wait(lock, [&]() LSMFS_REQUIRES(mutex_) { return !jobs_.empty() || stopping_; });
     if (jobs_.empty()) return;
     Job job = std::move(jobs_.front());
     jobs_.pop_front();
@@ -82,7 +82,7 @@ void WriteQueue::loop() {
 
 void WriteQueue::stop() {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
     work_.notify_all();
     room_.notify_all();

@@ -7,11 +7,11 @@
 #include <condition_variable>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <thread>
 #include <vector>
 
+#include "lsmfs/mutex.h"
 #include "volume/format.h"
 #include "volume/journal.h"
 
@@ -58,12 +58,12 @@ class WriteQueue {
   void loop();
 
   Journal& journal_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable work_, room_, done_;
-  std::deque<Job> jobs_;
-  std::uint64_t queued_ = 0;  // bytes in jobs_
-  std::vector<AlignedBuffer> spare_;
-  bool stopping_ = false;
+  std::deque<Job> jobs_ LSMFS_GUARDED_BY(mutex_);
+  std::uint64_t queued_ LSMFS_GUARDED_BY(mutex_) = 0;  // bytes in jobs_
+  std::vector<AlignedBuffer> spare_ LSMFS_GUARDED_BY(mutex_);
+  bool stopping_ LSMFS_GUARDED_BY(mutex_) = false;
   std::thread thread_;  // started by the first push
 };
 

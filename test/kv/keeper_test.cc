@@ -173,8 +173,11 @@ TEST_F(KeeperTest, WhoWaitsForSpaceGetsWhatWasErasedAtOnce) {
 }
 
 TEST_F(KeeperTest, WhoWaitsForSpaceGetsWhatIsWorstWhenNothingWasErased) {
-  keeper_.want_space();
-  EXPECT_TRUE(happens(asked_for_worst_, 1));
+  // RocksDB may still count the compaction that made the tables: who waits asks again.
+  EXPECT_TRUE(test::until([&] {
+    keeper_.want_space();
+    return asked_for_worst_ >= 1;
+  }));
   ASSERT_TRUE(clock_.await_waiting(1));
   EXPECT_EQ(reclaims_, 0) << "nothing is bad";
   must(db_->DeleteRange({}, db_->DefaultColumnFamily(), number_key(0), number_key(kRows)));  // nobody noted it

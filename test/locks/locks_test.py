@@ -13,6 +13,7 @@ import unittest
 
 ROOT = os.environ["LSMFS_ROOT"]
 COMMANDS = os.environ["LSMFS_COMMANDS"]  # how the compiler is called: compile_commands.json of a build
+NOT_OURS = {"src/cli/log.cc"}  # its mutex is spdlog's
 CHECKS = ["-std=c++20", "-fsyntax-only", "-Wthread-safety", "-Werror"]
 
 # Each line breaks a rule of its own when it is put into the class below.
@@ -87,10 +88,12 @@ class Locks(unittest.TestCase):
             self.fail("\n".join(problems))
 
     def test_no_mutex_is_of_a_kind_that_is_not_checked(self):
+        other = re.compile(r"std::(recursive_|shared_|timed_)*mutex \w+|std::(lock_guard|unique_lock|scoped_lock|shared_lock) ")
         for path in glob.glob(f"{ROOT}/src/**/*.*", recursive=True):
+            if os.path.relpath(path, ROOT) in NOT_OURS:
+                continue
             with open(path, encoding="utf-8") as file:
-                found = re.search(r"std::(recursive_|shared_|timed_)*mutex \w+|std::(lock_guard|unique_lock|scoped_lock|shared_lock) ", file.read())
-            self.assertIsNone(found, path)
+                self.assertIsNone(other.search(file.read()), path)
 
     def test_what_is_wrong_is_found(self):
         self.assertEqual("", said_of_example(""))

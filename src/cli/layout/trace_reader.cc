@@ -27,7 +27,7 @@ Result<std::vector<BlockEvent>> TraceReader::finish() {
 
 void TraceReader::stop() {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stop_ = true;
   }
   wake_.notify_one();
@@ -35,9 +35,9 @@ void TraceReader::stop() {
 }
 
 void TraceReader::run() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!stop_ && outcome_) {
-    clock_.wait(lock, wake_, clock_.now() + kPause, [this] { return stop_; });
+    clock_.wait(lock, wake_, clock_.now() + kPause, [this]() LSMFS_REQUIRES(mutex_) { return stop_; });
     lock.unlock();
     try {
       outcome_ = drain();

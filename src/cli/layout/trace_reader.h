@@ -4,13 +4,13 @@
 #pragma once
 
 #include <condition_variable>
-#include <mutex>
 #include <thread>
 #include <vector>
 
 #include "cli/layout/trace_events.h"
 #include "lsmfs/base.h"
 #include "lsmfs/clock.h"
+#include "lsmfs/mutex.h"
 
 namespace lsmfs::cli {
 
@@ -40,9 +40,9 @@ class TraceReader {
   std::vector<BlockEvent> read_;
   Result<void> outcome_;
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable wake_;
-  bool stop_ = false;
+  bool stop_ LSMFS_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

@@ -8,7 +8,6 @@
 
 #include <csignal>
 #include <initializer_list>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,6 +15,7 @@
 
 #include "fuse/mounting/channel.h"
 #include "fuse/nearness/follower.h"
+#include "lsmfs/mutex.h"
 
 namespace lsmfs {
 namespace {
@@ -138,7 +138,7 @@ class Apart final : public Mounter {
   Result<Fd> ask(char letter, std::initializer_list<std::uint32_t> numbers = {}) {
     std::string request(1, letter);
     for (const std::uint32_t number : numbers) put_le32(request, number);
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const bool asked = send_message(channel_.get(), request);
     auto answer = asked ? receive_message(channel_.get()) : std::nullopt;
     if (!answer) return make_error(ESRCH, "the process that mounts and unmounts");
@@ -149,8 +149,8 @@ class Apart final : public Mounter {
     return std::move(answer->descriptor);
   }
 
-  std::mutex mutex_;
-  Fd channel_;
+  Mutex mutex_;
+  Fd channel_ LSMFS_GUARDED_BY(mutex_);
   const pid_t process_;
 };
 

@@ -18,7 +18,7 @@ Activity::Activity(Clock& clock, const char* name, Clock::Duration every, Work w
 
 Activity::~Activity() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
   wake();
@@ -27,22 +27,22 @@ Activity::~Activity() {
 
 void Activity::wake() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     asleep_ = false;
   }
   changed_.notify_one();
 }
 
 bool Activity::sleep() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   asleep_ = !stopping_;
   clock_.wait(lock, changed_, Clock::kNever, [this] { return !asleep_; });
   return !stopping_;
 }
 
 bool Activity::pause() {
-  std::unique_lock lock(mutex_);
-  return !clock_.wait(lock, changed_, clock_.now() + every_, [this] { return stopping_; });
+  MutexLock lock(mutex_);
+  return !clock_.wait(lock, changed_, clock_.now() + every_, [this]() LSMFS_REQUIRES(mutex_) { return stopping_; });
 }
 
 void Activity::run() {

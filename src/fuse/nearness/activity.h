@@ -7,10 +7,10 @@
 #include <atomic>
 #include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <thread>
 
 #include "lsmfs/clock.h"
+#include "lsmfs/mutex.h"
 
 namespace lsmfs {
 
@@ -46,9 +46,9 @@ class Activity {
   const Work work_;
   std::atomic<bool> heard_{false};   // since the last look
   std::atomic<bool> asleep_{false};  // true only while the thread waits for a request; written with mutex_
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable changed_;
-  bool stopping_ = false;  // guarded by mutex_
+  bool stopping_ LSMFS_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

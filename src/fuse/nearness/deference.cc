@@ -48,12 +48,12 @@ Deference::Deference(Clock& clock, const std::vector<Deferring*>& threads, Set s
                  .end =
                      [this] {
                        // Nobody looks after them now.
-                       const std::lock_guard lock(mutex_);
+                       const MutexLock lock(mutex_);
                        nobody_defers();
                      }}) {}
 
 void Deference::stop() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   nobody_defers();
   threads_.clear();
 }
@@ -63,7 +63,7 @@ void Deference::nobody_defers() {
 }
 
 void Deference::look() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto now = clock_.now();
   for (Watched& watched : threads_) look_at(watched, now);
 }

@@ -16,13 +16,13 @@
 
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <vector>
 
 #include "fuse/nearness/activity.h"
 #include "fuse/transport/deferring.h"
 #include "lsmfs/base.h"
 #include "lsmfs/clock.h"
+#include "lsmfs/mutex.h"
 
 namespace lsmfs {
 
@@ -55,14 +55,14 @@ class Deference {
 
   static std::vector<Watched> watched(const std::vector<Deferring*>& threads);
   void look();
-  void look_at(Watched& watched, Clock::Time now);  // with the lock
-  void nobody_defers();  // with the lock
-  void set(Watched& watched, bool defers);  // with the lock
+  void look_at(Watched& watched, Clock::Time now) LSMFS_REQUIRES(mutex_);
+  void nobody_defers() LSMFS_REQUIRES(mutex_);
+  void set(Watched& watched, bool defers) LSMFS_REQUIRES(mutex_);
 
   Clock& clock_;
   const Set set_;
-  std::mutex mutex_;
-  std::vector<Watched> threads_;  // guarded by mutex_; none after stop()
+  Mutex mutex_;
+  std::vector<Watched> threads_ LSMFS_GUARDED_BY(mutex_);  // none after stop()
   Activity activity_;
 };
 

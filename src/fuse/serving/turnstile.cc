@@ -14,7 +14,7 @@ void Turnstile::open() {
 void Turnstile::close() {
   state_ = State::closed;
   state_.notify_all();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   // They wait for nothing but memory, so that it is not worth their time to tell when they leave.
   for (const Pass* pass : passes_) {
     while (pass->inside_) system_clock().sleep(std::chrono::microseconds(100));
@@ -27,12 +27,12 @@ bool Turnstile::wait() const {
 }
 
 Turnstile::Pass::Pass(Turnstile& turnstile) : turnstile_(turnstile) {
-  const std::lock_guard lock(turnstile_.mutex_);
+  const MutexLock lock(turnstile_.mutex_);
   turnstile_.passes_.insert(this);
 }
 
 Turnstile::Pass::~Pass() {
-  const std::lock_guard lock(turnstile_.mutex_);
+  const MutexLock lock(turnstile_.mutex_);
   turnstile_.passes_.erase(this);
 }
 

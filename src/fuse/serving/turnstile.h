@@ -6,8 +6,9 @@
 #pragma once
 
 #include <atomic>
-#include <mutex>
 #include <set>
+
+#include "lsmfs/mutex.h"
 
 namespace lsmfs {
 
@@ -51,8 +52,8 @@ class Turnstile {
   enum class State { not_yet, open, closed };
 
   std::atomic<State> state_{State::not_yet};
-  std::mutex mutex_;
-  std::set<const Pass*> passes_;  // guarded by mutex_
+  Mutex mutex_;
+  std::set<const Pass*> passes_ LSMFS_GUARDED_BY(mutex_);
 };
 
 }  // namespace lsmfs

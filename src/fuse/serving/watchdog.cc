@@ -22,18 +22,18 @@ Watchdog::Watchdog(Clock& clock, std::chrono::milliseconds limit, std::vector<co
       thread_(named_thread("lsmfs-watchdog", [this] { run(); })) {}
 
 Watchdog::Reader::Reader(Watchdog& watchdog) : watchdog_(watchdog), waits_(Waits::of_this_thread()) {
-  const std::lock_guard lock(watchdog_.mutex_);
+  const MutexLock lock(watchdog_.mutex_);
   watchdog_.readers_.insert(this);
 }
 
 Watchdog::Reader::~Reader() {
-  const std::lock_guard lock(watchdog_.mutex_);
+  const MutexLock lock(watchdog_.mutex_);
   watchdog_.readers_.erase(this);
 }
 
 Watchdog::~Watchdog() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
   stop_.notify_all();
@@ -41,8 +41,8 @@ Watchdog::~Watchdog() {
 }
 
 void Watchdog::run() {
-  std::unique_lock lock(mutex_);
-  while (!clock_.wait(lock, stop_, clock_.now() + limit_ / kLooks, [this] { return stopping_; })) {
+  MutexLock lock(mutex_);
+  while (!clock_.wait(lock, stop_, clock_.now() + limit_ / kLooks, [this]() LSMFS_REQUIRES(mutex_) { return stopping_; })) {
     lock.unlock();
     look();
     lock.lock();
@@ -56,7 +56,7 @@ std::vector<UnderWay> Watchdog::under_way() {
   for (const Workers* workers : workers_) {
     for (auto& one : workers->under_way()) all.push_back(std::move(one));
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (Reader* reader : readers_) {
     Request now{reader->unique_.load(std::memory_order_relaxed), reader->ino_.load(std::memory_order_relaxed),
                 reader->opcode_.load(std::memory_order_relaxed)};

@@ -12,7 +12,6 @@
 #include <condition_variable>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <set>
 #include <string_view>
 #include <thread>
@@ -22,6 +21,7 @@
 #include "fuse/transport/request.h"
 #include "lsmfs/base.h"
 #include "lsmfs/clock.h"
+#include "lsmfs/mutex.h"
 
 namespace lsmfs {
 
@@ -76,10 +76,10 @@ class Watchdog {
   const std::function<void(std::string_view)> notice_;
   std::map<std::uint64_t, Told> told_;  // by `unique`; the watching thread's own
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable stop_;
-  bool stopping_ = false;       // guarded by mutex_
-  std::set<Reader*> readers_;   // guarded by mutex_
+  bool stopping_ LSMFS_GUARDED_BY(mutex_) = false;
+  std::set<Reader*> readers_ LSMFS_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 

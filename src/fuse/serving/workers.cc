@@ -11,7 +11,7 @@ Workers::Workers(unsigned threads, const char* name, Clock& clock) : clock_(cloc
 
 Workers::~Workers() {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
   work_or_stop_.notify_all();
@@ -22,20 +22,20 @@ void Workers::submit(std::function<void()> work) {
   Request request = current_request;
   if (request.since == Clock::Time{}) request.since = clock_.now();
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     queue_.push_back({std::move(work), request});
   }
   work_or_stop_.notify_one();
 }
 
 void Workers::drain() {
-  std::unique_lock lock(mutex_);
-  idle_.wait(lock, [this] { return queue_.empty() && running_.empty(); });
+  MutexLock lock(mutex_);
+  idle_.wait(lock, [this]() LSMFS_REQUIRES(mutex_) { return queue_.empty() && running_.empty(); });
 }
 
 std::vector<UnderWay> Workers::under_way() const {
   std::vector<UnderWay> all;
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const Running& job : running_) {
     const std::string waits = job.waits->text();
     all.push_back({job.request, waits.empty() ? "at work" : waits});
@@ -46,9 +46,9 @@ std::vector<UnderWay> Workers::under_way() const {
 
 void Workers::run() {
   const Waits& waits = Waits::of_this_thread();
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   for (;;) {
-    work_or_stop_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+    work_or_stop_.wait(lock, [this]() LSMFS_REQUIRES(mutex_) { return stopping_ || !queue_.empty(); });
     if (queue_.empty()) return;
     Job job = std::move(queue_.front());
     queue_.pop_front();

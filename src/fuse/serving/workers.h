@@ -8,7 +8,6 @@
 #include <deque>
 #include <functional>
 #include <list>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "fuse/transport/request.h"
 #include "lsmfs/base.h"
 #include "lsmfs/clock.h"
+#include "lsmfs/mutex.h"
 
 namespace lsmfs {
 
@@ -52,11 +52,11 @@ class Workers {
   void run();
 
   Clock& clock_;
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable work_or_stop_, idle_;
-  std::deque<Job> queue_;  // guarded by mutex_, as the two below
-  std::list<Running> running_;
-  bool stopping_ = false;
+  std::deque<Job> queue_ LSMFS_GUARDED_BY(mutex_);
+  std::list<Running> running_ LSMFS_GUARDED_BY(mutex_);
+  bool stopping_ LSMFS_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };
 

@@ -293,7 +293,7 @@ bool Ring::answer(std::uint64_t unique, const iovec* parts, int count) {
     }
     bool first = false;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       first = answered_.empty();
       answered_.push_back(&entry);
     }
@@ -307,7 +307,7 @@ bool Ring::answer(std::uint64_t unique, const iovec* parts, int count) {
 void Ring::send_answered() {
   std::vector<Entry*> answered;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     answered.swap(answered_);
   }
   for (Entry* entry : answered) submit(*entry, kCommitAndFetch);

@@ -18,7 +18,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -26,6 +25,7 @@
 #include "fuse/transport/deferring.h"
 #include "fuse/transport/libfuse.h"
 #include "lsmfs/base.h"
+#include "lsmfs/mutex.h"
 
 namespace lsmfs {
 
@@ -81,8 +81,8 @@ class Ring final : public Deferring {
 
   Fd wake_;  // an eventfd: somebody else has answered, or it is to stop
   std::atomic<bool> stopping_{false};
-  std::mutex mutex_;
-  std::vector<Entry*> answered_;  // by others than the ring's thread; guarded by mutex_
+  Mutex mutex_;
+  std::vector<Entry*> answered_ LSMFS_GUARDED_BY(mutex_);  // by others than the ring's thread
   std::thread thread_;
 };
 
