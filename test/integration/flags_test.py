@@ -9,6 +9,9 @@ SHOW = f"lsattr -d . f d d/* | {HIDE}"
 WRITE_AND_SET = """python3 -c 'import fcntl, os, sys; f = os.open("g", os.O_CREAT | os.O_WRONLY); os.write(f, b"y" * 9999)
 has = int.from_bytes(fcntl.ioctl(f, 0x80086601, bytes(4)), "little"); fcntl.ioctl(f, 0x40086602, (has | int(sys.argv[1])).to_bytes(4, "little"))
 os.fsync(f); os.close(f)'""".replace("\n", "; ")
+# Stored through a mapping, and not written by the kernel yet.
+MAP_AND_SET = WRITE_AND_SET.replace("import ", "import mmap, ").replace("os.O_WRONLY", "os.O_RDWR").replace("has =", "m = mmap.mmap(f, 9999); m[9998] = 122; has =")
+SEE_MAPPED = "sync; dd if=g iflag=nocache count=0 status=none; tail -c 2 g"
 # What needs open(2) to be refused is left out: FUSE asks the daemon nothing then, and the first write is refused instead.
 COMMANDS = f"""
 echo hi > f; mkdir d; touch d/a; {SHOW}
@@ -23,6 +26,8 @@ touch g; python3 -c 'import os; f = os.open("g", os.O_WRONLY); os.write(f, b"x")
 chattr -i g; rm g h
 {WRITE_AND_SET} 16; wc -c g; chattr -i g; rm g
 {WRITE_AND_SET} 32; wc -c g; chattr -a g; rm g
+{MAP_AND_SET} 16; {SEE_MAPPED}; chattr -i g; rm g
+{MAP_AND_SET} 32; {SEE_MAPPED}; chattr -a g; rm g
 for mode in 4755 2755 6777 2745; do touch s; chmod $mode s; python3 -c 'import os; os.chown("s", -1, -1)'; stat -c %a s; rm s; done
 chattr =Ad f; chattr +A d; {SHOW}; touch d/b; mkdir d/c; ln -s x d/l; {SHOW}
 chattr +i d; touch d/new; mkdir d/new; rm -f d/a; mv d/a a; mv f d/f; ln f d/f; touch -c d/a; rmdir d/c; mv d e

@@ -20,6 +20,11 @@ def never_run(suite):
     return {case for case, entry in SUITES[suite].get("excluded", {}).items() if not entry.get("run", True)}
 
 
+def alone(suite):
+    """The cases that others must not run beside, nor after."""
+    return set(SUITES[suite].get("alone", {}))
+
+
 def unexpected(suite, fs, outcomes, version=None):
     """One line for each thing that is not as it should be. `outcomes`: {case: passed, failed or skipped}. `version`: of the
     suite, where it may be another than the one whose cases were counted."""

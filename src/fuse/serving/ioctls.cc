@@ -162,8 +162,9 @@ void set_flags(fuse_req_t req, Ino ino, std::uint32_t flags) {
       return Changed{ino};
     });
   };
-  // What was written before is let in: with the writeback cache the kernel may still have it, and sends it before it forgets it.
-  if (context_of(req).writeback && flags & (FS_IMMUTABLE_FL | FS_APPEND_FL)) {
+  // What was written before is let in: of mappings, and with the writeback cache, the kernel may still have it. It sends that before it
+  // forgets it.
+  if (flags & (FS_IMMUTABLE_FL | FS_APPEND_FL)) {
     context_of(req).kernel_cache.drop_pages(ino, set);
   } else {
     set();
