@@ -1,8 +1,9 @@
 // mutex: mutexes whose use a compiler checks. What a mutex guards says so where it is declared, and so does a function that must be
-// called with one held. Clang then finds every use without it, by -Wthread-safety (test/locks); other compilers see nothing of all this.
+// called with one held. Clang then finds uses without it, by -Wthread-safety (test/locks); other compilers see nothing of all this.
 //
 // What they are not: locks of another kind. Mutex is std::mutex and MutexLock is std::unique_lock, so that condition variables take them.
-// What the analysis cannot follow: a lock that is handed on by value, and one of several objects of the same class.
+// What the analysis does not see: constructors and destructors, a lock that is handed on, and that two names are of one mutex. A lambda
+// is a function of its own, which needs its own LSMFS_REQUIRES.
 // The attributes are described at https://clang.llvm.org/docs/ThreadSafetyAnalysis.html
 #pragma once
 
@@ -18,7 +19,7 @@
 // Of a member: may be used with the mutex held only. Of a pointer: what it points to may.
 #define LSMFS_GUARDED_BY(mutex) LSMFS_THREAD_ATTRIBUTE(guarded_by(mutex))
 #define LSMFS_PT_GUARDED_BY(mutex) LSMFS_THREAD_ATTRIBUTE(pt_guarded_by(mutex))
-// Of a mutex: in which order they are taken.
+// Of a mutex: in which order they are taken. Tells the reader; clang does not check it.
 #define LSMFS_ACQUIRED_BEFORE(...) LSMFS_THREAD_ATTRIBUTE(acquired_before(__VA_ARGS__))
 // Of a function: its caller holds the mutex; it may let go of it meanwhile.
 #define LSMFS_REQUIRES(...) LSMFS_THREAD_ATTRIBUTE(requires_capability(__VA_ARGS__))

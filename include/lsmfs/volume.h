@@ -78,7 +78,7 @@ class FileReader {
 // EINVAL unless it can be a volume's label: UTF-8 without control characters of at most kLabelMax bytes.
 Result<void> check_label(std::string_view label);
 
-// What a volume uses of its format beyond the version, a bit each. So a new field needs no mkfs.
+// What a volume uses of its format beyond the version, a bit each.
 struct Features {
   std::uint64_t compatible = 0;    // a program that does not know one reads and writes as ever
   std::uint64_t read_only = 0;     // it may read, and must not write

@@ -20,12 +20,13 @@ namespace lsmfs {
 
 class History {
  public:
+  // Is called with the lock, and must not give it up.
   class Client {
    public:
     virtual ~Client() = default;
     // A group is about to be passed on: the records that go with it are to be put into it.
     virtual void put_records(Group& group) LSMFS_LOCKED = 0;
-    // Its rows can be read from now on, also if its commit has failed.
+    // Its rows can be read from now on, also if its commit has failed. May add to the open group.
     virtual void settled(const Group& group) LSMFS_LOCKED = 0;
     // It is in the store.
     virtual void committed(const Group& group) LSMFS_LOCKED = 0;
@@ -41,7 +42,7 @@ class History {
   // ---- groups. Their numbers ascend by one.
   Group& open() const LSMFS_LOCKED { return *open_; }                  // what operations add to
   Group* sealed() const LSMFS_LOCKED { return sealed_; }               // being committed; nullptr: none
-  std::uint64_t committed() const LSMFS_LOCKED { return committed_; }  // the last one whose rows can be read
+  std::uint64_t committed() const LSMFS_LOCKED { return committed_; }  // the last one whose rows can be read; after a failure, from memory
   bool larger_than(std::size_t times) const LSMFS_LOCKED;              // the open one, by kGroupBytes and kGroupRecords
   std::size_t uncommitted_bytes() const LSMFS_LOCKED { return open_->bytes() + (sealed_ ? sealed_->sealed_bytes : 0); }
   // The last group that makes rows or takes them away, a new inode's record too. Records that are only written again may be still to
@@ -54,7 +55,8 @@ class History {
   // EAGAIN: `group`, of an inode, says that a group changed rows last which the store does not show yet, and `lock` wants that group.
   // Must hold: nothing is changed yet.
   Result<void> settle(const TreeLock& lock, std::uint64_t group) const LSMFS_LOCKED;
-  // Until the group is committed, or its rows are kept in memory after a failure: they can be read then. The lock is given up meanwhile.
+  // Until the group is committed, or its rows are kept in memory after a failure: they can be read then. Passes it on if it is open. The
+  // lock is given up meanwhile.
   void await(TreeLock& lock, std::uint64_t group) LSMFS_LOCKED;
   // What has been committed is settled. Errors: EIO, it could not be.
   Result<void> finish_ended(const TreeLock& lock) LSMFS_LOCKED;

@@ -26,10 +26,11 @@
 //
 // Nobody waits with the mutex held, neither for a commit nor for the device. An operation that needs a commit says which, and one that
 // does not find a row in memory says what is to be read. It ends with EAGAIN before it has changed anything, and is begun again when
-// the commit is there, or the row (attempt). So what it calls with the lock held never waits.
+// the commit is there, or the row (attempt). What takes a Lock& may wait for a commit, and gives the lock up meanwhile. Only start() reads
+// the device with it, when there is nobody else.
 //
-// Locks: one mutex guards the inode table, the history and the rows. Order: reconfiguring_, mutex_, then those of the parts: the
-// committer's, a prefetcher's, that of parked cursors.
+// Locks: one mutex guards the inode table, the history and the rows. A function without LSMFS_LOCKED is called without it. Order:
+// reconfiguring_, mutex_, then those of the parts: the committer's, a prefetcher's, that of parked cursors.
 #pragma once
 
 #include <atomic>
@@ -183,7 +184,8 @@ class LsmTree final : public Tree, private History::Client {
   void drop_if_unused(Inode* inode) LSMFS_LOCKED;
   void erase_removed(Inode& inode) LSMFS_LOCKED;     // the rows of an inode without name and lookups
   void erase_xattr_rows(Inode& inode) LSMFS_LOCKED;  // and forgets the attributes (xattrs.cc)
-  // Drops an inode that was loaded for one operation when that operation ends, unless it is in use.
+  // Drops an inode that was loaded for one operation when that operation ends, unless it is in use. Must hold: the lock, from its beginning
+  // to its end.
   class Loaded {
    public:
     Loaded(LsmTree& tree, Inode* inode) : tree_(tree), inode_(inode) {

@@ -3,7 +3,8 @@
 //
 // What it is not: it knows no inodes, and whether a row is settled is its caller's to say (History::settle).
 //
-// Locks: the tree's mutex guards what takes a TreeLock, and all changes; there nothing waits. Long reads go on without it.
+// Locks: what is LSMFS_LOCKED needs the tree's mutex, and does not wait. Long reads are called without it. After one its caller looks
+// whether the home has moved meanwhile (LsmTree::with_steady_home).
 #pragma once
 
 #include <cstdint>

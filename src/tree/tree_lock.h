@@ -3,6 +3,9 @@
 // An operation that cannot go on with what is in memory changes nothing, says here what it wants, and ends with EAGAIN. Whoever began it
 // gets that without the lock, and begins it again (LsmTree::attempt).
 //
+// A function that takes a TreeLock& may give it up meanwhile: afterwards inodes and groups have to be looked up again. One that takes a
+// const TreeLock& only says what it wants.
+//
 // tree_mutex stands for the mutex where clang checks who holds it (lsmfs/mutex.h): LsmTree has it, and its parts do not know it by name.
 #pragma once
 

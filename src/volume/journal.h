@@ -2,7 +2,7 @@
 //
 // Changes of the metadata wait here in order. A round takes all of them, writes them as one record
 // and flushes the device once, for metadata and data together; whoever asks for durability
-// meanwhile shares the next round. It also is the one way to the device for writing, so that a
+// meanwhile shares the next round. It writes all that is written to an open volume, so that a
 // failed write or flush stops all that follow ("fail-stop").
 //
 // Locks: mutex_ is taken after a file's own lock and before Space's; it is never held during I/O.
