@@ -55,8 +55,12 @@ def modelled(program, profile, size, offsets):
     return size * len(offsets) / json.loads(done.stdout)["busy_seconds"] / 1e6
 
 
+class Disturbed(RuntimeError):
+    """Somebody else used the device."""
+
+
 def measured(disk, size, offsets):
-    """(MB/s by the time that the disk was busy, MB/s by the clock)."""
+    """(MB/s by the time that the disk was busy, MB/s by the clock). Errors: Disturbed."""
     before = disk.stats()
     fd = os.open(disk.device, os.O_RDONLY | os.O_DIRECT)
     with mmap.mmap(-1, size) as buffer:
@@ -69,7 +73,7 @@ def measured(disk, size, offsets):
     after = disk.stats()
     amount = after["read_bytes"] - before["read_bytes"]
     if amount != size * len(offsets):
-        raise RuntimeError(f"{amount} bytes were read, not {size * len(offsets)}: does somebody else use the device?")
+        raise Disturbed(f"{amount} bytes were read, not {size * len(offsets)}: does somebody else use the device?")
     return amount / (after["busy_seconds"] - before["busy_seconds"]) / 1e6, amount / taken / 1e6
 
 

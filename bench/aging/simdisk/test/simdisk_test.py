@@ -160,10 +160,24 @@ class FileSystem(Case):
 
 
 class Requests(Case):
+    # Some programs look at all devices that there are, for a label: what is exact is done again then.
+    TRIES = 50
+
+    def undisturbed(self, disk, size, act):
+        """What act(file descriptor) returned, and the counters before and after it. It reads so many bytes."""
+        for _ in range(self.TRIES):
+            with direct(disk.device) as fd:
+                before = disk.stats()
+                result = act(fd)
+                after = disk.stats()  # before it is closed, when udev may look at the device
+            if after["read_bytes"] - before["read_bytes"] == size:
+                break
+        return result, before, after
+
     def test_the_trace_and_the_counters_say_what_was_done(self):
         disk = self.disk(256 * MiB, "hdd")
-        before = disk.stats()
-        with direct(disk.device) as fd:
+
+        def act(fd):
             disk.write("trace", "on")
             for offset, size in ((64 * MiB, 4096), (64 * MiB + 4096, 8192), (128 * MiB, 64 * KiB), (MiB, 512)):
                 read_direct(fd, size, offset)
@@ -172,8 +186,8 @@ class Requests(Case):
             fcntl.ioctl(fd, BLKDISCARD, struct.pack("QQ", 32 * MiB, MiB))
             disk.write("trace", "off")
             read_direct(fd, 4096, 0)
-            after = disk.stats()  # udev may look at the device when it is closed
-        trace = disk.read("trace")
+            return disk.read("trace")
+        trace, before, after = self.undisturbed(disk, 4096 + 8192 + 64 * KiB + 512 + 4096, act)
         lines = [line.split() for line in trace.splitlines()]
         self.assertEqual([tuple(words[1:4]) for words in lines],
                          [(kind, str(offset), str(size)) for kind, offset, size in (
@@ -203,6 +217,15 @@ class Requests(Case):
                               text=True, check=True)
         return json.loads(done.stdout)
 
+    def account(self, disk, size, offsets):
+        """MB/s by the time that the disk was busy."""
+        for tries_left in reversed(range(self.TRIES)):
+            try:
+                return bandwidth.measured(disk, size, offsets)[0]
+            except bandwidth.Disturbed:
+                if tries_left == 0:
+                    raise
+
     def test_random_reads_take_what_the_study_measured(self):
         counts = {"hdd": (60, 40, 30, 16, 10), "ssd-sata": (100, 100, 50, 30, 20)}
         for profile, table in bandwidth.PUBLISHED.items():
@@ -210,18 +233,19 @@ class Requests(Case):
             for (size, published), count in zip(table.items(), counts[profile]):
                 with self.subTest(profile=profile, size=size):
                     offsets = bandwidth.places(size, count, seed=5)
-                    account, _ = bandwidth.measured(disk, size, offsets)
+                    account = self.account(disk, size, offsets)
                     self.assertAlmostEqual(account / published, 1, delta=0.15)
                     self.assertAlmostEqual(account / bandwidth.modelled(SIMDISK, profile, size, offsets), 1, delta=0.02)
             disk.close()
 
     def test_a_large_read_is_one_run_though_it_comes_in_pieces(self):
         disk = self.disk(512 * MiB, "hdd")
+
+        def act(fd):
+            read_direct(fd, 64 * MiB, 256 * MiB)
         with direct(disk.device) as fd:
             read_direct(fd, 4096, 0)
-            before = disk.stats()
-            read_direct(fd, 64 * MiB, 256 * MiB)
-            after = disk.stats()
+        _, before, after = self.undisturbed(disk, 64 * MiB, act)
         self.assertGreaterEqual(after["reads"] - before["reads"], 64)
         self.assertEqual(after["discontinuous_reads"] - before["discontinuous_reads"], 1)
 
