@@ -11,7 +11,7 @@ class Exclusions(unittest.TestCase):
         real = exclusions.SUITES
         self.addCleanup(setattr, exclusions, "SUITES", real)
         exclusions.SUITES = {"suite": {"cases": 3, "excluded": {
-            "c": {"why": "this cannot be"}, "a": {"why": "only there", "on": ["ext4"]}}}}
+            "c": {"why": "this cannot be"}, "a": {"why": "only there", "on": ["ext4"]}}, "alone": {"b": "breaks what is beside it"}}}
 
     def test_all_pass_but_the_excluded_ones(self):
         for outcome in (FAILED, SKIPPED):
@@ -37,6 +37,9 @@ class Exclusions(unittest.TestCase):
         self.assertEqual(exclusions.unexpected("suite", "lsmfs", {"a": PASSED, "b": PASSED, "d": PASSED}),
                          ["c: excluded, but there is no such case"])
 
+    def test_those_that_run_alone_are_told(self):
+        self.assertEqual(exclusions.alone("suite"), {"b"})
+
     def test_the_cases_of_another_version_are_not_counted(self):
         exclusions.SUITES["suite"]["version"] = "1"
         outcomes = {"a": PASSED, "b": FAILED}
@@ -47,11 +50,13 @@ class Exclusions(unittest.TestCase):
 class File(unittest.TestCase):
     def test_every_exclusion_has_a_reason_and_no_word_that_nobody_reads(self):
         for suite, about in exclusions.SUITES.items():
-            self.assertLessEqual(about.keys(), {"cases", "version", "excluded"}, suite)
+            self.assertLessEqual(about.keys(), {"cases", "version", "excluded", "alone"}, suite)
             self.assertIn("cases", about, suite)
             for case, entry in about.get("excluded", {}).items():
                 self.assertGreater(len(entry["why"]), 10, case)
                 self.assertLessEqual(entry.keys(), {"why", "on", "run"}, case)
+            for case, why in about.get("alone", {}).items():
+                self.assertGreater(len(why), 10, case)
 
 
 if __name__ == "__main__":
