@@ -5,7 +5,7 @@
 // Not thread-safe.
 #pragma once
 
-#include <deque>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -49,7 +49,7 @@ class Fetched {
   };
 
   std::map<std::pair<Family, std::string>, Result<std::optional<std::string>>> rows_;
-  std::deque<Part> parts_;
+  std::list<Part> parts_;
 };
 
 Fetched::Rows read_rows(Store& store, const Fetched::Range& range, Wait wait);
