@@ -16,23 +16,19 @@
 #define LSMFS_THREAD_ATTRIBUTE(attribute)
 #endif
 
-// Of a member: may be used with the mutex held only. Of a pointer: what it points to may.
+// Of a member: may be used with the mutex held only.
 #define LSMFS_GUARDED_BY(mutex) LSMFS_THREAD_ATTRIBUTE(guarded_by(mutex))
-#define LSMFS_PT_GUARDED_BY(mutex) LSMFS_THREAD_ATTRIBUTE(pt_guarded_by(mutex))
 // Of a mutex: in which order they are taken. Tells the reader; clang does not check it.
 #define LSMFS_ACQUIRED_BEFORE(...) LSMFS_THREAD_ATTRIBUTE(acquired_before(__VA_ARGS__))
 // Of a function: its caller holds the mutex; it may let go of it meanwhile.
 #define LSMFS_REQUIRES(...) LSMFS_THREAD_ATTRIBUTE(requires_capability(__VA_ARGS__))
 #define LSMFS_REQUIRES_SHARED(...) LSMFS_THREAD_ATTRIBUTE(requires_shared_capability(__VA_ARGS__))
-// Of a function: its caller does not hold the mutex.
-#define LSMFS_EXCLUDES(...) LSMFS_THREAD_ATTRIBUTE(locks_excluded(__VA_ARGS__))
-// Of a function that sees to it, or sees that it is so.
+// Of a function that takes the mutex, or lets go of it.
 #define LSMFS_ACQUIRE(...) LSMFS_THREAD_ATTRIBUTE(acquire_capability(__VA_ARGS__))
 #define LSMFS_ACQUIRE_SHARED(...) LSMFS_THREAD_ATTRIBUTE(acquire_shared_capability(__VA_ARGS__))
 #define LSMFS_TRY_ACQUIRE(...) LSMFS_THREAD_ATTRIBUTE(try_acquire_capability(__VA_ARGS__))
 #define LSMFS_RELEASE(...) LSMFS_THREAD_ATTRIBUTE(release_capability(__VA_ARGS__))
 #define LSMFS_RELEASE_SHARED(...) LSMFS_THREAD_ATTRIBUTE(release_shared_capability(__VA_ARGS__))
-#define LSMFS_ASSERT_HELD(...) LSMFS_THREAD_ATTRIBUTE(assert_capability(__VA_ARGS__))
 // Of a class: is a mutex; is a lock that holds one until its end.
 #define LSMFS_CAPABILITY(what) LSMFS_THREAD_ATTRIBUTE(capability(what))
 #define LSMFS_SCOPED_CAPABILITY LSMFS_THREAD_ATTRIBUTE(scoped_lockable)
@@ -60,8 +56,6 @@ class LSMFS_SCOPED_CAPABILITY MutexLock : public std::unique_lock<std::mutex> {
  public:
   explicit MutexLock(Mutex& mutex) LSMFS_ACQUIRE(mutex) : unique_lock(mutex) {}
   ~MutexLock() LSMFS_RELEASE() {}
-  MutexLock(const MutexLock&) = delete;
-  MutexLock& operator=(const MutexLock&) = delete;
   void lock() LSMFS_ACQUIRE() { unique_lock::lock(); }
   void unlock() LSMFS_RELEASE() { unique_lock::unlock(); }
 };
@@ -78,26 +72,16 @@ class LSMFS_SCOPED_CAPABILITY Unlocked {
   Mutex& mutex_;
 };
 
-class LSMFS_SCOPED_CAPABILITY ExclusiveLock {
+class LSMFS_SCOPED_CAPABILITY ExclusiveLock : std::unique_lock<std::shared_mutex> {
  public:
-  explicit ExclusiveLock(SharedMutex& mutex) LSMFS_ACQUIRE(mutex) : mutex_(mutex) { mutex_.lock(); }
-  ~ExclusiveLock() LSMFS_RELEASE() { mutex_.unlock(); }
-  ExclusiveLock(const ExclusiveLock&) = delete;
-  ExclusiveLock& operator=(const ExclusiveLock&) = delete;
-
- private:
-  SharedMutex& mutex_;
+  explicit ExclusiveLock(SharedMutex& mutex) LSMFS_ACQUIRE(mutex) : unique_lock(mutex) {}
+  ~ExclusiveLock() LSMFS_RELEASE() {}
 };
 
-class LSMFS_SCOPED_CAPABILITY SharedLock {
+class LSMFS_SCOPED_CAPABILITY SharedLock : std::shared_lock<std::shared_mutex> {
  public:
-  explicit SharedLock(SharedMutex& mutex) LSMFS_ACQUIRE_SHARED(mutex) : mutex_(mutex) { mutex_.lock_shared(); }
-  ~SharedLock() LSMFS_RELEASE() { mutex_.unlock_shared(); }
-  SharedLock(const SharedLock&) = delete;
-  SharedLock& operator=(const SharedLock&) = delete;
-
- private:
-  SharedMutex& mutex_;
+  explicit SharedLock(SharedMutex& mutex) LSMFS_ACQUIRE_SHARED(mutex) : shared_lock(mutex) {}
+  ~SharedLock() LSMFS_RELEASE() {}
 };
 
 }  // namespace lsmfs

@@ -352,8 +352,9 @@ std::invoke_result_t<Operation&, LsmTree::Lock&> LsmTree::attempt(Wait wait, Ope
   int commits = 0, reads = 0;
   for (;;) {
     auto result = operation(lock);
+    if (wait == Wait::no || result || result.error().code != EAGAIN) return result;
     const Lock::Wanted wanted = lock.take_wanted();
-    if (wait == Wait::no || result || result.error().code != EAGAIN || (wanted.group == 0 && !wanted.read)) return result;
+    if (wanted.group == 0 && !wanted.read) return result;
     ++(wanted.group > 0 ? commits : reads);
     if (!alone && (commits >= static_cast<int>(turns) || reads >= kReadsMost)) alone.emplace(*this, lock);
     if (wanted.group > 0) {

@@ -37,8 +37,6 @@ class LSMFS_SCOPED_CAPABILITY TreeLock : public std::unique_lock<std::mutex> {
   explicit TreeLock(Mutex& mutex) LSMFS_ACQUIRE(tree_mutex) : TreeLock(mutex, std::defer_lock) { (void)lock(Wait::yes); }
   TreeLock(Mutex& mutex, std::defer_lock_t) : unique_lock(mutex, std::defer_lock) {}
   ~TreeLock() LSMFS_RELEASE() {}
-  TreeLock(const TreeLock&) = delete;
-  TreeLock& operator=(const TreeLock&) = delete;
   void lock() LSMFS_ACQUIRE() { unique_lock::lock(); }
   // Not analysed, nor what depends on it. False: it is taken, and `wait` is no.
   bool lock(Wait wait) {

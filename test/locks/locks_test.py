@@ -79,10 +79,11 @@ class Locks(unittest.TestCase):
             raise AssertionError("clang++ is missing: scripts/install-deps --test installs it")
 
     def test_each_mutex_is_held_where_it_must_be(self):
-        of_layers = {re.search(r"/src/(\w+)/", path)[1] for path, _ in sources()}
+        all_sources = list(sources())
+        of_layers = {re.search(r"/src/(\w+)/", path)[1] for path, _ in all_sources}
         self.assertEqual({"base", "device", "volume", "kv", "tree", "fuse", "cli"}, of_layers)
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            found = list(pool.map(lambda source: said(*source), sources()))
+            found = list(pool.map(lambda source: said(*source), all_sources))
         problems = [text for text in found if text]
         if problems:
             self.fail("\n".join(problems))

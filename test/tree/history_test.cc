@@ -24,16 +24,16 @@ TEST_F(Histories, AGroupIsCommittedWithItsRecordsAndTheNextIsOpenMeanwhile) {
   EXPECT_EQ(history().open().number, 1U);
   EXPECT_EQ(history().committed(), 0U);
   put("a", "1");
-  gated_->commits.shut();
+  held_->hold();
   history().pass_on(Committer::By::its_thread);
-  ASSERT_TRUE(gated_->commits.await(1));
+  ASSERT_TRUE(held_->await_waiting());
   EXPECT_EQ(history().open().number, 2U);
   ASSERT_NE(history().sealed(), nullptr);
   EXPECT_EQ(history().sealed()->number, 1U);
   put("a", "2");
   EXPECT_TRUE(history().finish_ended(lock)) << "it has not";
   EXPECT_EQ(client_.heard, (Heard{"records 1"}));
-  gated_->commits.open();
+  held_->release();
   history().await(lock, 1);
   EXPECT_EQ(history().sealed(), nullptr);
   EXPECT_EQ(history().committed(), 1U);
@@ -63,20 +63,20 @@ TEST_F(Histories, WhoNeedsAGroupThatIsNotCommittedIsToldToWantIt) {
 }
 
 TEST_F(Histories, TheLockIsFreeWhileSomebodyWaitsForACommit) {
-  gated_->commits.shut();
+  held_->hold();
   std::thread waiter([this] {
     TreeLock lock(mutex_);
     put("a", "1");
     commit(lock);
     EXPECT_TRUE(lock.owns_lock());
   });
-  ASSERT_TRUE(gated_->commits.await(1));
+  ASSERT_TRUE(held_->await_waiting());
   {
     TreeLock lock(mutex_);
     EXPECT_EQ(history().open().number, 2U);
     put("b", "2");
   }
-  gated_->commits.open();
+  held_->release();
   waiter.join();
   TreeLock lock(mutex_);
   EXPECT_EQ(shown("a"), "1");
@@ -90,7 +90,7 @@ TEST_F(Histories, WhatIsInMemoryAfterAFailedCommitCanBeReadAndNothingIsCommitted
   put("a", "1");
   commit(lock);
   client_.heard.clear();
-  gated_->error = ENXIO;
+  held_->release(ENXIO);
   put("a", "2");
   history().pass_on(Committer::By::who_waits);
   put("b", "3");
@@ -110,17 +110,17 @@ TEST_F(Histories, WhatIsInMemoryAfterAFailedCommitCanBeReadAndNothingIsCommitted
 
 TEST_F(Histories, AFailureWhileAGroupIsBeingCommittedLeavesItToItsEnd) {
   TreeLock lock(mutex_);
-  gated_->commits.shut();
+  held_->hold();
   put("a", "1");
   history().pass_on(Committer::By::its_thread);
-  ASSERT_TRUE(gated_->commits.await(1));
+  ASSERT_TRUE(held_->await_waiting());
   put("a", "2");
   history().fail("a sync", Error{EIO, "the device"});
   history().fail("another", Error{ENXIO, "the device"});
   EXPECT_EQ(history().failure()->code, EIO) << "the first counts";
   EXPECT_EQ(notices_.size(), 1U);
   EXPECT_EQ(history().committed(), 0U);
-  gated_->commits.open();
+  held_->release();
   history().await(lock, 2);
   EXPECT_EQ(client_.heard, (Heard{"records 1", "settled 1", "committed 1", "records 2", "settled 2"}));
   EXPECT_EQ(shown("a"), "2");
@@ -141,11 +141,11 @@ TEST_F(Histories, TellsHowLargeTheOpenGroupIsAndWhichOneMadeRows) {
   EXPECT_TRUE(history().larger_than(2));
   EXPECT_EQ(history().last_rows(), 1U);
   const std::size_t bytes = history().uncommitted_bytes();
-  gated_->commits.shut();
+  held_->hold();
   history().pass_on(Committer::By::its_thread);
   EXPECT_EQ(history().uncommitted_bytes(), bytes + history().open().bytes());
   EXPECT_EQ(history().last_rows(), 1U);
-  gated_->commits.open();
+  held_->release();
   history().await(lock, 1);
   EXPECT_EQ(history().uncommitted_bytes(), history().open().bytes());
 }

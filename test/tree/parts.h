@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -12,40 +11,29 @@
 
 #include "clock.h"
 #include "gate.h"
-#include "kv/store_decorator.h"
 #include "lsmfs/device.h"
 #include "lsmfs/volume.h"
 #include "tree/cold_store.h"
+#include "tree/held_store.h"
 #include "tree/history.h"
 
 namespace lsmfs::test {
 
-// A store whose commits pass a gate, and fail when they are told to.
-class GatedStore final : public StoreDecorator {
- public:
-  using StoreDecorator::StoreDecorator;
-
-  Gate commits{true};
-  std::atomic<int> error{0};  // of commits; 0: none
-
-  Result<void> commit(Batch& batch) override {
-    commits.pass();
-    if (error != 0) return make_error(error, "the device");
-    return inner().commit(batch);
-  }
-};
-
-// What a History tells its client, in order: "records 1", "committed 1", "settled 1".
+// What a History tells its client, in order: "records 1", "settled 1", "committed 1".
 class Listener final : public History::Client {
  public:
   std::vector<std::string> heard;
   std::function<void(Group&)> records = [](Group&) {};
+  std::function<void(const Group&)> on_settled = [](const Group&) {};
 
   void put_records(Group& group) override {
     heard.push_back("records " + std::to_string(group.number));
     records(group);
   }
-  void settled(const Group& group) override { heard.push_back("settled " + std::to_string(group.number)); }
+  void settled(const Group& group) override {
+    heard.push_back("settled " + std::to_string(group.number));
+    on_settled(group);
+  }
   void committed(const Group& group) override { heard.push_back("committed " + std::to_string(group.number)); }
 };
 
@@ -58,12 +46,12 @@ class Parts : public testing::Test {
     volume_ = *std::move(volume);
     auto store = Store::open(*volume_, {.cache = ByteCount{32 * MiB}});
     EXPECT_TRUE(store);
-    auto gated = std::make_unique<GatedStore>(*std::move(store));
-    gated_ = gated.get();
-    store_ = std::make_unique<ColdStore>(std::move(gated), weather_);
+    auto held = std::make_unique<HeldStore>(*std::move(store), commits_);
+    held_ = held.get();
+    store_ = std::make_unique<ColdStore>(std::move(held), weather_);
     history_ = std::make_unique<History>(*store_, clock_, client_, [this](std::string_view line) { notices_.emplace_back(line); });
   }
-  void TearDown() override { gated_->commits.open(); }
+  void TearDown() override { commits_.open(); }
 
   void put(std::string_view key, std::string_view value) { history_->open().batch.put(Family::names, key, value); }
   // What the store shows; "": no such row.
@@ -78,7 +66,8 @@ class Parts : public testing::Test {
   std::unique_ptr<Device> device_ = memory_device(ByteCount{kDeviceMin});
   std::unique_ptr<Volume> volume_;
   ColdStore::Weather weather_{.cold = false};
-  GatedStore* gated_ = nullptr;
+  Gate commits_{true};
+  HeldStore* held_ = nullptr;
   std::unique_ptr<Store> store_;
   Listener client_;
   std::vector<std::string> notices_;

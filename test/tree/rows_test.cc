@@ -11,6 +11,9 @@ namespace {
 
 class RowsTest : public Parts {
  protected:
+  RowsTest() {
+    client_.on_settled = [this](const Group& group) { rows_.settled(group); };
+  }
   std::string block(std::uint64_t index, const std::string& home = kHome) { return shown(keys::block(home, BlockIndex{index}), Family::blocks); }
   // Rows of one byte for blocks [from, to).
   void fill(TreeLock& lock, std::uint64_t from, std::uint64_t to, const std::string& home = kHome) {
@@ -19,7 +22,6 @@ class RowsTest : public Parts {
   }
   void settle(TreeLock& lock) {
     history_->open().blocks = true;
-    rows_.settled(history_->open());
     commit(lock);
   }
   std::vector<std::uint64_t> there(const TreeLock& lock, std::uint64_t from, std::uint64_t to) {

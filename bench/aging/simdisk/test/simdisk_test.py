@@ -163,16 +163,23 @@ class Requests(Case):
     # Some programs look at all devices that there are, for a label: what is exact is done again then.
     TRIES = 50
 
-    def undisturbed(self, disk, size, act):
+    def undisturbed(self, act):
+        for _ in range(self.TRIES - 1):
+            with contextlib.suppress(bandwidth.Disturbed):
+                return act()
+        return act()
+
+    def counted(self, disk, size, act):
         """What act(file descriptor) returned, and the counters before and after it. It reads so many bytes."""
-        for _ in range(self.TRIES):
+        def once():
             with direct(disk.device) as fd:
                 before = disk.stats()
                 result = act(fd)
                 after = disk.stats()  # before it is closed, when udev may look at the device
-            if after["read_bytes"] - before["read_bytes"] == size:
-                break
-        return result, before, after
+            if after["read_bytes"] - before["read_bytes"] != size:
+                raise bandwidth.Disturbed(f"{before} {after}")
+            return result, before, after
+        return self.undisturbed(once)
 
     def test_the_trace_and_the_counters_say_what_was_done(self):
         disk = self.disk(256 * MiB, "hdd")
@@ -187,7 +194,7 @@ class Requests(Case):
             disk.write("trace", "off")
             read_direct(fd, 4096, 0)
             return disk.read("trace")
-        trace, before, after = self.undisturbed(disk, 4096 + 8192 + 64 * KiB + 512 + 4096, act)
+        trace, before, after = self.counted(disk, 4096 + 8192 + 64 * KiB + 512 + 4096, act)
         lines = [line.split() for line in trace.splitlines()]
         self.assertEqual([tuple(words[1:4]) for words in lines],
                          [(kind, str(offset), str(size)) for kind, offset, size in (
@@ -217,15 +224,6 @@ class Requests(Case):
                               text=True, check=True)
         return json.loads(done.stdout)
 
-    def account(self, disk, size, offsets):
-        """MB/s by the time that the disk was busy."""
-        for tries_left in reversed(range(self.TRIES)):
-            try:
-                return bandwidth.measured(disk, size, offsets)[0]
-            except bandwidth.Disturbed:
-                if tries_left == 0:
-                    raise
-
     def test_random_reads_take_what_the_study_measured(self):
         counts = {"hdd": (60, 40, 30, 16, 10), "ssd-sata": (100, 100, 50, 30, 20)}
         for profile, table in bandwidth.PUBLISHED.items():
@@ -233,7 +231,7 @@ class Requests(Case):
             for (size, published), count in zip(table.items(), counts[profile]):
                 with self.subTest(profile=profile, size=size):
                     offsets = bandwidth.places(size, count, seed=5)
-                    account = self.account(disk, size, offsets)
+                    account, _ = self.undisturbed(lambda: bandwidth.measured(disk, size, offsets))
                     self.assertAlmostEqual(account / published, 1, delta=0.15)
                     self.assertAlmostEqual(account / bandwidth.modelled(SIMDISK, profile, size, offsets), 1, delta=0.02)
             disk.close()
@@ -245,7 +243,7 @@ class Requests(Case):
             read_direct(fd, 64 * MiB, 256 * MiB)
         with direct(disk.device) as fd:
             read_direct(fd, 4096, 0)
-        _, before, after = self.undisturbed(disk, 64 * MiB, act)
+        _, before, after = self.counted(disk, 64 * MiB, act)
         self.assertGreaterEqual(after["reads"] - before["reads"], 64)
         self.assertEqual(after["discontinuous_reads"] - before["discontinuous_reads"], 1)
 
