@@ -12,7 +12,8 @@
 //   2. Nothing that was synced is ever overwritten in place, and an extent is given to a new file
 //      only after the removal of its old owner is durable. A removed file stays readable for those
 //      who have it open.
-//   3. After any failed device write or flush every further create, append, sync, rename, remove
+//   3. What a log holds of after a table's precede_logs() is not there after a crash unless that table is.
+//   4. After any failed device write or flush every further create, append, sync, rename, remove
 //      and commit fails with that error ("fail-stop"); reads go on.
 //
 // Threads: all functions of Volume may be called from any thread. A FileWriter may be used from
@@ -55,6 +56,9 @@ class FileWriter {
   virtual Result<void> append(Bytes data) = 0;
   // Contents, size and name are durable when this returns.
   virtual Result<void> sync() = 0;
+  // Of a table: what is appended to logs from now on reaches the device after its contents, size and name are durable. Waits for no
+  // flush: the first of these frames does. So a log may name what is in a table, and a crash that loses that loses the name, too.
+  virtual Result<void> precede_logs() = 0;
   // Announces how large the file will get, before the first append; the whole is taken as one
   // extent where possible. close() gives back what was not used.
   virtual Result<void> reserve(ByteCount expected) = 0;

@@ -29,6 +29,10 @@ class Writer final : public FileWriter {
     LSMFS_TRY(check());
     return file_->sync();
   }
+  Result<void> precede_logs() override {
+    LSMFS_TRY(check());
+    return file_->precede_logs();
+  }
   Result<void> reserve(ByteCount expected) override {
     LSMFS_TRY(check());
     file_->announce(expected.v);

@@ -75,6 +75,11 @@ std::uint64_t Journal::next_round() const {
   return started_ + 1;
 }
 
+std::uint64_t Journal::last_change() const {
+  const MutexLock lock(mutex_);
+  return pending_round_;
+}
+
 bool Journal::frees_pending() const {
   const MutexLock lock(mutex_);
   return pending_round_ > done_;
@@ -82,12 +87,7 @@ bool Journal::frees_pending() const {
 
 Result<void> Journal::commit() {
   LSMFS_TRY(check());
-  std::uint64_t round;
-  {
-    const MutexLock lock(mutex_);
-    round = pending_round_;
-  }
-  return reach(round);
+  return reach(last_change());
 }
 
 Result<void> Journal::reach(std::uint64_t round) {

@@ -51,6 +51,7 @@ class Journal {
   // that the file gives up by it.
   std::uint64_t change_file(const FilePtr& file, std::string operations, std::vector<Extent> retired = {});
   std::uint64_t next_round() const;
+  std::uint64_t last_change() const;  // the round that makes all changes so far durable
 
   // ---- durability
   Result<void> reach(std::uint64_t round);  // waits until that round is durable

@@ -13,6 +13,7 @@ class LogFile final : public File {
 
   Result<void> append(Bytes data) override;
   Result<void> sync() override;
+  Result<void> precede_logs() override { return make_error(EINVAL, "a log precedes no log"); }
   Result<void> truncate(std::uint64_t size) override;
   Result<void> close() override;
   Result<std::uint64_t> size() override;

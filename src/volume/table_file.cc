@@ -128,30 +128,43 @@ Result<void> TableFile::write_buffer() {
   return {};
 }
 
+Result<void> TableFile::record() {
+  LSMFS_TRY(shared_.journal.check());
+  if (!changed_) return {};
+  LSMFS_TRY(write_buffer());
+  // Synced bytes that moved must be durable in their new place before a record points there; for
+  // bytes that were never synced record and data may share a flush.
+  if (!replaced_.empty()) LSMFS_TRY(shared_.journal.reach(shared_.journal.next_round()));
+  const std::uint64_t end = whole_granules(size_now());
+  std::string operations;
+  if (recorded_ < end || !replaced_.empty()) {
+    std::vector<Extent> extents = extents_;
+    cut_extents(extents, std::max(end, recorded_));
+    put_extents(operations, id_, recorded_, cut_extents(extents, recorded_));
+    recorded_ = std::max(end, recorded_);
+  }
+  put_size(operations, id_, size_now());
+  synced_ = size_now();
+  changed_ = false;
+  shared_.journal.change_file(shared_from_this(), std::move(operations), std::exchange(replaced_, {}));
+  return {};
+}
+
 Result<void> TableFile::sync() {
   {
     const MutexLock lock(mutex_);
-    LSMFS_TRY(shared_.journal.check());
-    if (changed_) {
-      LSMFS_TRY(write_buffer());
-      // Synced bytes that moved must be durable in their new place before a record points there; for
-      // bytes that were never synced record and data may share a flush.
-      if (!replaced_.empty()) LSMFS_TRY(shared_.journal.reach(shared_.journal.next_round()));
-      const std::uint64_t end = whole_granules(size_now());
-      std::string operations;
-      if (recorded_ < end || !replaced_.empty()) {
-        std::vector<Extent> extents = extents_;
-        cut_extents(extents, std::max(end, recorded_));
-        put_extents(operations, id_, recorded_, cut_extents(extents, recorded_));
-        recorded_ = std::max(end, recorded_);
-      }
-      put_size(operations, id_, size_now());
-      synced_ = size_now();
-      changed_ = false;
-      shared_.journal.change_file(shared_from_this(), std::move(operations), std::exchange(replaced_, {}));
-    }
+    LSMFS_TRY(record());
   }
   return shared_.journal.commit();
+}
+
+Result<void> TableFile::precede_logs() {
+  {
+    const MutexLock lock(mutex_);
+    LSMFS_TRY(record());
+  }
+  shared_.queue.hold_until(shared_.journal.last_change());
+  return {};
 }
 
 Result<void> TableFile::truncate(std::uint64_t size) {

@@ -12,6 +12,7 @@ class TableFile final : public File {
 
   Result<void> append(Bytes data) override;
   Result<void> sync() override;
+  Result<void> precede_logs() override;
   Result<void> truncate(std::uint64_t size) override;
   Result<void> close() override;
   Result<std::uint64_t> size() override;
@@ -22,6 +23,8 @@ class TableFile final : public File {
 
  private:
   std::uint64_t size_now() const LSMFS_REQUIRES(mutex_) { return buffer_start_ + used_; }
+  // What there is goes to the device and into the records of the next round. Whoever wants it durable reaches that.
+  Result<void> record() LSMFS_REQUIRES(mutex_);
   Result<void> write_buffer() LSMFS_REQUIRES(mutex_);  // whole blocks, the last one padded; keeps a partial block in the buffer
   Result<void> load_tail() LSMFS_REQUIRES(mutex_);     // the partial block at the end, into the buffer
   Result<void> move_last_granule() LSMFS_REQUIRES(mutex_);

@@ -7,8 +7,14 @@
 
 namespace lsmfs {
 
+void WriteQueue::hold_until(std::uint64_t round) {
+  const MutexLock lock(mutex_);
+  held_until_ = std::max(held_until_, round);
+}
+
 void WriteQueue::begin(Job& job) {
   const MutexLock lock(mutex_);
+  job.after = held_until_;
   job.stream->under_way_.insert(job.sequence);
 }
 
@@ -44,9 +50,9 @@ void WriteQueue::write_now(Job job) { perform(job); }
 void WriteQueue::perform(Job& job) {
   seal_frame(job.frame.bytes(), job.seed);
   std::uint64_t at = 0;
-  bool written = true;
+  // A failure, here or below, stops the volume, which is where those who wait look.
+  bool written = !!journal_.reach(job.after);
   for (const Extent& place : job.places) {
-    // A failure stops the volume, which is where those who wait look.
     written = written && journal_.write(place.start, Bytes(job.frame.bytes()).subspan(at, place.length));
     at += place.length;
   }

@@ -1,6 +1,8 @@
 // Writes the frames of log files from a thread of its own, so that appending costs a copy in memory.
 //
-// What it is not: it knows nothing of durability; errors stop the volume (Journal::fail) and
+// Frames may have to come after what is in tables (hold_until): that is flushed first, then.
+//
+// What it is not: it makes no frame durable; errors stop the volume (Journal::fail) and
 // are seen by whoever syncs. Thread-safe; its lock is taken after all others but Space's.
 #pragma once
 
@@ -36,8 +38,11 @@ class WriteQueue {
     AlignedBuffer frame;  // its checksum is still to be set
     std::uint64_t seed = 0;
     std::vector<Extent> places;  // on the device, in the order of the bytes
+    std::uint64_t after = 0;     // the journal's round that must be durable before it is written
   };
 
+  // Frames that begin from now on are written when that round of the journal is durable.
+  void hold_until(std::uint64_t round);
   void begin(Job& job);     // the frame is under way from now on
   void push(Job job);       // must have begun; waits while 8 MiB are queued
   void write_now(Job job);  // must have begun; writes in the calling thread
@@ -62,6 +67,7 @@ class WriteQueue {
   std::condition_variable work_, room_, done_;
   std::deque<Job> jobs_ LSMFS_GUARDED_BY(mutex_);
   std::uint64_t queued_ LSMFS_GUARDED_BY(mutex_) = 0;  // bytes in jobs_
+  std::uint64_t held_until_ LSMFS_GUARDED_BY(mutex_) = 0;
   std::vector<AlignedBuffer> spare_ LSMFS_GUARDED_BY(mutex_);
   bool stopping_ LSMFS_GUARDED_BY(mutex_) = false;
   std::thread thread_;  // started by the first push

@@ -526,16 +526,8 @@ class LeavesGapsBetweenLogs : public VolumeDecorator {
   }
 
  private:
-  struct Passing : FileWriter {
-    Passing(std::unique_ptr<FileWriter> writer, Shared& with) : file(std::move(writer)), shared(with) {}
-    Result<void> append(Bytes data) override { return file->append(data); }
-    Result<void> sync() override { return file->sync(); }
-    Result<void> reserve(ByteCount expected) override { return file->reserve(expected); }
-    void set_lifetime(Lifetime lifetime) override { file->set_lifetime(lifetime); }
-    Result<void> truncate(ByteCount size) override { return file->truncate(size); }
-    Result<void> close() override { return file->close(); }
-    ByteCount size() const override { return file->size(); }
-    const std::unique_ptr<FileWriter> file;
+  struct Passing : WriterDecorator {
+    Passing(std::unique_ptr<FileWriter> writer, Shared& with) : WriterDecorator(std::move(writer)), shared(with) {}
     Shared& shared;
   };
   struct Log final : Passing {
@@ -543,16 +535,16 @@ class LeavesGapsBetweenLogs : public VolumeDecorator {
     Result<void> append(Bytes data) override {
       shared.writing = std::this_thread::get_id();
       shared.logged += data.size();
-      return file->append(data);
+      return inner().append(data);
     }
-    Result<void> sync() override { return shared.writing.load() == std::this_thread::get_id() && !shared.asked ? Result<void>() : file->sync(); }
+    Result<void> sync() override { return shared.writing.load() == std::this_thread::get_id() && !shared.asked ? Result<void>() : inner().sync(); }
   };
   struct Table final : Passing {
     using Passing::Passing;
     Result<void> sync() override {
       const auto waited_for = [] { return longest_waits().find("space, which flushes") != std::string::npos; };
       EXPECT_TRUE(until([&] { return shared.logged >= 3 * MiB / 2 || shared.asked || waited_for(); }));
-      return file->sync();
+      return inner().sync();
     }
   };
   Shared& shared_;

@@ -52,6 +52,20 @@ struct Model {
     std::size_t version = 0, end = 0;
   };
   std::vector<Commit> commits;  // operations that made all names durable
+  // A table that logs follow from then on.
+  struct Precedence {
+    std::size_t version = 0;
+    int table = 0;
+    std::size_t state = 0;
+    std::vector<std::size_t> states;  // of each file, how many there were
+    // Whether it comes before something that a log holds.
+    bool is_before(const ModelFile& log, std::size_t index, const std::string& found) const {
+      const std::size_t known = index < states.size() ? states[index] : 0;
+      const auto end = log.states.begin() + static_cast<std::ptrdiff_t>(known);
+      return !found.empty() && std::none_of(log.states.begin(), end, [&](const State& then) { return then.contents.starts_with(found); });
+    }
+  };
+  std::vector<Precedence> precedences;
 };
 
 const char* kind_name(FileKind kind) {
@@ -60,8 +74,8 @@ const char* kind_name(FileKind kind) {
 
 // ---- what is allowed after a power cut when `events` had happened
 
-std::string judge_contents(const ModelFile& file, std::size_t events, const std::string& found) {
-  std::size_t durable = 0;
+// `durable`: a state that is known to be.
+std::string judge_contents(const ModelFile& file, std::size_t events, std::size_t durable, const std::string& found) {
   std::vector<std::size_t> attempted;  // states whose sync had begun
   for (const Sync& sync : file.syncs) {
     if (sync.end <= events) {
@@ -90,6 +104,27 @@ std::string judge_contents(const ModelFile& file, std::size_t events, const std:
          std::to_string(synced.size());
 }
 
+// What must be durable of tables, and which names, since logs hold what they do.
+struct Preceding {
+  std::size_t version = 0;
+  std::map<int, std::size_t> states;
+};
+
+Preceding preceding(const Model& model, const Names& names, const std::map<std::string, std::string>& found) {
+  Preceding all;
+  for (const auto& precedence : model.precedences) {
+    for (const auto& [name, index] : names) {
+      const auto at = static_cast<std::size_t>(index);
+      const ModelFile& file = model.files[at];
+      if (file.kind != FileKind::log || !found.contains(name) || !precedence.is_before(file, at, found.at(name))) continue;
+      all.version = std::max(all.version, precedence.version);
+      std::size_t& state = all.states[precedence.table];
+      state = std::max(state, precedence.state);
+    }
+  }
+  return all;
+}
+
 using Kinds = std::map<std::string, FileKind>;
 
 // Gives the names that are there with their kinds, or says what is wrong. Several states of the names may fit, as when
@@ -105,6 +140,11 @@ std::string judge(const Model& model, std::size_t events, const std::map<std::st
   for (std::size_t v = first; v < model.versions.size() && (v == first || model.versions[v].begin <= events); ++v) {
     const Names& then = model.versions[v].names;
     if (then.size() != found.size()) continue;
+    const Preceding durable = preceding(model, then, found);
+    if (v < durable.version) {
+      why = "a log holds what came after a table";
+      continue;
+    }
     bool same = true;
     for (const auto& [name, index] : then) {
       auto it = found.find(name);
@@ -112,7 +152,8 @@ std::string judge(const Model& model, std::size_t events, const std::map<std::st
         same = false;
         break;
       }
-      if (auto bad = judge_contents(model.files[static_cast<std::size_t>(index)], events, it->second); !bad.empty()) {
+      const std::size_t least = durable.states.contains(index) ? durable.states.at(index) : 0;
+      if (auto bad = judge_contents(model.files[static_cast<std::size_t>(index)], events, least, it->second); !bad.empty()) {
         why = name + ": " + bad;
         same = false;
         break;
@@ -139,7 +180,7 @@ class Driver {
       : device_(device), volume_(volume), model_(model), random_(random) {}
 
   void step() {
-    switch (random_() % 21) {
+    switch (random_() % 23) {
       case 0:
       case 1:
         create();
@@ -171,6 +212,10 @@ class Driver {
         break;
       case 13:
         trim();
+        break;
+      case 14:
+      case 15:
+        precede_logs();
         break;
       default:
         append();
@@ -284,6 +329,18 @@ class Driver {
     ASSERT_TRUE(ok(it->second->sync()));
     f.syncs.back().end = device_.events();
     model_.commits.push_back({version, device_.events()});
+  }
+
+  // The table may be durable from now on.
+  void precede_logs() {
+    auto it = any_writer();
+    if (it == writers_.end() || file(it->first).kind == FileKind::log) return;
+    ModelFile& f = file(it->first);
+    f.syncs.push_back({f.states.size() - 1, device_.events(), SIZE_MAX});
+    Model::Precedence precedence{model_.versions.size() - 1, it->first, f.states.size() - 1, {}};
+    for (const ModelFile& any : model_.files) precedence.states.push_back(any.states.size());
+    model_.precedences.push_back(std::move(precedence));
+    ASSERT_TRUE(ok(it->second->precede_logs()));
   }
 
   void close() {
@@ -445,6 +502,55 @@ TEST(PowerCutPlanted, ASkippedFlushIsFound) { EXPECT_NE(complaints(Planted::each
 TEST(PowerCutPlanted, ARenameInTwoStepsIsFound) {
   const std::string said = complaints(Planted::a_rename_removes_first);
   EXPECT_NE(said.find("no state of the names"), said.npos) << said;
+}
+
+// A table grows, and a log says so each time, of which whole frames (of a MiB) go to the device without a sync.
+void write_table_and_log(bool precedes) {
+  SparseDevice formatted{SparseImage(128 * MiB)};
+  ASSERT_TRUE(ok(Volume::format(formatted, {})));
+  SparseDevice device{formatted.image()};
+  device.record();
+  const std::string piece = test::pattern(300 * KiB, 1);
+  constexpr std::size_t kPieces = 4;
+  {
+    auto volume = Volume::open(device);
+    ASSERT_TRUE(ok(volume));
+    auto table = (*volume)->create("table", FileKind::table);
+    auto log = (*volume)->create("log", FileKind::log);
+    ASSERT_TRUE(ok(table) && ok(log));
+    ASSERT_TRUE(ok((*log)->sync()));
+    for (std::size_t i = 1; i <= kPieces; ++i) {
+      ASSERT_TRUE(ok((*table)->append(as_bytes(piece))));
+      if (precedes) {
+        ASSERT_TRUE(ok((*table)->precede_logs()));
+      }
+      ASSERT_TRUE(ok((*log)->append(as_bytes(std::string(MiB, static_cast<char>(i))))));
+    }
+    ASSERT_TRUE(ok((*log)->sync()));
+  }
+  std::mt19937_64 random(test::drawn_seed());
+  PowerCut power(formatted.image(), device.trace());
+  std::size_t most = 0;
+  while (power.advance()) {
+    for (Survivors which : {Survivors::all, Survivors::random_whole, Survivors::random_torn}) {
+      SparseDevice cut{power.image(which, random)};
+      auto volume = Volume::open(cut);
+      ASSERT_TRUE(ok(volume));
+      const std::string said = (*volume)->exists("log") ? contents_of(**volume, "log") : "";
+      const std::size_t pieces = said.empty() ? 0 : static_cast<std::size_t>(said.back());
+      most = std::max(most, pieces);
+      std::string expected;
+      for (std::size_t i = 0; i < pieces; ++i) expected += piece;
+      if (pieces == 0) continue;
+      ASSERT_TRUE(contents_of(**volume, "table").starts_with(expected)) << "the log says " << pieces << " pieces";
+    }
+  }
+  EXPECT_EQ(most, kPieces);
+}
+
+TEST(PowerCut, LeavesNoLogThatSaysMoreThanTheTableBeforeIt) { write_table_and_log(true); }
+TEST(PowerCutPlanted, ATableThatPrecedesNothingIsFound) {
+  EXPECT_NE(test::complaints_of([] { write_table_and_log(false); }).find("the log says"), std::string::npos);
 }
 
 TEST(PowerCut, LeavesTheOldVolumeOrNoneOrTheNewOneWhileFormatting) {

@@ -1,4 +1,4 @@
-// A volume that passes everything on to another one: the base of those that get something wrong.
+// A volume that passes everything on to another one, and a writer that does: the bases of those that get something wrong.
 #pragma once
 
 #include <memory>
@@ -7,6 +7,26 @@
 #include "lsmfs/volume.h"
 
 namespace lsmfs::test {
+
+class WriterDecorator : public FileWriter {
+ public:
+  explicit WriterDecorator(std::unique_ptr<FileWriter> inner) : inner_(std::move(inner)) {}
+
+  Result<void> append(Bytes data) override { return inner_->append(data); }
+  Result<void> sync() override { return inner_->sync(); }
+  Result<void> precede_logs() override { return inner_->precede_logs(); }
+  Result<void> reserve(ByteCount expected) override { return inner_->reserve(expected); }
+  void set_lifetime(Lifetime lifetime) override { inner_->set_lifetime(lifetime); }
+  Result<void> truncate(ByteCount size) override { return inner_->truncate(size); }
+  Result<void> close() override { return inner_->close(); }
+  ByteCount size() const override { return inner_->size(); }
+
+ protected:
+  FileWriter& inner() { return *inner_; }
+
+ private:
+  std::unique_ptr<FileWriter> inner_;
+};
 
 class VolumeDecorator : public Volume {
  public:
