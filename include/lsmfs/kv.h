@@ -103,6 +103,39 @@ struct CursorOptions {
   bool fill_cache = true;    // false for long scans, whose rows are not read again soon
 };
 
+// A blob holds large data outside of the families: whole blocks, in the order in which they were appended, each once on the device.
+// Its caller gives each a number of its own, and commits rows that say what it is for. What no row names after a crash is the caller's
+// to remove.
+inline constexpr std::uint64_t kBlobBlock = 4096;  // bytes
+
+// Up to where a blob can be read, as of a moment. The caller keeps it with what it commits.
+struct BlobEnd {
+  std::uint64_t blocks = 0;
+  std::uint64_t index_at = 0;    // where its index lies, for the blob alone
+  std::uint32_t index_size = 0;
+  friend bool operator==(const BlobEnd&, const BlobEnd&) = default;
+};
+
+// Is used by one thread at a time. Its destructor gives back the space that was not used.
+class BlobWriter {
+ public:
+  virtual ~BlobWriter() = default;
+  // For how many blocks there is space for certain.
+  virtual std::uint64_t room() const = 0;
+  // Whole blocks, room() at most. Waits for the device now and then. Errors: as commits, and they stop these, too.
+  virtual Result<void> append(Bytes blocks) = 0;
+  // What was appended can be read. No commit from now on is there after a crash unless that can be read then, too.
+  virtual Result<BlobEnd> precede_commits() = 0;
+};
+
+class BlobReader {
+ public:
+  virtual ~BlobReader() = default;
+  virtual std::uint64_t blocks() const = 0;
+  // Fills `to`, of whole blocks, from one on. Without a copy if it is aligned to a block. Errors: EUCLEAN (damaged), EIO, EINVAL.
+  virtual Result<void> read(std::uint64_t block, MutableBytes to) const = 0;
+};
+
 struct StoreOptions {
   ByteCount cache{256 * MiB};  // memory for table blocks, index and filters, write buffers
   bool read_only = false;      // replays the log in memory only and writes nothing
@@ -215,6 +248,15 @@ class Store : public RowReader {
   // not written any more, not even in the background or by close(). Or that no more. Must hold: no commit is under way.
   // Errors: EROFS (no more, but it was opened read-only), those of sync().
   virtual Result<void> set_read_only(bool read_only) = 0;
+  // ---- blobs. Numbers are never used again.
+  // With space for so many bytes of data. Errors: ENOSPC, which stops nothing; as commits.
+  virtual Result<std::unique_ptr<BlobWriter>> create_blob(std::uint64_t number, ByteCount data) = 0;
+  // ENOENT, EUCLEAN (its index is damaged), EIO. Stays readable when the blob is removed.
+  virtual Result<std::unique_ptr<BlobReader>> open_blob(std::uint64_t number, const BlobEnd& end) = 0;
+  // Must hold: it is durable that no row names it, or none ever did. Its space is back after the next sync. ENOENT; as commits.
+  virtual Result<void> remove_blob(std::uint64_t number) = 0;
+  virtual std::vector<std::uint64_t> blobs() const = 0;  // the numbers of all, ascending
+
   // Waits for what runs in the background, syncs, and closes; only the destructor may follow.
   virtual Result<void> close() = 0;
 

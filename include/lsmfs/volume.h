@@ -62,6 +62,8 @@ class FileWriter {
   // Announces how large the file will get, before the first append; the whole is taken as one
   // extent where possible. close() gives back what was not used.
   virtual Result<void> reserve(ByteCount expected) = 0;
+  // Of a table: takes space for so many bytes in all now, which appends then find. close() gives back what was not used. ENOSPC.
+  virtual Result<void> allocate(ByteCount bytes) = 0;
   virtual void set_lifetime(Lifetime lifetime) = 0;
   // Shortens the file; growing is EINVAL. Only what RocksDB does to its last log needs it.
   virtual Result<void> truncate(ByteCount size) = 0;

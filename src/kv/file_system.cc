@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "kv/blob.h"
 #include "kv/files.h"
 #include "kv/status.h"
 
@@ -137,6 +138,7 @@ class VolumeFileSystem final : public rocksdb::FileSystem {
     const auto parsed = parse(path);
     if (!parsed || !parsed->is_directory) return no_such_file(path);
     *result = volume_.list();
+    std::erase_if(*result, [](const std::string& name) { return blob_number(name).has_value(); });
     return IOStatus::OK();
   }
 
@@ -285,7 +287,7 @@ std::string newest_file(const Volume& volume, std::string_view prefix) {
 }
 
 FileKind file_kind(std::string_view name) {
-  if (name.ends_with(".sst")) return FileKind::table;
+  if (name.ends_with(".sst") || blob_number(name)) return FileKind::table;
   if (name.ends_with(".log") || name.starts_with("MANIFEST-")) return FileKind::log;
   return FileKind::small;
 }

@@ -2,7 +2,7 @@
 //
 // All files live in one directory, kDirectory; a path is that directory, a slash and a name of the
 // volume. What it is not: it has no other directories, no links, no locks (the device is locked by
-// whoever opened it) and no log file.
+// whoever opened it) and no log file. Blobs are not among its files.
 //
 // Promises to RocksDB, whose contract for file systems is half documentation and half source:
 //   1. Writable files say use_direct_io() false, though the volume writes with O_DIRECT: RocksDB

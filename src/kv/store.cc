@@ -356,6 +356,28 @@ Result<ByteCount> RocksStore::trim(const TrimRange& range, const Stop& stop) {
   return trimmed;
 }
 
+Result<std::unique_ptr<BlobWriter>> RocksStore::create_blob(std::uint64_t number, ByteCount data) {
+  if (read_only_) return make_error(EROFS, "create a blob: the store is open for reading only");
+  return kv::create_blob(volume_, fail_stop_, number, data);
+}
+
+Result<void> RocksStore::remove_blob(std::uint64_t number) {
+  if (read_only_) return make_error(EROFS, "remove a blob: the store is open for reading only");
+  LSMFS_TRY(fail_stop_.check());
+  auto done = volume_.remove(kv::blob_name(number));
+  if (!done && done.error().code != ENOENT) fail_stop_.set(done.error());
+  return done;
+}
+
+std::vector<std::uint64_t> RocksStore::blobs() const {
+  std::vector<std::uint64_t> numbers;
+  for (const std::string& name : volume_.list()) {
+    if (const auto number = kv::blob_number(name)) numbers.push_back(*number);
+  }
+  std::ranges::sort(numbers);
+  return numbers;
+}
+
 void RocksStore::reclaimed() {
   // The space of the tables that are gone returns when that is durable.
   if (auto done = volume_.commit(); !done) fail_stop_.set(done.error());

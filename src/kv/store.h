@@ -10,6 +10,7 @@
 #include <condition_variable>
 #include <memory>
 
+#include "kv/blob.h"
 #include "kv/database.h"
 #include "kv/fail_stop.h"
 #include "kv/give_way.h"
@@ -47,6 +48,10 @@ class RocksStore final : public Store {
   Result<StoreScrubStep> scrub(ScrubPosition& position, const Stop& stop) override;
   Result<void> compact(Family family, std::string_view from, std::string_view to) override;
   Result<ByteCount> trim(const TrimRange& range, const Stop& stop) override;
+  Result<std::unique_ptr<BlobWriter>> create_blob(std::uint64_t number, ByteCount data) override;
+  Result<std::unique_ptr<BlobReader>> open_blob(std::uint64_t number, const BlobEnd& end) override { return kv::open_blob(volume_, number, end); }
+  Result<void> remove_blob(std::uint64_t number) override;
+  std::vector<std::uint64_t> blobs() const override;
   Result<void> close() override;
   Result<void> set_read_only(bool read_only) override;
   void note_rows(std::uint64_t rows) override { space_.note_rows(rows); }

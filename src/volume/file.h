@@ -43,6 +43,7 @@ class File : public ExtentOwner, public std::enable_shared_from_this<File> {
   virtual Result<void> append(Bytes data) = 0;
   virtual Result<void> sync() = 0;
   virtual Result<void> precede_logs() = 0;
+  virtual Result<void> allocate(std::uint64_t bytes) = 0;
   virtual Result<void> truncate(std::uint64_t size) = 0;
   virtual Result<void> close() = 0;  // the last call of a writer
   void announce(std::uint64_t expected);

@@ -38,6 +38,10 @@ class Writer final : public FileWriter {
     file_->announce(expected.v);
     return {};
   }
+  Result<void> allocate(ByteCount bytes) override {
+    LSMFS_TRY(check());
+    return file_->allocate(bytes.v);
+  }
   void set_lifetime(Lifetime lifetime) override { file_->set_lifetime(lifetime); }
   Result<void> truncate(ByteCount size) override {
     LSMFS_TRY(check());

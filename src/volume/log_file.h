@@ -14,6 +14,7 @@ class LogFile final : public File {
   Result<void> append(Bytes data) override;
   Result<void> sync() override;
   Result<void> precede_logs() override { return make_error(EINVAL, "a log precedes no log"); }
+  Result<void> allocate(std::uint64_t) override { return make_error(EINVAL, "a log takes its space as it grows"); }
   Result<void> truncate(std::uint64_t size) override;
   Result<void> close() override;
   Result<std::uint64_t> size() override;

@@ -167,6 +167,12 @@ Result<void> TableFile::precede_logs() {
   return {};
 }
 
+Result<void> TableFile::allocate(std::uint64_t bytes) {
+  const MutexLock lock(mutex_);
+  LSMFS_TRY(shared_.journal.check());
+  return ensure_allocated(round_up(bytes, kBlock));
+}
+
 Result<void> TableFile::truncate(std::uint64_t size) {
   const MutexLock lock(mutex_);
   LSMFS_TRY(shared_.journal.check());

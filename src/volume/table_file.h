@@ -13,6 +13,7 @@ class TableFile final : public File {
   Result<void> append(Bytes data) override;
   Result<void> sync() override;
   Result<void> precede_logs() override;
+  Result<void> allocate(std::uint64_t bytes) override;
   Result<void> truncate(std::uint64_t size) override;
   Result<void> close() override;
   Result<std::uint64_t> size() override;

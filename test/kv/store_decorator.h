@@ -29,6 +29,10 @@ class StoreDecorator : public Store {
   Result<ByteCount> trim(const TrimRange& range, const Stop& stop) override { return inner_->trim(range, stop); }
   Result<StoreScrubStep> scrub(ScrubPosition& position, const Stop& stop) override { return inner_->scrub(position, stop); }
   Result<void> set_read_only(bool read_only) override { return inner_->set_read_only(read_only); }
+  Result<std::unique_ptr<BlobWriter>> create_blob(std::uint64_t number, ByteCount data) override { return inner_->create_blob(number, data); }
+  Result<std::unique_ptr<BlobReader>> open_blob(std::uint64_t number, const BlobEnd& end) override { return inner_->open_blob(number, end); }
+  Result<void> remove_blob(std::uint64_t number) override { return inner_->remove_blob(number); }
+  std::vector<std::uint64_t> blobs() const override { return inner_->blobs(); }
   Result<void> close() override { return inner_->close(); }
   void note_rows(std::uint64_t rows) override { inner_->note_rows(rows); }
   Room room_for_names() const override { return inner_->room_for_names(); }

@@ -201,10 +201,11 @@ struct Machine {
     m.start(options);
     return m;
   }
-  void start(StoreOptions options = quiet_options()) {
+  using Decorate = std::function<std::unique_ptr<Volume>(std::unique_ptr<Volume>)>;
+  void start(StoreOptions options = quiet_options(), const Decorate& decorate = [](auto opened) { return opened; }) {
     auto v = Volume::open(disk->device());
     ASSERT_TRUE(v.has_value()) << v.error().message();
-    volume = std::move(*v);
+    volume = decorate(std::move(*v));
     auto s = Store::open(*volume, options);
     ASSERT_TRUE(s.has_value()) << s.error().message();
     store = std::move(*s);

@@ -16,6 +16,7 @@ class WriterDecorator : public FileWriter {
   Result<void> sync() override { return inner_->sync(); }
   Result<void> precede_logs() override { return inner_->precede_logs(); }
   Result<void> reserve(ByteCount expected) override { return inner_->reserve(expected); }
+  Result<void> allocate(ByteCount bytes) override { return inner_->allocate(bytes); }
   void set_lifetime(Lifetime lifetime) override { inner_->set_lifetime(lifetime); }
   Result<void> truncate(ByteCount size) override { return inner_->truncate(size); }
   Result<void> close() override { return inner_->close(); }

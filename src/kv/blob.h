@@ -1,0 +1,26 @@
+// kv/blob: blobs (lsmfs/kv.h) as files of a volume: "blob-" and their number, in hexadecimal.
+//
+// What it is not: it keeps none open, and knows nothing of RocksDB, which never hears of them (kv/file_system.h).
+//
+// Threads: a writer is used by one at a time; a reader by any.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "kv/fail_stop.h"
+#include "lsmfs/kv.h"
+#include "lsmfs/volume.h"
+
+namespace lsmfs::kv {
+
+std::string blob_name(std::uint64_t number);
+std::optional<std::uint64_t> blob_number(std::string_view name);  // nullopt: it is no blob
+
+Result<std::unique_ptr<BlobWriter>> create_blob(Volume& volume, FailStop& fail_stop, std::uint64_t number, ByteCount data);
+Result<std::unique_ptr<BlobReader>> open_blob(Volume& volume, std::uint64_t number, const BlobEnd& end);
+
+}  // namespace lsmfs::kv
