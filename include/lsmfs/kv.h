@@ -111,8 +111,7 @@ inline constexpr std::uint64_t kBlobBlock = 4096;  // bytes
 // Up to where a blob can be read, as of a moment. The caller keeps it with what it commits.
 struct BlobEnd {
   std::uint64_t blocks = 0;
-  std::uint64_t index_at = 0;    // where its index lies, for the blob alone
-  std::uint32_t index_size = 0;
+  std::uint64_t bytes = 0;  // that they take, with all that belongs to them
   friend bool operator==(const BlobEnd&, const BlobEnd&) = default;
 };
 

@@ -66,15 +66,17 @@ class Writer final : public BlobWriter {
   Result<BlobEnd> precede_commits() override {
     if (!index_.empty()) {
       LSMFS_TRY(align());
-      const std::string encoded = index_.encode(number_, at_, before_);
-      before_ = {at_, static_cast<std::uint32_t>(encoded.size())};
-      LSMFS_TRY(write(as_bytes(encoded)));
+      std::string part = index_.encode(number_, at_, last_);
+      last_ = {at_, static_cast<std::uint32_t>(part.size())};
       // Whole blocks, so that what comes next touches none that may be durable.
-      LSMFS_TRY(align());
+      const std::uint64_t size = round_up(part.size() + kBlobFooter, kBlobBlock);
+      part.resize(size - kBlobFooter);
+      part += blob_footer(last_, number_, at_ + size);
+      LSMFS_TRY(write(as_bytes(part)));
       index_ = {};
     }
     if (auto done = file_->precede_logs(); !done) return stop(done.error());
-    return BlobEnd{blocks_, before_.at, before_.size};
+    return BlobEnd{blocks_, at_};
   }
 
  private:
@@ -136,7 +138,7 @@ class Writer final : public BlobWriter {
   std::uint64_t blocks_ = 0;  // in all
   std::uint64_t at_ = 0;      // bytes of the file
   BlobIndex index_;           // of what has none yet
-  BlobIndex::Before before_;
+  BlobIndex::Place last_;
   const std::unique_ptr<ZSTD_CCtx, FreesContext> context_;
   std::vector<std::byte> buffer_;
   unsigned untried_ = 0, in_vain_ = 0;
@@ -203,6 +205,13 @@ class BlobReaderImpl final : public BlobReader {
   const BlobIndex index_;
 };
 
+Result<std::string> bytes_of(const FileReader& file, std::uint64_t number, const BlobIndex::Place& place) {
+  std::string bytes(place.size, '\0');
+  LSMFS_ASSIGN(const std::size_t n, file.read(ByteOffset{place.at}, {reinterpret_cast<std::byte*>(bytes.data()), bytes.size()}));
+  if (n < bytes.size()) return damaged(number, place.at);
+  return bytes;
+}
+
 }  // namespace
 
 std::string blob_name(std::uint64_t number) { return fmt::format("{}{:x}", kPrefix, number); }
@@ -233,16 +242,20 @@ Result<std::unique_ptr<BlobWriter>> create_blob(Volume& volume, FailStop& fail_s
 Result<std::unique_ptr<BlobReader>> open_blob(Volume& volume, std::uint64_t number, const BlobEnd& end) {
   LSMFS_ASSIGN(auto file, volume.open_reader(blob_name(number)));
   BlobIndex whole;
-  BlobIndex::Before part{end.index_at, end.index_size};
-  // The parts from the last one on. Each ends before the one after it begins, so there is an end of it.
-  for (std::uint64_t left = end.blocks; left > 0; left = whole.first()) {
-    if (part.size == 0 || part.size > kIndexMax) return damaged(number, part.at);
-    std::string bytes(part.size, '\0');
-    LSMFS_ASSIGN(const std::size_t n, file->read(ByteOffset{part.at}, {reinterpret_cast<std::byte*>(bytes.data()), bytes.size()}));
-    auto decoded = n == bytes.size() ? BlobIndex::decode(bytes, number, part.at) : std::nullopt;
-    if (!decoded || decoded->index.end() != left) return damaged(number, part.at);
-    whole.prepend(std::move(decoded->index));
-    part = decoded->before;
+  if (end.blocks > 0) {
+    if (end.bytes < kBlobFooter) return damaged(number, end.bytes);
+    LSMFS_ASSIGN(const std::string footer, bytes_of(*file, number, {end.bytes - kBlobFooter, kBlobFooter}));
+    auto part = read_blob_footer(footer, number, end.bytes);
+    if (!part) return damaged(number, end.bytes);
+    // The parts from the last one on. Each ends before the one after it begins, so there is an end of it.
+    for (std::uint64_t left = end.blocks; left > 0; left = whole.first()) {
+      if (part->size == 0 || part->size > kIndexMax) return damaged(number, part->at);
+      LSMFS_ASSIGN(const std::string bytes, bytes_of(*file, number, *part));
+      auto decoded = BlobIndex::decode(bytes, number, part->at);
+      if (!decoded || decoded->index.end() != left) return damaged(number, part->at);
+      whole.prepend(std::move(decoded->index));
+      part = decoded->before;
+    }
   }
   return std::unique_ptr<BlobReader>(std::make_unique<BlobReaderImpl>(std::move(file), number, std::move(whole)));
 }

@@ -40,7 +40,7 @@ const BlobPiece& BlobIndex::piece_of(std::uint64_t block) const {
 
 std::uint64_t BlobIndex::encoded_size(std::uint64_t pieces, std::uint64_t sums) { return kHeader + pieces * kPiece + sums * kSum; }
 
-std::string BlobIndex::encode(std::uint64_t blob, std::uint64_t at, const Before& before) const {
+std::string BlobIndex::encode(std::uint64_t blob, std::uint64_t at, const Place& before) const {
   std::string checked;
   checked.reserve(encoded_size(pieces.size(), sums.size()));
   put_le64(checked, blob);
@@ -89,6 +89,26 @@ std::optional<BlobIndex::Decoded> BlobIndex::decode(std::string_view bytes, std:
   decoded.index.sums.reserve(sums);
   for (std::uint64_t i = 0; i < sums; ++i) decoded.index.sums.push_back(in.le32());
   return decoded;
+}
+
+std::string blob_footer(const BlobIndex::Place& last, std::uint64_t blob, std::uint64_t end) {
+  std::string out;
+  put_le64(out, last.at);
+  put_le32(out, last.size);
+  put_le32(out, kMagic);
+  put_le64(out, checksum(out, seed_of(blob, end)));
+  return out;
+}
+
+std::optional<BlobIndex::Place> read_blob_footer(std::string_view bytes, std::uint64_t blob, std::uint64_t end) {
+  if (bytes.size() != kBlobFooter) return std::nullopt;
+  Reader in(bytes);
+  BlobIndex::Place last;
+  last.at = in.le64();
+  last.size = in.le32();
+  if (in.le32() != kMagic || in.le64() != checksum(bytes.substr(0, kBlobFooter - 8), seed_of(blob, end))) return std::nullopt;
+  if (last.at > end || last.size > end - last.at) return std::nullopt;
+  return last;
 }
 
 }  // namespace lsmfs::kv

@@ -47,13 +47,14 @@ struct BlobIndex {
   // Bytes of encode() with so many pieces and checksums.
   static std::uint64_t encoded_size(std::uint64_t pieces, std::uint64_t sums);
 
-  // Where the part before this one lies.
-  struct Before {
+  // Where a part lies in the blob's file.
+  struct Place {
     std::uint64_t at = 0;
     std::uint32_t size = 0;  // 0: there is none
+    friend bool operator==(const Place&, const Place&) = default;
   };
-  // `at`: where it will lie in the blob's file.
-  std::string encode(std::uint64_t blob, std::uint64_t at, const Before& before) const;
+  // `at`: where it will lie. `before`: the part before it.
+  std::string encode(std::uint64_t blob, std::uint64_t at, const Place& before) const;
   // nullopt: it is damaged, or not of that blob and place.
   struct Decoded;
   static std::optional<Decoded> decode(std::string_view bytes, std::uint64_t blob, std::uint64_t at);
@@ -61,7 +62,12 @@ struct BlobIndex {
 
 struct BlobIndex::Decoded {
   BlobIndex index;
-  Before before;
+  Place before;
 };
+
+// The last bytes of a blob's file say where the last part of its index lies. `end`: of the file.
+inline constexpr std::size_t kBlobFooter = 24;
+std::string blob_footer(const BlobIndex::Place& last, std::uint64_t blob, std::uint64_t end);
+std::optional<BlobIndex::Place> read_blob_footer(std::string_view bytes, std::uint64_t blob, std::uint64_t end);  // nullopt: damaged
 
 }  // namespace lsmfs::kv

@@ -174,7 +174,7 @@ TEST(Blob, DamageIsSaidAndCostsOnlyWhatItIsIn) {
   const std::uint64_t size = (*m.volume->open_reader(kv::blob_name(9)))->size().v;
   std::uint64_t lost = 0, unopened = 0;
   for (int i = 0; i < 300; ++i) {
-    const std::uint64_t at = place + (i % 3 == 0 ? end.index_at + random() % end.index_size : random() % size);
+    const std::uint64_t at = place + (i % 3 == 0 ? end.bytes - 1 - random() % kBlobBlock : random() % size);
     m.disk->flip(at);
     if (auto blob = m.store->open_blob(9, end)) {
       std::uint64_t bad = 0;
@@ -199,9 +199,10 @@ TEST(Blob, DamageIsSaidAndCostsOnlyWhatItIsIn) {
   EXPECT_GT(lost, 100u);
   EXPECT_GT(unopened, 0u);
   // Another blob's number, or a place that is none.
-  EXPECT_FALSE(m.store->open_blob(9, {end.blocks + 1, end.index_at, end.index_size}));
-  EXPECT_FALSE(m.store->open_blob(9, {end.blocks, end.index_at + kBlobBlock, end.index_size}));
-  EXPECT_FALSE(m.store->open_blob(9, {end.blocks, end.index_at, UINT32_MAX}));
+  EXPECT_FALSE(m.store->open_blob(9, {end.blocks + 1, end.bytes}));
+  for (const std::uint64_t bytes : {std::uint64_t{0}, std::uint64_t{1}, end.bytes - kBlobBlock, end.bytes + kBlobBlock, UINT64_MAX}) {
+    EXPECT_FALSE(m.store->open_blob(9, {end.blocks, bytes})) << bytes;
+  }
   EXPECT_FALSE(m.store->open_blob(8, end));
 }
 
@@ -255,11 +256,25 @@ TEST(BlobIndex, IsReadAsItWasWrittenAndNotOtherwise) {
   for (std::size_t n = 0; n < encoded.size(); ++n) EXPECT_FALSE(BlobIndex::decode(std::string_view(encoded).substr(0, n), 1, 4096));
 }
 
+TEST(BlobFooter, IsReadAsItWasWrittenAndNotOtherwise) {
+  const BlobIndex::Place last{4096, 100};
+  const std::string footer = kv::blob_footer(last, 1, 8192);
+  EXPECT_EQ(kv::read_blob_footer(footer, 1, 8192), last);
+  EXPECT_FALSE(kv::read_blob_footer(footer, 2, 8192));
+  EXPECT_FALSE(kv::read_blob_footer(footer, 1, 4096));
+  EXPECT_FALSE(kv::read_blob_footer(kv::blob_footer({8192, 100}, 1, 8192), 1, 8192)) << "beyond the end";
+  for (std::size_t i = 0; i < footer.size() * 8; ++i) {
+    std::string other = footer;
+    other[i / 8] = static_cast<char>(other[i / 8] ^ 1 << i % 8);
+    EXPECT_FALSE(kv::read_blob_footer(other, 1, 8192)) << i;
+  }
+}
+
 // ---- power cuts: what a row says of a blob is there whenever the row is
 
 std::string encode(const BlobEnd& end) {
   std::string row;
-  for (const std::uint64_t number : {end.blocks, end.index_at, std::uint64_t{end.index_size}}) put_varint(row, number);
+  for (const std::uint64_t number : {end.blocks, end.bytes}) put_varint(row, number);
   return row;
 }
 
@@ -331,8 +346,9 @@ void live_and_crash(std::uint64_t seed, const Decorate& decorate = [](auto volum
     for (cursor->seek("k"); cursor->valid() && cursor->key().starts_with("k"); cursor->next()) {
       Reader key(cursor->key().substr(1)), row(cursor->value());
       const std::uint64_t blob = key.be64();
-      BlobEnd end{row.varint(), row.varint(), 0};
-      end.index_size = static_cast<std::uint32_t>(row.varint());
+      BlobEnd end;
+      end.blocks = row.varint();
+      end.bytes = row.varint();
       auto reader = after.store->open_blob(blob, end);
       ASSERT_TRUE(reader) << "blob " << blob << ": " << reader.error().message();
       ASSERT_TRUE(read(**reader, 0, end.blocks) == contents(blob, end.blocks)) << "blob " << blob;
