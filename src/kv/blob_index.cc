@@ -11,12 +11,12 @@ constexpr std::uint32_t kMagic = 0x494c424c;  // "LBLI"
 constexpr std::uint64_t kChecked = 4 + 8;     // bytes before what the checksum is of
 constexpr std::uint64_t kHeader = kChecked + 8 + 8 + 4 + 8 + 4, kPiece = 4 + 4 + 8, kSum = 4;
 
-std::uint64_t seed_of(std::uint64_t blob, std::uint64_t at) { return blob * 0x9e3779b97f4a7c15 + at; }
-
 }  // namespace
 
+std::uint64_t blob_seed(std::uint64_t blob, std::uint64_t at) { return blob * 0x9e3779b97f4a7c15 + at; }
+
 std::uint32_t blob_checksum(std::uint64_t blob, std::uint64_t at, Bytes bytes) {
-  return static_cast<std::uint32_t>(checksum(bytes, seed_of(blob, at)));
+  return static_cast<std::uint32_t>(checksum(bytes, blob_seed(blob, at)));
 }
 
 void BlobIndex::add(BlobPiece piece, const std::vector<std::uint32_t>& of_piece) {
@@ -56,13 +56,13 @@ std::string BlobIndex::encode(std::uint64_t blob, std::uint64_t at, const Place&
   for (const std::uint32_t sum : sums) put_le32(checked, sum);
   std::string out;
   put_le32(out, kMagic);
-  put_le64(out, checksum(checked, seed_of(blob, at)));
+  put_le64(out, checksum(checked, blob_seed(blob, at)));
   return out + checked;
 }
 
 std::optional<BlobIndex::Decoded> BlobIndex::decode(std::string_view bytes, std::uint64_t blob, std::uint64_t at) {
   Reader in(bytes);
-  if (in.le32() != kMagic || in.le64() != checksum(in.rest(), seed_of(blob, at)) || in.le64() != blob) return std::nullopt;
+  if (in.le32() != kMagic || in.le64() != checksum(in.rest(), blob_seed(blob, at)) || in.le64() != blob) return std::nullopt;
   Decoded decoded;
   decoded.before.at = in.le64();
   decoded.before.size = in.le32();
@@ -96,7 +96,7 @@ std::string blob_footer(const BlobIndex::Place& last, std::uint64_t blob, std::u
   put_le64(out, last.at);
   put_le32(out, last.size);
   put_le32(out, kMagic);
-  put_le64(out, checksum(out, seed_of(blob, end)));
+  put_le64(out, checksum(out, blob_seed(blob, end)));
   return out;
 }
 
@@ -106,7 +106,7 @@ std::optional<BlobIndex::Place> read_blob_footer(std::string_view bytes, std::ui
   BlobIndex::Place last;
   last.at = in.le64();
   last.size = in.le32();
-  if (in.le32() != kMagic || in.le64() != checksum(bytes.substr(0, kBlobFooter - 8), seed_of(blob, end))) return std::nullopt;
+  if (in.le32() != kMagic || in.le64() != checksum(bytes.substr(0, kBlobFooter - 8), blob_seed(blob, end))) return std::nullopt;
   if (last.at > end || last.size > end - last.at) return std::nullopt;
   return last;
 }

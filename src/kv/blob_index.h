@@ -28,7 +28,9 @@ struct BlobPiece {
   std::uint64_t end() const { return first + blocks; }
 };
 
-// Of what is stored at a place of a blob: 32 bits of XXH3 with a seed of both.
+// Of the checksums of what lies at a place of a blob.
+std::uint64_t blob_seed(std::uint64_t blob, std::uint64_t at);
+// Of what is stored there: 32 bits.
 std::uint32_t blob_checksum(std::uint64_t blob, std::uint64_t at, Bytes bytes);
 
 // A part of an index: in the order of blocks.

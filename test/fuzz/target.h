@@ -38,7 +38,7 @@ struct Target {
 };
 
 extern const Target kSuperblock, kPayload, kMetadataLog, kFrames;  // volume.cc
-extern const Target kPatch;                                        // kv.cc
+extern const Target kPatch, kBlobIndex;                            // kv.cc
 extern const Target kKeys, kRecord, kAcl;                          // tree.cc
 extern const Target kImage;                                        // image.cc
 std::span<const Target* const> targets();  // all of them

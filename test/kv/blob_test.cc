@@ -299,17 +299,21 @@ void live_and_crash(std::uint64_t seed, const Decorate& decorate = [](auto volum
     m.disk = std::move(disk);
     m.start(kv_test::quiet_options(), decorate);
     ASSERT_TRUE(m.store);
-    std::map<std::uint64_t, std::pair<std::unique_ptr<BlobWriter>, std::uint64_t>> writers;  // with the blocks that were appended
+    struct Growing {
+      std::unique_ptr<BlobWriter> writer;
+      std::string all;
+      std::uint64_t blocks = 0;  // that were appended
+    };
+    std::map<std::uint64_t, Growing> writers;
     std::vector<std::uint64_t> gone;  // their rows are erased, which is not durable yet
     const std::uint64_t steps = 20 + random() % 200;
     for (std::uint64_t i = 0; i < steps; ++i) {
       if (writers.size() < 3) {
         ++number;
-        writers[number] = {create(*m.store, number, kMost * kBlobBlock), 0};
+        writers[number] = {create(*m.store, number, kMost * kBlobBlock), contents(number, kMost)};
       }
       const auto at = std::next(writers.begin(), static_cast<long>(random() % writers.size()));
-      auto& [writer, blocks] = at->second;
-      const std::string all = contents(at->first, kMost);
+      auto& [writer, all, blocks] = at->second;
       const std::uint64_t n = std::min(1 + random() % 100, kMost - blocks);
       expect_ok(writer->append(as_bytes(all).subspan(blocks * kBlobBlock, n * kBlobBlock)));
       blocks += n;
