@@ -6,11 +6,20 @@
 
 namespace lsmfs::kv {
 
+namespace {
+
 // A row of blocks has up to 4 KiB, a name's record some 150 bytes.
-bool Erased::rows_hold(std::uint64_t bytes) const { return work_.rows[0].rows * 150 + work_.rows[1].rows * 4096 >= bytes; }
+std::uint64_t bytes_of(std::uint64_t rows, Family family) { return rows * (family == Family::blocks ? 4096 : 150); }
+
+}  // namespace
+
+bool Erased::rows_hold(std::uint64_t bytes) const {
+  return bytes_of(work_.rows[0].rows, Family::names) + bytes_of(work_.rows[1].rows, Family::blocks) >= bytes;
+}
 
 void Erased::note(const std::vector<ErasedRange>& ranges, const ErasedRows (&rows)[2], Clock::Time now) {
   work_.ranges.insert(work_.ranges.end(), ranges.begin(), ranges.end());
+  for (const ErasedRange& range : ranges) range_bytes_ += bytes_of(range.rows, range.family);
   for (const Family family : {Family::names, Family::blocks}) {
     const ErasedRows& more = rows[family_number(family)];
     if (more.rows > 0) work_.rows[family_number(family)].add(more.first, more.last, more.rows);
@@ -46,7 +55,10 @@ Clock::Time Erased::due() const { return many_ranges() || many_rows() || many_pa
 Erased::Work Erased::take(Clock::Time now) {
   const bool rested = now >= rested_;
   Work taken;
-  if (rested || many_ranges()) std::swap(taken.ranges, work_.ranges);
+  if (rested || many_ranges()) {
+    std::swap(taken.ranges, work_.ranges);
+    range_bytes_ = 0;
+  }
   if (rested ? rows_hold(worth_ / 2) : many_rows()) std::swap(taken.rows, work_.rows);
   if (many_passed_) {
     const auto often = [](const ErasedRange& range) { return range.rows >= kPassedToCompact; };
@@ -60,6 +72,7 @@ Erased::Work Erased::take(Clock::Time now) {
 
 Erased::Work Erased::take_all() {
   rested_ = Clock::kNever;
+  range_bytes_ = 0;
   return std::exchange(work_, {});
 }
 

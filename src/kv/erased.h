@@ -1,9 +1,9 @@
 // kv/erased: what was erased and takes space still, and when it is to be compacted.
 //
 // RocksDB does not see that by itself. A range tombstone costs every later reader until it is flushed, and a compaction has only an
-// estimate of what it covers. So after kRangesToFlush of them, or kRest after the first, what they lie over is compacted. And erased
-// rows take space until their tombstones have sunk to the last level: when those that were erased may hold `worth` bytes, or half
-// of that for kRest, the range they lie in is compacted, so that what a user deletes comes back as free space soon.
+// estimate of what it covers. So after kRangesToFlush of them, when their rows may hold `worth` bytes, or kRest after the first, what
+// they lie over is compacted. And erased rows take space until their tombstones have sunk to the last level: when those that were erased
+// may hold `worth` bytes, or half of that for kRest, the range they lie in is compacted. So what a user deletes comes back soon.
 // And who walks over what is erased takes time for it each time: where readers have passed over kPassedToCompact erased rows, they are
 // compacted, too, which takes about as long as those walks have taken in vain.
 // What it is not: the one who compacts, which is Keeper. It reads no clock. Not thread-safe.
@@ -45,12 +45,13 @@ class Erased {
  private:
   bool rows_hold(std::uint64_t bytes) const;
   bool resting() const { return !work_.ranges.empty() || rows_hold(worth_ / 2); }
-  bool many_ranges() const { return work_.ranges.size() >= kRangesToFlush; }
+  bool many_ranges() const { return work_.ranges.size() >= kRangesToFlush || range_bytes_ >= worth_; }
   bool many_rows() const { return rows_hold(worth_); }
   void rest(Clock::Time now);
 
   const std::uint64_t worth_;
   Work work_;
+  std::uint64_t range_bytes_ = 0;  // that its ranges hold, as far as is known
   static constexpr std::size_t kPlaces = 32;
   std::vector<ErasedRange> passed_;  // where readers have passed over so many rows
   bool many_passed_ = false;         // over kPassedToCompact in one of them

@@ -30,7 +30,7 @@ Result<void> LsmTree::resize(const Lock& lock, Inode& inode, std::uint64_t size,
     const auto cut = [&]() LSMFS_LOCKED { rows_.cut_block(home, last, size % kBlockSize); };
     SeenBlocks wanted = blocks_to_see(inode, size, record.size);
     if (wanted.from == wanted.to) {
-      rows_.erase_blocks(home, new_blocks, old_blocks);
+      rows_.erase_blocks(home, new_blocks, old_blocks, record.blocks - std::min(new_blocks.v, record.blocks));
       if (within) cut();
       set_blocks(inode, new_blocks.v);
     } else {

@@ -90,7 +90,7 @@ Result<LsmTree::SeenBlocks> LsmTree::look(SeenBlocks seen) const {
 
 // Erases the rows [from, to), of which so many were seen, and two more at most that are not erased.
 void LsmTree::erase_seen(SeenBlocks seen, BlockIndex from, BlockIndex to, std::uint64_t rows) {
-  if (rows > Rows::kPointEraseMax) return rows_.erase_blocks(seen.home, from, to);
+  if (rows > Rows::kPointEraseMax) return rows_.erase_blocks(seen.home, from, to, rows);
   std::erase_if(seen.some, [&](std::uint64_t index) { return index < from.v || index >= to.v; });
   rows_.erase_blocks(seen.home, seen.some);
 }
@@ -134,7 +134,7 @@ Result<void> LsmTree::make_hole(const Lock& lock, Inode& inode, std::uint64_t fr
   if (zero_first) zero_part(first);
   if (zero_last) zero_part(last);
   if (all_exist) {
-    rows_.erase_blocks(home, whole_from, whole_to);
+    rows_.erase_blocks(home, whole_from, whole_to, std::min(gone, record.blocks));
   } else {
     erase_seen(std::move(there), whole_from, whole_to, gone);
   }

@@ -148,7 +148,7 @@ void LsmTree::erase_removed(Inode& inode) {
     if (rows) {
       rows_.erase_blocks(inode.home(), rows->first(0, end.v, Rows::kPointEraseMax));
     } else {
-      rows_.erase_blocks(inode.home(), BlockIndex{0}, end);
+      rows_.erase_blocks(inode.home(), BlockIndex{0}, end, inode.record.blocks);
     }
   }
   erase_xattr_rows(inode);

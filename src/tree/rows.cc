@@ -138,13 +138,13 @@ void Rows::put_xattr(const std::string& home, std::string_view name, std::string
 }
 void Rows::erase_xattr(const std::string& home, std::string_view name) { batch().erase(Family::names, keys::xattr(home, name)); }
 
-void Rows::erase_blocks(const std::string& home, BlockIndex from, BlockIndex to) {
+void Rows::erase_blocks(const std::string& home, BlockIndex from, BlockIndex to, std::uint64_t rows) {
   if (from >= to) return;
   Group& group = history_.open();
   group.blocks = true;
   group.put_tail();
   if (to.v - from.v > kPointEraseMax) {
-    batch().erase_range(Family::blocks, keys::block(home, from), keys::block(home, to), to.v - from.v);
+    batch().erase_range(Family::blocks, keys::block(home, from), keys::block(home, to), rows);
     return;
   }
   for (std::uint64_t i = from.v; i < to.v; ++i) erase_block(home, BlockIndex{i});

@@ -76,7 +76,7 @@ class Rows {
   // ---- changes of blocks
   // Up to this many rows are erased one by one, more by one range (which costs every later reader).
   static constexpr std::uint64_t kPointEraseMax = 1024;
-  void erase_blocks(const std::string& home, BlockIndex from, BlockIndex to) LSMFS_LOCKED;  // most of which exist
+  void erase_blocks(const std::string& home, BlockIndex from, BlockIndex to, std::uint64_t rows) LSMFS_LOCKED;  // so many of which exist
   void erase_blocks(const std::string& home, const std::vector<std::uint64_t>& indexes) LSMFS_LOCKED;
   void erase_block(const std::string& home, BlockIndex index) LSMFS_LOCKED;
   // Writes `bytes` at `at` in a block of a file. `replaces`: nothing that the row holds now is left of it. Must hold: a tail in the open

@@ -65,6 +65,20 @@ TEST(Erased, ManyRangesDoNotRest) {
   EXPECT_EQ(notes.erased.due(), Clock::kNever);
 }
 
+TEST(Erased, RangesThatHoldAllThatIsWorthItDoNotRest) {
+  Notes notes;
+  const auto range = [](Family family, std::uint64_t rows) { return std::vector<ErasedRange>{{family, "a", "b", rows}}; };
+  notes.erased.note(range(Family::blocks, 600), {}, notes.now);
+  EXPECT_FALSE(notes.is_due());
+  notes.erased.note(range(Family::names, 1000), {}, notes.now);  // of 150 bytes each
+  EXPECT_FALSE(notes.is_due());
+  notes.erased.note(range(Family::blocks, 400), {}, notes.now);
+  EXPECT_TRUE(notes.is_due());
+  EXPECT_EQ(notes.erased.take(notes.now).ranges.size(), 3u);
+  notes.erased.note(range(Family::blocks, 999), {}, notes.now);
+  EXPECT_FALSE(notes.is_due()) << "what was taken does not count";
+}
+
 TEST(Erased, RowsRestWhenTheyMayHoldHalfOfWhatIsWorthIt) {
   Notes notes;
   notes.blocks(499);

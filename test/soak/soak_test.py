@@ -54,6 +54,8 @@ def sanitizer():
 @harness.lsmfs_only
 class Soak(harness.MountCase):
     def setUp(self):
+        # Restored when all else has ended: the checks at the end are told of suppressions, too.
+        self.addCleanup(lambda before: (harness.ENVIRONMENT.clear(), harness.ENVIRONMENT.update(before)), dict(harness.ENVIRONMENT))
         super().setUp()
         self.sanitizer = sanitizer()
         self.kind = KINDS[self.sanitizer]
@@ -70,15 +72,7 @@ class Soak(harness.MountCase):
         to = f"log_path={self._reports}/report"
         variables = {"ASAN_OPTIONS": f"detect_leaks=0:{to}", "UBSAN_OPTIONS": f"halt_on_error=1:print_stacktrace=1:{to}",
                      "TSAN_OPTIONS": f"suppressions={suppressions}:{to}"}
-        before = {name: harness.ENVIRONMENT.get(name) for name in variables}
         harness.ENVIRONMENT.update(variables)
-
-        def restore():
-            for name, value in before.items():
-                harness.ENVIRONMENT.pop(name)
-                if value is not None:
-                    harness.ENVIRONMENT[name] = value
-        self.addCleanup(restore)
 
     def reports(self):
         text = ""

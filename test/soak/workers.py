@@ -56,9 +56,12 @@ def used(root):
     return 1 - facts.f_bavail / facts.f_blocks
 
 
+LONGER_THAN_A_RUN = 7200  # seconds: with a sanitizer a program may take most of it; one that hangs is found when the run ends
+
+
 def command(*words, cwd=None):
     """ENOSPC of a program is an ENOSPC of its caller; any other failure is an error."""
-    done = harness.call(*words, cwd=cwd, seconds=900)
+    done = harness.call(*words, cwd=cwd, seconds=LONGER_THAN_A_RUN)
     if done.returncode != 0:
         if os.strerror(errno.ENOSPC) in done.stdout + done.stderr:
             raise OSError(errno.ENOSPC, words[0])

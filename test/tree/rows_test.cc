@@ -90,14 +90,14 @@ TEST_F(RowsTest, FewBlocksAreErasedOneByOneAndManyAtOnceAndNoOthers) {
   const std::uint64_t many = Rows::kPointEraseMax + 10;
   fill(lock, 0, many);
   fill(lock, 0, 3, kOther);
-  rows_.erase_blocks(kHome, BlockIndex{2}, BlockIndex{5});
-  rows_.erase_blocks(kHome, BlockIndex{7}, BlockIndex{7});
+  rows_.erase_blocks(kHome, BlockIndex{2}, BlockIndex{5}, 3);
+  rows_.erase_blocks(kHome, BlockIndex{7}, BlockIndex{7}, 0);
   settle(lock);
   EXPECT_EQ(there(lock, 0, 8), (std::vector<std::uint64_t>{0, 1, 5, 6, 7}));
   rows_.erase_blocks(kHome, std::vector<std::uint64_t>{0, 6});
   settle(lock);
   EXPECT_EQ(there(lock, 0, 8), (std::vector<std::uint64_t>{1, 5, 7}));
-  rows_.erase_blocks(kHome, BlockIndex{5}, BlockIndex{many - 1});
+  rows_.erase_blocks(kHome, BlockIndex{5}, BlockIndex{many - 1}, many - 6);
   const std::size_t bytes = history_->open().batch.bytes();
   EXPECT_LT(bytes, 1000U) << "a range";
   settle(lock);
