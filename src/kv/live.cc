@@ -35,15 +35,28 @@ void Live::erase(std::string_view from, std::string_view to, bool last_too, std:
   for (std::size_t i = begin; i < end; ++i) there += static_cast<double>(bottom_[i].rows);
   const double n = static_cast<double>(rows);
   now_.erased_rows += n;
-  if (there == 0) {
-    now_.erased_bytes += n * new_row_bytes();  // of what has come since the last flush
-    return;
-  }
+  double left = n;
   for (std::size_t i = begin; i < end; ++i) {
-    const double share = n * static_cast<double>(bottom_[i].rows) / there;
-    bottom_[i].erased += share;
-    now_.erased_bytes += share * bytes_per_row(bottom_[i]);
+    Place& place = bottom_[i];
+    const double all = static_cast<double>(place.rows), share = std::min(n * all / there, std::max(all - place.erased, 0.0));
+    place.erased += share;
+    now_.erased_bytes += share * bytes_per_row(place);
+    left -= share;
   }
+  // They are not in the last level: of what has come since the last flush, or in tables above.
+  const double fresh = std::min(left, new_rows());
+  now_.erased_bytes += fresh * new_row_bytes();
+  if (left > fresh) now_.erased_bytes += (left - fresh) * row_bytes_above(from, to);
+}
+
+double Live::row_bytes_above(std::string_view from, std::string_view to) const {
+  Table all;
+  for (const Place& place : upper_) {
+    if (place.first > to || place.last < from) continue;
+    all.rows += place.rows;
+    all.bytes += place.bytes;
+  }
+  return bytes_per_row(all);
 }
 
 double Live::new_rows() const {

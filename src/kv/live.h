@@ -68,6 +68,7 @@ class Live {
 
   void erase(std::string_view from, std::string_view to, bool last_too, std::uint64_t rows);
   std::pair<std::size_t, std::size_t> overlapped(std::string_view first, std::string_view last, bool last_too) const;
+  double row_bytes_above(std::string_view from, std::string_view to) const;  // of one of the tables above that meet that range
   void pass_on_erased(std::vector<Place>& before);
   double new_rows() const;       // of what is not in tables, those that were erased again among them
   double new_row_bytes() const;  // of one, at most

@@ -81,6 +81,18 @@ TEST_F(LiveRows, ThatAreErasedNoLongerCountAtOnceAndForWhatTheyTook) {
   EXPECT_EQ(live_.obsolete_bytes(), 0u);
 }
 
+TEST_F(LiveRows, ThatAreErasedNoLongerCountAtOnceWhereverTheyLie) {
+  live_.begin(4 * kRows);
+  auto tables = three();
+  tables.push_back(table(4, 3 * kRows, 4 * kRows, false));
+  live_.measured(tables, 10);
+  expect_bytes(kThree + kRows * kRow);
+  commit(11, 3 * kRows, {range(3 * kRows, 4 * kRows)});
+  expect_bytes(kThree);
+  commit(12, 0, {range(0, 3 * kRows)});
+  expect_bytes(0);
+}
+
 TEST_F(LiveRows, StayErasedInTablesThatTheirsWereMergedIntoBeforeTheTombstonesCame) {
   live_.begin(3 * kRows);
   live_.measured(three(), 10);
