@@ -283,7 +283,7 @@ std::string contents(std::uint64_t number, std::uint64_t blocks) {
   return random_bytes(random, blocks * kBlobBlock);
 }
 
-constexpr std::uint64_t kMost = 512;  // blocks of a blob
+constexpr std::uint64_t kMost = 256;  // blocks of a blob
 
 using Decorate = Machine::Decorate;
 
@@ -293,7 +293,7 @@ void live_and_crash(std::uint64_t seed, const Decorate& decorate = [](auto volum
   auto disk = std::make_unique<kv_test::Disk>();
   expect_ok(disk->format());
   std::uint64_t number = 0;
-  for (int life = 0; life < 6; ++life) {
+  for (int life = 0; life < 4; ++life) {
     disk->watch_flushes();
     Machine m;
     m.disk = std::move(disk);
@@ -306,7 +306,7 @@ void live_and_crash(std::uint64_t seed, const Decorate& decorate = [](auto volum
     };
     std::map<std::uint64_t, Growing> writers;
     std::vector<std::uint64_t> gone;  // their rows are erased, which is not durable yet
-    const std::uint64_t steps = 20 + random() % 200;
+    const std::uint64_t steps = 10 + random() % 60;
     for (std::uint64_t i = 0; i < steps; ++i) {
       if (writers.size() < 3) {
         ++number;
@@ -314,7 +314,7 @@ void live_and_crash(std::uint64_t seed, const Decorate& decorate = [](auto volum
       }
       const auto at = std::next(writers.begin(), static_cast<long>(random() % writers.size()));
       auto& [writer, all, blocks] = at->second;
-      const std::uint64_t n = std::min(1 + random() % 100, kMost - blocks);
+      const std::uint64_t n = std::min(1 + random() % 80, kMost - blocks);
       expect_ok(writer->append(as_bytes(all).subspan(blocks * kBlobBlock, n * kBlobBlock)));
       blocks += n;
       Batch batch;

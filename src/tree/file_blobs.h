@@ -1,0 +1,73 @@
+// FileBlobs: which blocks of a large file lie in blobs (lsmfs/kv.h), and which of those have gone since: written over by rows, or cut off.
+//
+// A blob holds consecutive blocks of one file. Each has a row in family names, by the file's number and the first of these blocks
+// (keys::blob): what the blob is, and a bit for each block that has gone. So a block lies in a blob or not, and if not it has a row or
+// is a hole, as in any other file.
+//
+// What it is not: it reads and writes no rows, but says how they change. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lsmfs/kv.h"
+
+namespace lsmfs {
+
+class FileBlobs {
+ public:
+  struct Part {
+    std::uint64_t blob = 0;      // its number
+    std::uint64_t first = 0;     // the block of the file that is the blob's first one
+    std::uint64_t blocks = 0;    // of the file from there on may lie in the blob, none after them
+    BlobEnd end;                 // up to where it can be read
+    std::uint64_t gone = 0;      // of `blocks`
+    std::vector<bool> is_gone;   // by block of the blob; as far as any has gone
+    std::uint64_t past() const { return first + blocks; }
+    std::uint64_t live() const { return blocks - gone; }
+    bool has(std::uint64_t block) const {  // of the file
+      return block >= first && block < past() && !(block - first < is_gone.size() && is_gone[block - first]);
+    }
+  };
+  static std::string encode(const Part& part);
+  // `first`: from its key. nullopt: damaged.
+  static std::optional<Part> decode(std::uint64_t first, std::string_view row);
+  static constexpr std::uint64_t kBlocksMax = 256 * MiB / kBlobBlock;  // of one blob
+
+  // Hears how rows of parts change, by their first blocks.
+  class Rows {
+   public:
+    virtual ~Rows() = default;
+    virtual void put(std::uint64_t first, std::string_view row) = 0;
+    virtual void patch(std::uint64_t first, std::uint32_t offset, std::string_view bytes) = 0;
+    virtual void erase(std::uint64_t first, std::uint64_t blob) = 0;  // nothing of that blob is wanted any more
+  };
+
+  // In the order of blocks. Must hold: none has a block before the end of the last one.
+  void add(Part part);
+  // The last part has grown: as of an append, and when that can be read.
+  void grow(std::uint64_t blocks) { parts_.back().blocks += blocks; }
+  void settle(const BlobEnd& end, Rows& rows);
+
+  bool empty() const { return parts_.empty(); }
+  const std::vector<Part>& parts() const { return parts_; }
+  std::uint64_t live() const;
+  std::uint64_t live(std::uint64_t from, std::uint64_t to) const;
+  bool has(std::uint64_t block) const;
+  // [from, to) as runs that lie in one part, and those that lie in none (nullptr).
+  struct Run {
+    std::uint64_t from, to;
+    const Part* part;
+  };
+  std::vector<Run> runs(std::uint64_t from, std::uint64_t to) const;
+  // They lie in no blob any more. Gives how many did.
+  std::uint64_t remove(std::uint64_t from, std::uint64_t to, Rows& rows);
+
+ private:
+  std::vector<Part> parts_;  // by first block; disjoint, and each with something live
+};
+
+}  // namespace lsmfs
