@@ -127,7 +127,7 @@ void Keeper::note_passed(Family family, std::string_view from, std::string_view 
 
 bool Keeper::idle() const {
   const MutexLock lock(mutex_);
-  return fail_stop_.failed() || !(busy_ || want_flush_ || want_space_ || want_fewer_ || sinks_);
+  return fail_stop_.failed() || !(busy_ || want_flush_ || want_space_ || want_fewer_ || sinks_ || clock_.now() >= erased_.due());
 }
 
 void Keeper::run() {

@@ -290,7 +290,7 @@ using Decorate = Machine::Decorate;
 void live_and_crash(std::uint64_t seed, const Decorate& decorate = [](auto volume) { return volume; }) {
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937_64 random(seed);
-  auto disk = std::make_unique<kv_test::Disk>();
+  auto disk = std::make_unique<kv_test::Disk>(512 * MiB);
   expect_ok(disk->format());
   std::uint64_t number = 0;
   for (int life = 0; life < 4; ++life) {
@@ -311,6 +311,7 @@ void live_and_crash(std::uint64_t seed, const Decorate& decorate = [](auto volum
       if (writers.size() < 3) {
         ++number;
         writers[number] = {create(*m.store, number, kMost * kBlobBlock), contents(number, kMost)};
+        ASSERT_TRUE(writers[number].writer);
       }
       const auto at = std::next(writers.begin(), static_cast<long>(random() % writers.size()));
       auto& [writer, all, blocks] = at->second;

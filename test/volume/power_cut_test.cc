@@ -529,7 +529,8 @@ void write_table_and_log(bool precedes) {
     ASSERT_TRUE(ok((*log)->sync()));
   }
   std::mt19937_64 random(test::drawn_seed());
-  PowerCut power(formatted.image(), device.trace());
+  const auto trace = device.trace();
+  PowerCut power(formatted.image(), trace);
   std::size_t most = 0;
   while (power.advance()) {
     for (Survivors which : {Survivors::all, Survivors::random_whole, Survivors::random_torn}) {
