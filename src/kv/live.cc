@@ -38,6 +38,7 @@ void Live::erase(std::string_view from, std::string_view to, bool last_too, std:
   double left = n;
   for (std::size_t i = begin; i < end; ++i) {
     Place& place = bottom_[i];
+    if (place.rows == 0) continue;  // tombstones alone
     const double all = static_cast<double>(place.rows), share = std::min(n * all / there, std::max(all - place.erased, 0.0));
     place.erased += share;
     now_.erased_bytes += share * bytes_per_row(place);

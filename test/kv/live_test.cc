@@ -93,6 +93,13 @@ TEST_F(LiveRows, ThatAreErasedNoLongerCountAtOnceWhereverTheyLie) {
   expect_bytes(0);
 }
 
+TEST_F(LiveRows, AreCountedWhenATableOfTheLastLevelHoldsNoneOfThem) {
+  live_.begin(kRows);
+  live_.measured({table(1, 0, kRows, true), {.number = 2, .first = number_key(kRows), .last = number_key(2 * kRows), .bytes = 100, .bottom = true}}, 10);
+  commit(11, kRows, {range(kRows, kRows + 500)});
+  expect_bytes(kRows * kRow);
+}
+
 TEST_F(LiveRows, StayErasedInTablesThatTheirsWereMergedIntoBeforeTheTombstonesCame) {
   live_.begin(3 * kRows);
   live_.measured(three(), 10);
