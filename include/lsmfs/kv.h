@@ -247,6 +247,7 @@ class Store : public RowReader {
   // not written any more, not even in the background or by close(). Or that no more. Must hold: no commit is under way.
   // Errors: EROFS (no more, but it was opened read-only), those of sync().
   virtual Result<void> set_read_only(bool read_only) = 0;
+
   // ---- blobs. Numbers are never used again.
   // With space for so many bytes of data. Errors: ENOSPC, which stops nothing; as commits.
   virtual Result<std::unique_ptr<BlobWriter>> create_blob(std::uint64_t number, ByteCount data) = 0;

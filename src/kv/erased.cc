@@ -17,9 +17,14 @@ bool Erased::rows_hold(std::uint64_t bytes) const {
   return bytes_of(work_.rows[0].rows, Family::names) + bytes_of(work_.rows[1].rows, Family::blocks) >= bytes;
 }
 
+bool Erased::many_ranges() const {
+  std::uint64_t bytes = 0;
+  for (const ErasedRange& range : work_.ranges) bytes += bytes_of(range.rows, range.family);
+  return work_.ranges.size() >= kRangesToFlush || bytes >= worth_;
+}
+
 void Erased::note(const std::vector<ErasedRange>& ranges, const ErasedRows (&rows)[2], Clock::Time now) {
   work_.ranges.insert(work_.ranges.end(), ranges.begin(), ranges.end());
-  for (const ErasedRange& range : ranges) range_bytes_ += bytes_of(range.rows, range.family);
   for (const Family family : {Family::names, Family::blocks}) {
     const ErasedRows& more = rows[family_number(family)];
     if (more.rows > 0) work_.rows[family_number(family)].add(more.first, more.last, more.rows);
@@ -55,10 +60,7 @@ Clock::Time Erased::due() const { return many_ranges() || many_rows() || many_pa
 Erased::Work Erased::take(Clock::Time now) {
   const bool rested = now >= rested_;
   Work taken;
-  if (rested || many_ranges()) {
-    std::swap(taken.ranges, work_.ranges);
-    range_bytes_ = 0;
-  }
+  if (rested || many_ranges()) std::swap(taken.ranges, work_.ranges);
   if (rested ? rows_hold(worth_ / 2) : many_rows()) std::swap(taken.rows, work_.rows);
   if (many_passed_) {
     const auto often = [](const ErasedRange& range) { return range.rows >= kPassedToCompact; };
@@ -72,7 +74,6 @@ Erased::Work Erased::take(Clock::Time now) {
 
 Erased::Work Erased::take_all() {
   rested_ = Clock::kNever;
-  range_bytes_ = 0;
   return std::exchange(work_, {});
 }
 

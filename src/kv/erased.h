@@ -45,13 +45,12 @@ class Erased {
  private:
   bool rows_hold(std::uint64_t bytes) const;
   bool resting() const { return !work_.ranges.empty() || rows_hold(worth_ / 2); }
-  bool many_ranges() const { return work_.ranges.size() >= kRangesToFlush || range_bytes_ >= worth_; }
+  bool many_ranges() const;
   bool many_rows() const { return rows_hold(worth_); }
   void rest(Clock::Time now);
 
   const std::uint64_t worth_;
   Work work_;
-  std::uint64_t range_bytes_ = 0;  // that its ranges hold, as far as is known
   static constexpr std::size_t kPlaces = 32;
   std::vector<ErasedRange> passed_;  // where readers have passed over so many rows
   bool many_passed_ = false;         // over kPassedToCompact in one of them

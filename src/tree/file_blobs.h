@@ -1,10 +1,9 @@
 // FileBlobs: which blocks of a large file lie in blobs (lsmfs/kv.h), and which of those have gone since: written over by rows, or cut off.
 //
-// A blob holds consecutive blocks of one file. Each has a row in family names, by the file's number and the first of these blocks
-// (keys::blob): what the blob is, and a bit for each block that has gone. So a block lies in a blob or not, and if not it has a row or
-// is a hole, as in any other file.
+// A blob holds consecutive blocks of one file. It has a row: what the blob is, and a bit for each block that has gone. So a block lies in
+// a blob or not, and if not it has a row of its own or is a hole, as in any other file.
 //
-// What it is not: it reads and writes no rows, but says how they change. Not thread-safe.
+// What it is not: it reads and writes no rows, but says how they change. No file of the tree has blobs. Not thread-safe.
 #pragma once
 
 #include <cstdint>
