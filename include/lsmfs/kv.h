@@ -155,6 +155,7 @@ struct StoreStats {
   std::uint64_t table_bytes = 0;    // the tables as stored
   std::uint64_t memtable_bytes = 0; // written, not yet in tables
   std::uint64_t cache_bytes = 0;    // in the block cache now
+  std::uint64_t blob_bytes = 0;     // that blobs take of the volume
 };
 
 // What Store::repair() did.
@@ -171,7 +172,8 @@ struct StoreRepair {
 
 // How far a scrub of a store has come. It may come from a stranger: any values are safe.
 struct ScrubPosition {
-  static constexpr std::uint64_t kParts = 3;  // the volume, and each family's tables
+  // The volume, and each family's tables, which are the store's; and blobs, of which only its caller knows up to where they are read.
+  static constexpr std::uint64_t kStoreParts = 3, kParts = 4;
   std::uint64_t part = 0;
   ScrubRange range;  // of its files
   bool done() const { return part >= kParts; }
@@ -235,7 +237,8 @@ class Store : public RowReader {
   // that is damaged. `progress` hears of the bytes of each. Errors: EIO (a read failed).
   virtual Result<std::vector<std::string>> verify(Family family, const std::function<void(ByteCount)>& progress = {}) = 0;
   // Volume::scrub(), and then, one at each call, all tables that were there when it came to their family: every block with
-  // indexes, filters and footers, from the device, whatever is cached. A table that has gone meanwhile is not damaged.
+  // indexes, filters and footers, from the device, whatever is cached. A table that has gone meanwhile is not damaged. Must hold: the
+  // position is in one of its parts.
   virtual Result<StoreScrubStep> scrub(ScrubPosition& position, const Stop& stop) = 0;
   // Rewrites [from, to) of a family so that erased rows give back their space. Errors: ENOSPC: there was not enough for that;
   // everything else goes on.
@@ -249,12 +252,14 @@ class Store : public RowReader {
   virtual Result<void> set_read_only(bool read_only) = 0;
 
   // ---- blobs. Numbers are never used again.
-  // With space for so many bytes of data. Errors: ENOSPC, which stops nothing; as commits.
+  // With space for so many bytes of data, which room() does not have any more, nor as much as the largest blob takes again: for rows
+  // beside it, that are made of what it holds. Errors: ENOSPC, which stops nothing; as commits.
   virtual Result<std::unique_ptr<BlobWriter>> create_blob(std::uint64_t number, ByteCount data) = 0;
   // ENOENT, EUCLEAN (its index is damaged), EIO. Stays readable when the blob is removed.
   virtual Result<std::unique_ptr<BlobReader>> open_blob(std::uint64_t number, const BlobEnd& end) = 0;
-  // Must hold: it is durable that no row names it, or none ever did. Its space is back after the next sync. ENOENT; as commits.
-  virtual Result<void> remove_blob(std::uint64_t number) = 0;
+  // Must hold: it is durable that no row names them, or none ever did. Their space is back when it returns. Those that are not there are
+  // passed over. Errors: as commits.
+  virtual Result<void> remove_blobs(const std::vector<std::uint64_t>& numbers) = 0;
   virtual std::vector<std::uint64_t> blobs() const = 0;  // the numbers of all, ascending
 
   // Waits for what runs in the background, syncs, and closes; only the destructor may follow.

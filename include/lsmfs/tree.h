@@ -117,6 +117,7 @@ struct TreeOptions {
   // Calls sync() this often while there is something to sync; 0: never by itself, nor relocate().
   std::uint32_t sync_interval_ms = 5000;
   Clock* clock = &system_clock();  // for what runs by time, and for the times of files
+  ByteCount stream_from{4 * MiB};  // a file that is written in order goes into blobs past so many bytes; less, for tests
   std::function<void(std::string_view)> notice = [](std::string_view) {};
 };
 

@@ -64,6 +64,7 @@ std::string facts_json(Opened& opened, const MountFacts* mount) {
   for (const auto& level : stats.levels) {
     json["levels"].push_back({{"level", level.level}, {"tables", level.files}, {"bytes", level.bytes.v}});
   }
+  json["blobs"] = {{"bytes", stats.blob_bytes}};
   json["memory"] = {{"unwritten_bytes", stats.memtable_bytes}, {"cache_bytes", stats.cache_bytes}};
   json["volume"] = {{"files", usage.files},
                     {"table_bytes", usage.table_total.v},
@@ -152,6 +153,7 @@ std::optional<std::string> facts_text(const std::string& text) {
                        number((prefix + "tables").c_str())));
     }
   }
+  if (number("/blobs/bytes") > 0) line("blobs", format_size(number("/blobs/bytes")) + " of large files");
   if (number("/memory/unwritten_bytes") > 0) line("in memory", format_size(number("/memory/unwritten_bytes")));
   return out;
 }

@@ -186,7 +186,7 @@ class Check {
 
   static void begin(Progress& progress, const Store& store) {
     const StoreStats stats = store.stats();
-    progress.begin(stats.table_bytes + stats.raw_bytes + stats.memtable_bytes);
+    progress.begin(stats.table_bytes + stats.raw_bytes + stats.memtable_bytes + stats.blob_bytes);
   }
 
   // The lines name the path once.

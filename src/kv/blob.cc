@@ -33,8 +33,12 @@ Error damaged(std::uint64_t number, std::uint64_t at) { return make_error(EUCLEA
 
 class Writer final : public BlobWriter {
  public:
-  Writer(std::unique_ptr<FileWriter> file, FailStop& fail_stop, std::uint64_t number, std::uint64_t allocated)
-      : file_(std::move(file)), fail_stop_(fail_stop), number_(number), allocated_(allocated), context_(ZSTD_createCCtx()) {}
+  Writer(std::unique_ptr<FileWriter> file, FailStop& fail_stop, std::uint64_t number, std::uint64_t allocated, std::function<void(std::uint64_t)> closed)
+      : file_(std::move(file)), fail_stop_(fail_stop), number_(number), allocated_(allocated), closed_(std::move(closed)), context_(ZSTD_createCCtx()) {}
+  ~Writer() override {
+    file_.reset();
+    closed_(at_);
+  }
 
   Result<void> append(Bytes blocks) override {
     std::size_t plain = 0;  // bytes before `done` that are not compressed and not yet in the file
@@ -132,9 +136,10 @@ class Writer final : public BlobWriter {
     return {};
   }
 
-  const std::unique_ptr<FileWriter> file_;
+  std::unique_ptr<FileWriter> file_;
   FailStop& fail_stop_;
   const std::uint64_t number_, allocated_;
+  const std::function<void(std::uint64_t)> closed_;
   std::uint64_t blocks_ = 0;  // in all
   std::uint64_t at_ = 0;      // bytes of the file
   BlobIndex index_;           // of what has none yet
@@ -225,10 +230,15 @@ std::optional<std::uint64_t> blob_number(std::string_view name) {
   return number;
 }
 
-Result<std::unique_ptr<BlobWriter>> create_blob(Volume& volume, FailStop& fail_stop, std::uint64_t number, ByteCount data) {
-  LSMFS_TRY(fail_stop.check());
+std::uint64_t blob_size(ByteCount data) {
   const std::uint64_t blocks = data.v / kBlobBlock;
-  const std::uint64_t bytes = round_up(data.v + BlobIndex::encoded_size(blocks + 1, blocks) + kBetween, kTableGranule);
+  return round_up(data.v + BlobIndex::encoded_size(blocks + 1, blocks) + kBetween, kTableGranule);
+}
+
+Result<std::unique_ptr<BlobWriter>> create_blob(Volume& volume, FailStop& fail_stop, std::uint64_t number, ByteCount data,
+                                                std::function<void(std::uint64_t bytes)> closed) {
+  LSMFS_TRY(fail_stop.check());
+  const std::uint64_t bytes = blob_size(data);
   // What is nowhere yet can be left out, so that no space is no failure of the store.
   LSMFS_ASSIGN(auto file, volume.create(blob_name(number), FileKind::table));
   file->set_lifetime(Lifetime::lasting);
@@ -236,7 +246,7 @@ Result<std::unique_ptr<BlobWriter>> create_blob(Volume& volume, FailStop& fail_s
     LSMFS_TRY(volume.remove(blob_name(number)));
     return std::move(allocated.error());
   }
-  return std::unique_ptr<BlobWriter>(std::make_unique<Writer>(std::move(file), fail_stop, number, bytes));
+  return std::unique_ptr<BlobWriter>(std::make_unique<Writer>(std::move(file), fail_stop, number, bytes, std::move(closed)));
 }
 
 Result<std::unique_ptr<BlobReader>> open_blob(Volume& volume, std::uint64_t number, const BlobEnd& end) {

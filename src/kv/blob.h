@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,7 +21,11 @@ namespace lsmfs::kv {
 std::string blob_name(std::uint64_t number);
 std::optional<std::uint64_t> blob_number(std::string_view name);  // nullopt: it is no blob
 
-Result<std::unique_ptr<BlobWriter>> create_blob(Volume& volume, FailStop& fail_stop, std::uint64_t number, ByteCount data);
+// What a blob for so many bytes of data takes of the volume.
+std::uint64_t blob_size(ByteCount data);
+// `closed` hears how many bytes it has in the end, when the writer has gone.
+Result<std::unique_ptr<BlobWriter>> create_blob(Volume& volume, FailStop& fail_stop, std::uint64_t number, ByteCount data,
+                                                std::function<void(std::uint64_t bytes)> closed);
 Result<std::unique_ptr<BlobReader>> open_blob(Volume& volume, std::uint64_t number, const BlobEnd& end);
 
 }  // namespace lsmfs::kv

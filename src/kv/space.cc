@@ -210,7 +210,7 @@ void SpaceGauge::measure() {
   listed_.store(usage.list_free.v > usage.list_total.v / 8);
   const std::uint64_t wanted = count();
   // Flushes need what the working space has over that of merges. However full it is, merges have theirs: commits wait for that.
-  const std::uint64_t others = tables_bytes_.load() + unflushed_.load() + sizing_.working - sizing_.merging;
+  const std::uint64_t others = tables_bytes_.load() + blobs_.taken() + unflushed_.load() + sizing_.working - sizing_.merging;
   merges_.set_space(std::max(sizing_.merging, minus(sizing_.total, others)));
   pace_.space(static_cast<std::uint64_t>(std::max<std::int64_t>(spare(), 0)), sizing_.total);
   give_way_.hurry(level0_tables_.load() >= kLevel0Wait / 2 || minus(limit(), wanted) < sizing_.total / 16 || must_wait());
@@ -229,7 +229,8 @@ std::uint64_t SpaceGauge::count() {
   const std::uint64_t blocks = taken(live_.bytes() + uncounted, sizing_.table);
   // Tables that end early in a granule come and go. So the reserve has what they lose, unless that is much.
   const std::uint64_t lost = minus(last_taken_, names + taken(blocks_bytes_, sizing_.table));
-  const std::uint64_t wanted = names - kTableGranule + minus(above, sizing_.names_above) + blocks + minus(lost, sizing_.slack() / 4);
+  const std::uint64_t wanted =
+      names - kTableGranule + minus(above, sizing_.names_above) + blocks + minus(lost, sizing_.slack() / 4) + blobs_.taken() + blobs_.beside();
   const Counted counted{.wanted = wanted,
                         .names_in_granule = std::min(names_bytes_ + above, kTableGranule),
                         .removed = removed(wanted),
@@ -248,6 +249,12 @@ std::uint64_t SpaceGauge::removed(std::uint64_t wanted) {
   const bool nearly_full = filled > limit() - little() && filled <= limit_again();
   filled_rows_ = nearly_full ? std::max(filled_rows_, rows) : rows;
   return (filled_rows_ - rows) * kRowData;
+}
+
+void SpaceGauge::blobs_changed() {
+  if (db_.load() == nullptr) return;
+  const MutexLock lock(mutex_);
+  measure();
 }
 
 void SpaceGauge::note_rows(std::uint64_t rows) {
@@ -368,7 +375,7 @@ std::int64_t SpaceGauge::spare() const {
   const auto less = [&](std::uint64_t has, std::uint64_t needs) { return static_cast<std::int64_t>(has) - static_cast<std::int64_t>(needs + unflushed); };
   // Of what is free, merges that run have taken their part already. All that they ever need is to be left beside the tables.
   const std::uint64_t working = sizing_.working + minus(merges_.needed(), sizing_.merging);
-  return std::min(less(free_.load(), needed), less(sizing_.total, working + tables_bytes_.load()));
+  return std::min(less(free_.load(), needed), less(sizing_.total, working + tables_bytes_.load() + blobs_.taken()));
 }
 
 Result<void> SpaceGauge::admit(std::uint64_t bytes) {

@@ -4,7 +4,7 @@
 // numbers of the database and the volume and answers two questions: may new data come in (room),
 // must a commit wait (admit), or be slow (kv/pace); and it asks for a flush of the memtables when the log needs space.
 //
-//   room = total - reserve - what is wanted of all that has been committed (kv/live), in tables that fill their granules.
+//   room = total - reserve - what is wanted of all that has been committed (kv/live), in tables that fill their granules, and blobs.
 // What is obsolete and not merged away yet, and what a running compaction writes, comes out of the reserve and not out of room. It is 0
 // when the volume can list only an eighth more files than it could at first, and while compactions starve: one of those that
 // RocksDB needs has found no space, and none has succeeded since. Nothing is lost by that, and erasing goes on.
@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "kv/blob_space.h"
 #include "kv/fail_stop.h"
 #include "kv/give_way.h"
 #include "kv/live.h"
@@ -41,10 +42,10 @@ class SpaceGauge {
   // `give_way` is told when compactions are wanted, `merges` what space there is for them.
   // `want_space` likewise, while commits wait for space that merging brings back.
   // `want_measure`, with a time: measure_tables() is to be called then.
-  SpaceGauge(Volume& volume, const Sizing& sizing, const FailStop& fail_stop, GiveWay& give_way, Merges& merges, Clock& clock,
+  SpaceGauge(Volume& volume, const Sizing& sizing, const FailStop& fail_stop, GiveWay& give_way, Merges& merges, const BlobSpace& blobs, Clock& clock,
              std::function<void()> want_flush, std::function<void()> want_space, std::function<void(Clock::Time)> want_measure,
              std::function<void(std::string_view)> notice)
-      : volume_(volume), sizing_(sizing), fail_stop_(fail_stop), give_way_(give_way), merges_(merges), clock_(clock),
+      : volume_(volume), sizing_(sizing), fail_stop_(fail_stop), give_way_(give_way), merges_(merges), blobs_(blobs), clock_(clock),
         want_flush_(std::move(want_flush)), want_space_(std::move(want_space)), want_measure_(std::move(want_measure)), notice_(std::move(notice)) {}
 
   // Before anything else, once the database is open. handles: names, blocks.
@@ -65,6 +66,8 @@ class SpaceGauge {
   void committed(std::uint64_t sequence, std::uint64_t bytes, std::uint64_t rows, const std::vector<ErasedRange>& ranges, const ErasedRows& erased);
   // Live::worst().
   std::optional<std::pair<std::string, std::string>> worst();
+  // Blobs came, went, or have another size.
+  void blobs_changed();
   // After something that adds to the log without adding rows.
   void count_log_block() { since_refresh_.fetch_add(kDeviceBlock, std::memory_order_relaxed); }
 
@@ -155,6 +158,7 @@ class SpaceGauge {
   const FailStop& fail_stop_;
   GiveWay& give_way_;
   Merges& merges_;
+  const BlobSpace& blobs_;
   Clock& clock_;
   Pace pace_;
   const std::function<void()> want_flush_, want_space_;

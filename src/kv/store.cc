@@ -25,7 +25,7 @@ namespace lsmfs {
 
 using kv::to_error;
 
-static_assert(std::size(kv::kFamilies) == ScrubPosition::kParts - 1);  // a scrub takes them in that order, after the volume
+static_assert(std::size(kv::kFamilies) == ScrubPosition::kStoreParts - 1);  // a scrub takes them in that order, after the volume
 
 using rocksdb::Slice;
 using rocksdb::Status;
@@ -128,7 +128,7 @@ RocksStore::RocksStore(Volume& volume, const StoreOptions& options, const kv::Si
       keeper_(fail_stop_, *options.clock, std::clamp(sizing_.total / 64, 2 * MiB, GiB), {sizing_.names_table, sizing_.table},
               [this] { space_.all_flushed(); }, [this] { reclaimed(); }, [this] { return space_.worst(); },
               [this] { space_.measure_tables(); }),
-      space_(volume, sizing_, fail_stop_, give_way_, *merges_, *options.clock, [this] { keeper_.want_flush(); },
+      space_(volume, sizing_, fail_stop_, give_way_, *merges_, blob_space_, *options.clock, [this] { keeper_.want_flush(); },
              [this] { keeper_.want_space(); }, [this](Clock::Time due) { keeper_.measure_at(due); }, options.notice),
       quarantine_({volume, fail_stop_, set_aside_, lost_, commit_mutex_, [this] { ++committed_; return sync(); }, options.notice, options.describe,
                    sizing_.piece, *options.clock}) {}
@@ -144,6 +144,10 @@ Result<void> RocksStore::open() {
   // A log that could not be read looks to RocksDB like one that ends there.
   LSMFS_TRY(fail_stop_.check());
   LSMFS_TRY(opened);
+  for (const std::uint64_t number : blobs()) {
+    LSMFS_ASSIGN(const ByteCount size, volume_.size_of(kv::blob_name(number)));
+    blob_space_.set(number, size.v);
+  }
   space_.start(&db(), database_->handles());
   LSMFS_TRY(load_damage());
   if (!options_.read_only) keeper_.start(&db(), database_->handles());
@@ -310,7 +314,7 @@ Result<std::vector<std::string>> RocksStore::verify(Family family, const std::fu
 
 Result<StoreScrubStep> RocksStore::scrub(ScrubPosition& position, const Stop& stop) {
   StoreScrubStep step;
-  if (position.done()) return step;
+  if (position.part >= ScrubPosition::kStoreParts) return step;
   const bool begins = position.range.end == 0;
   if (position.part == 0) {
     LSMFS_ASSIGN(ScrubStep own, volume_.scrub(position.range, stop));
@@ -328,7 +332,7 @@ Result<StoreScrubStep> RocksStore::scrub(ScrubPosition& position, const Stop& st
   if (position.range.done()) position = {position.part + 1, {}};
   // Of a part that has begun the rest is in the step.
   const std::uint64_t next = position.range.end == 0 ? position.part : position.part + 1;
-  for (std::uint64_t part = std::max<std::uint64_t>(next, 1); part < ScrubPosition::kParts; ++part) {
+  for (std::uint64_t part = std::max<std::uint64_t>(next, 1); part < ScrubPosition::kStoreParts; ++part) {
     step.left = step.left + kv::table_bytes(db(), handle(kv::kFamilies[part - 1]));
   }
   return step;
@@ -358,15 +362,34 @@ Result<ByteCount> RocksStore::trim(const TrimRange& range, const Stop& stop) {
 
 Result<std::unique_ptr<BlobWriter>> RocksStore::create_blob(std::uint64_t number, ByteCount data) {
   if (read_only_) return make_error(EROFS, "create a blob: the store is open for reading only");
-  return kv::create_blob(volume_, fail_stop_, number, data);
+  const std::uint64_t bytes = kv::blob_size(data);
+  if (space_.room().v < bytes + kv::BlobSpace::of_rows(bytes)) return make_error(ENOSPC, "create a blob: there is no space for it");
+  blob_space_.set(number, bytes);
+  auto made = kv::create_blob(volume_, fail_stop_, number, data, [this, number](std::uint64_t taken) {
+    blob_space_.set(number, taken);
+    space_.blobs_changed();
+  });
+  if (!made) blob_space_.erase(number);
+  space_.blobs_changed();
+  return made;
 }
 
-Result<void> RocksStore::remove_blob(std::uint64_t number) {
-  if (read_only_) return make_error(EROFS, "remove a blob: the store is open for reading only");
+Result<void> RocksStore::remove_blobs(const std::vector<std::uint64_t>& numbers) {
+  if (read_only_) return make_error(EROFS, "remove blobs: the store is open for reading only");
   LSMFS_TRY(fail_stop_.check());
-  auto done = volume_.remove(kv::blob_name(number));
-  if (!done && done.error().code != ENOENT) fail_stop_.set(done.error());
-  return done;
+  const auto remove = [&]() -> Result<void> {
+    for (const std::uint64_t number : numbers) {
+      if (auto done = volume_.remove(kv::blob_name(number)); !done && done.error().code != ENOENT) return done;
+    }
+    return volume_.commit();
+  };
+  if (auto done = remove(); !done) {
+    fail_stop_.set(done.error());
+    return done;
+  }
+  for (const std::uint64_t number : numbers) blob_space_.erase(number);
+  space_.blobs_changed();
+  return {};
 }
 
 std::vector<std::uint64_t> RocksStore::blobs() const {
@@ -459,6 +482,7 @@ StoreStats RocksStore::stats() const {
   }
   for (const auto& [number, level] : levels) stats.levels.push_back(level);
   stats.cache_bytes = database_->caches().usage();
+  stats.blob_bytes = blob_space_.taken();
   return stats;
 }
 

@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "kv/blob.h"
+#include "kv/blob_space.h"
 #include "kv/database.h"
 #include "kv/fail_stop.h"
 #include "kv/give_way.h"
@@ -50,7 +51,7 @@ class RocksStore final : public Store {
   Result<ByteCount> trim(const TrimRange& range, const Stop& stop) override;
   Result<std::unique_ptr<BlobWriter>> create_blob(std::uint64_t number, ByteCount data) override;
   Result<std::unique_ptr<BlobReader>> open_blob(std::uint64_t number, const BlobEnd& end) override { return kv::open_blob(volume_, number, end); }
-  Result<void> remove_blob(std::uint64_t number) override;
+  Result<void> remove_blobs(const std::vector<std::uint64_t>& numbers) override;
   std::vector<std::uint64_t> blobs() const override;
   Result<void> close() override;
   Result<void> set_read_only(bool read_only) override;
@@ -90,6 +91,7 @@ class RocksStore final : public Store {
   kv::GiveWay give_way_;
   const std::shared_ptr<kv::Merges> merges_;
   kv::Keeper keeper_;
+  kv::BlobSpace blob_space_;
   kv::SpaceGauge space_;
   kv::Overlay overlay_;
   kv::SetAside set_aside_;

@@ -89,6 +89,7 @@ void Checker::check_agreement() {
     if (found.is_directory()) check_directory(ino, found);
   }
   check_xattrs();
+  join_blobs();
   for (auto& [ino, found] : facts_.inodes) {
     if (found.is_directory() && !reached(found)) problem("inode {}: is a directory that cannot be reached from the root", ino.v);
   }

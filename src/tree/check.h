@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <optional>
+#include <unordered_set>
 #include <string>
 #include <utility>
 
@@ -30,7 +31,8 @@ class Checker {
   // A file's data, as far as it has been seen.
   struct FileSoFar : TreeFacts::File {
     Found* found = nullptr;
-    std::uint64_t outside = 0;
+    std::uint64_t outside = 0, doubled = 0;
+    const FileBlobs* blobs = nullptr;
   };
 
   // A number that is wrong, and that what it counts tells: mended without losing anything.
@@ -66,12 +68,16 @@ class Checker {
   void take_block(std::string_view key, std::string_view value);
   void end_file();       // the same of a file's data
 
+  void take_blob(std::string_view key, std::string_view value);  // check_blobs.cc
+  void check_blob(Ino ino, const FileBlobs::Part& part);
+
   // ---- what all rows say together (check.cc)
   void check_agreement();  // of family names
   void join_directories();
   void join_links();
   void check_directory(Ino ino, const Found& found);
   void check_xattrs();
+  void join_blobs();
   bool reached(Found& found);
   void check_counts();
   void compare_count(std::uint64_t said, std::uint64_t found, const char* what);
@@ -87,6 +93,7 @@ class Checker {
   TreeFacts facts_;
   std::optional<TreeFacts::Directory> directory_;  // as far as it has been seen
   std::optional<FileSoFar> file_;
+  std::unordered_set<std::uint64_t> blob_numbers_;
 };
 
 // For a terminal and one line, whatever bytes a name has.

@@ -52,6 +52,7 @@ void Checker::take_numbered(std::string_view key, std::string_view value) {
     if (!facts_.state) miscount("the row of the tree's state is damaged");
     return;
   }
+  if (key.starts_with(keys::kBlobPrefix)) return take_blob(key, value);
   const bool linked = key.starts_with(keys::kLinkedPrefix);
   if (key.size() != keys::kLinkedPrefix.size() + 8 || (!linked && !key.starts_with(keys::kOrphanPrefix))) {
     return problem("a row of names has the unknown key {}", hex(key));
@@ -115,6 +116,7 @@ Checker::Found* Checker::add(std::string_view key, const Record& record, Found::
   found.nlink = record.nlink;
   found.size = record.size;
   found.blocks = record.blocks;
+  found.blob_blocks = record.blob_blocks;
   found.row = checksum(key);
   found.home = checksum(home);
   if (place != Found::Place::root && !ends_in(home, record.ino)) problem("inode {}: its home is not one of its own", record.ino.v);
@@ -155,6 +157,8 @@ void Checker::take_block(std::string_view key, std::string_view value) {
     file_->home = parsed->home;
     file_->ino = parsed->ino;
     file_->found = facts_.file_at(parsed->ino, parsed->home);
+    const auto blobs = facts_.blobs.find(parsed->ino);
+    if (blobs != facts_.blobs.end()) file_->blobs = &blobs->second;
   }
   ++file_->rows;
   const std::uint64_t index = *keys::block_index(key, file_->home.size());
@@ -165,6 +169,10 @@ void Checker::take_block(std::string_view key, std::string_view value) {
   const std::uint64_t size = file_->found->size;
   const std::uint64_t room = index < block_count(size) ? std::min<std::uint64_t>(kBlockSize, size - index * kBlockSize) : 0;
   if (value.size() > room || room == 0) ++file_->outside;
+  if (file_->blobs && file_->blobs->has(index)) {
+    ++file_->doubled;
+    facts_.unreadable[file_->ino].emplace_back(index, index + 1);  // in the blob: the row is newer
+  }
 }
 
 void Checker::end_file() {
@@ -180,6 +188,9 @@ void Checker::end_file() {
     miscount("{} (inode {}): has {} rows of data and says it has {}", path_in(file.home), file.ino.v, file.rows, file.found->blocks);
   } else if (file.rows < file.found->blocks) {
     problem("{} (inode {}): has {} rows of data and says it has {}", path_in(file.home), file.ino.v, file.rows, file.found->blocks);
+  }
+  if (file.doubled > 0) {
+    problem("{} (inode {}): {} blocks have a row and lie in a blob, too", path_in(file.home), file.ino.v, file.doubled);
   }
   if (file.outside > 0) {
     problem("{} (inode {}): {} rows of data reach past its end", path_in(file.home), file.ino.v, file.outside);

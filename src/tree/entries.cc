@@ -224,7 +224,7 @@ void LsmTree::remove_name(Inode& dir, std::string_view name, Inode& inode, const
   // Somebody may have it open: the blocks stay until it is forgotten.
   record.home = inode.home();
   inodes_.clear_name(inode, Inode::Place::orphan);
-  if (record.blocks > 0 && inode.lookups > 0) {
+  if (record.all_blocks() > 0 && inode.lookups > 0) {
     leaving_.files.insert(inode.ino());
     leaving_.last = clock_.now();
   }
@@ -241,6 +241,7 @@ Result<void> LsmTree::remove(Ino dir_ino, std::string_view name, bool directory,
     if (directory && !inode->record.is_directory()) return make_error(ENOTDIR, "");
     if (!directory && inode->record.is_directory()) return make_error(EISDIR, "");
     if (directory && inode->record.size > 0) return make_error(ENOTEMPTY, "");
+    if (inode->record.blob_blocks > 0) LSMFS_TRY(large_file(lock, *inode));  // to erase it cannot wait for that
     // Whoever writes a file, gives it a second name and takes the first away renames it. What was written before stays: the first
     // name is also taken away from each file of an old copy made of links.
     const auto new_home = home_left(*inode, *dir, name);

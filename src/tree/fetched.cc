@@ -50,9 +50,21 @@ void Fetched::fetch(Store& store, Family family, const std::string& key) {
 
 void Fetched::fetch(Store& store, const Range& range) { parts_.push_back({range, read_rows(store, range, Wait::yes)}); }
 
+void Fetched::fetch_blob(BlobReaders& readers, std::uint64_t blob, const BlobEnd& end, std::uint64_t block, std::uint64_t count) {
+  std::string bytes(count * kBlobBlock, '\0');
+  const auto done = readers.read(blob, end, block, {reinterpret_cast<std::byte*>(bytes.data()), bytes.size()});
+  blob_parts_.push_back({blob, block, count, done ? Result<std::string>(std::move(bytes)) : Result<std::string>(done.error())});
+}
+
+const Result<std::string>* Fetched::find_blob(std::uint64_t blob, std::uint64_t block, std::uint64_t count) const {
+  const auto found = std::ranges::find_if(blob_parts_, [&](const BlobPart& part) { return part.blob == blob && part.block == block && part.count == count; });
+  return found == blob_parts_.end() ? nullptr : &found->bytes;
+}
+
 void Fetched::clear() {
   rows_.clear();
   parts_.clear();
+  blob_parts_.clear();
 }
 
 const Result<std::optional<std::string>>* Fetched::find(Family family, const std::string& key) const {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "lsmfs/kv.h"
+#include "tree/blob_readers.h"
 
 namespace lsmfs {
 
@@ -36,11 +37,14 @@ class Fetched {
 
   void fetch(Store& store, Family family, const std::string& key);
   void fetch(Store& store, const Range& range);
+  // Blocks of a blob, which stay as they are.
+  void fetch_blob(BlobReaders& readers, std::uint64_t blob, const BlobEnd& end, std::uint64_t block, std::uint64_t count);
   void clear();
 
   // What that gave; nullptr: it was not fetched.
   const Result<std::optional<std::string>>* find(Family family, const std::string& key) const;
   const Rows* find(const Range& range) const;
+  const Result<std::string>* find_blob(std::uint64_t blob, std::uint64_t block, std::uint64_t count) const;
 
  private:
   struct Part {
@@ -50,6 +54,11 @@ class Fetched {
 
   std::map<std::pair<Family, std::string>, Result<std::optional<std::string>>> rows_;
   std::list<Part> parts_;
+  struct BlobPart {
+    std::uint64_t blob, block, count;
+    Result<std::string> bytes;
+  };
+  std::list<BlobPart> blob_parts_;
 };
 
 Fetched::Rows read_rows(Store& store, const Fetched::Range& range, Wait wait);

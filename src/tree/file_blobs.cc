@@ -60,10 +60,28 @@ void FileBlobs::add(Part part) {
   parts_.push_back(std::move(part));
 }
 
-void FileBlobs::settle(const BlobEnd& end, Rows& rows) {
+void FileBlobs::skip(std::uint64_t blocks) {
   Part& part = parts_.back();
-  part.end = end;
-  rows.put(part.first, encode(part));
+  part.is_gone.resize(part.blocks);
+  part.blocks += blocks;
+  part.is_gone.resize(part.blocks, true);
+  part.gone += blocks;
+}
+
+void FileBlobs::reached(std::uint64_t blob, const BlobEnd& end) {
+  const auto part = std::ranges::find(parts_, blob, &Part::blob);
+  if (part != parts_.end()) part->end = end;
+}
+
+const FileBlobs::Part* FileBlobs::find(std::uint64_t blob) const {
+  const auto part = std::ranges::find(parts_, blob, &Part::blob);
+  return part == parts_.end() ? nullptr : &*part;
+}
+
+std::uint64_t FileBlobs::wasted() const {
+  std::uint64_t sum = 0;
+  for (const Part& part : parts_) sum += part.wasted();
+  return sum;
 }
 
 std::uint64_t FileBlobs::live() const {

@@ -3,9 +3,10 @@
 // A blob holds consecutive blocks of one file. It has a row: what the blob is, and a bit for each block that has gone. So a block lies in
 // a blob or not, and if not it has a row of its own or is a hole, as in any other file.
 //
-// What it is not: it reads and writes no rows, but says how they change. No file of the tree has blobs. Not thread-safe.
+// What it is not: it reads and writes no rows, but says how they change. Not thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -27,6 +28,7 @@ class FileBlobs {
     std::vector<bool> is_gone;   // by block of the blob; as far as any has gone
     std::uint64_t past() const { return first + blocks; }
     std::uint64_t live() const { return blocks - gone; }
+    std::uint64_t wasted() const { return std::max(end.blocks, blocks) - live(); }  // blocks of the blob that are wanted no more
     bool has(std::uint64_t block) const {  // of the file
       return block >= first && block < past() && !(block - first < is_gone.size() && is_gone[block - first]);
     }
@@ -47,13 +49,17 @@ class FileBlobs {
 
   // In the order of blocks. Must hold: none has a block before the end of the last one.
   void add(Part part);
-  // The last part has grown: as of an append, and when that can be read.
+  // The last part has grown, by blocks that are appended to its blob; and by some that are not of the file.
   void grow(std::uint64_t blocks) { parts_.back().blocks += blocks; }
-  void settle(const BlobEnd& end, Rows& rows);
+  void skip(std::uint64_t blocks);
+  // What was appended can be read now. Its row is the caller's to put.
+  void reached(std::uint64_t blob, const BlobEnd& end);
 
   bool empty() const { return parts_.empty(); }
   const std::vector<Part>& parts() const { return parts_; }
+  const Part* find(std::uint64_t blob) const;  // nullptr: nothing of it is wanted any more
   std::uint64_t live() const;
+  std::uint64_t wasted() const;
   std::uint64_t live(std::uint64_t from, std::uint64_t to) const;
   bool has(std::uint64_t block) const;
   // [from, to) as runs that lie in one part, and those that lie in none (nullptr).

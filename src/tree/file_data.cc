@@ -2,7 +2,10 @@
 // file holds there; what is missing, like a row that does not exist, reads as zeros. No row holds
 // bytes past the end of its file: truncation cuts the last one.
 #include <algorithm>
+#include <optional>
+#include <utility>
 
+#include "lsmfs/device.h"
 #include "tree/inode_flags.h"
 #include "tree/lsm_tree.h"
 
@@ -17,6 +20,9 @@ constexpr std::int64_t kRelatimeSeconds = 24 * 3600;
 Result<void> LsmTree::resize(const Lock& lock, Inode& inode, std::uint64_t size, Result<SeenBlocks>& seen) {
   Record& record = inode.record;
   const BlockIndex old_blocks{block_count(record.size)}, new_blocks{block_count(size)};
+  LSMFS_ASSIGN(const std::uint64_t in_blobs, settled_in_blobs(lock, inode, size / kBlockSize, old_blocks.v));
+  if (in_blobs > 0 && size % kBlockSize != 0) LSMFS_TRY(make_rows(lock, inode, new_blocks.v - 1, new_blocks.v));
+  streaks_.end(inode.ino());
   open_group().put_tail();
   if (NewFile* const file = open_group().find_new(inode.ino())) {
     open_group().cut_new(*file, size);
@@ -30,9 +36,12 @@ Result<void> LsmTree::resize(const Lock& lock, Inode& inode, std::uint64_t size,
     const auto cut = [&]() LSMFS_LOCKED { rows_.cut_block(home, last, size % kBlockSize); };
     SeenBlocks wanted = blocks_to_see(inode, size, record.size);
     if (wanted.from == wanted.to) {
-      rows_.erase_blocks(home, new_blocks, old_blocks, record.blocks - std::min(new_blocks.v, record.blocks));
+      // Of a sparse file all rows go, of another all that its blobs do not have.
+      const std::uint64_t live = in_blobs > 0 ? inode.large->blobs.live(new_blocks.v, old_blocks.v) : 0;
+      const std::uint64_t gone = std::min(record.is_sparse() ? record.blocks : old_blocks.v - new_blocks.v - live, record.blocks);
+      if (gone > 0) rows_.erase_blocks(home, new_blocks, old_blocks, gone);
       if (within) cut();
-      set_blocks(inode, new_blocks.v);
+      set_blocks(inode, record.blocks - gone);
     } else {
       LSMFS_ASSIGN(SeenBlocks there, see(lock, inode, std::move(wanted), seen));
       const bool cuts = within && there.has(last);  // else a cut would make a row
@@ -41,6 +50,10 @@ Result<void> LsmTree::resize(const Lock& lock, Inode& inode, std::uint64_t size,
       erase_seen(std::move(there), new_blocks, old_blocks, gone);
       set_blocks(inode, record.blocks - std::min(gone, record.blocks));
     }
+    blocks_changed(inode);
+  }
+  if (in_blobs > 0) {
+    leave_blobs(open_group(), inode, new_blocks.v, old_blocks.v);
     blocks_changed(inode);
   }
   if (size > record.size) before_holes(inode);
@@ -52,68 +65,119 @@ Result<void> LsmTree::resize(const Lock& lock, Inode& inode, std::uint64_t size,
 }
 
 Result<void> LsmTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait) {
-  return attempt(wait, [&](Lock& lock) LSMFS_LOCKED -> Result<void> {
-    LSMFS_TRY(begin_change(lock, wait, ino));
-    LSMFS_ASSIGN(Inode * inode, find(ino));
-    if (inode->record.is_directory()) return make_error(EISDIR, "");
-    if (!inode->record.is_regular()) return make_error(EINVAL, "");
-    if (data.empty()) return {};
-    if (offset.v > kFileSizeMax || data.size() > kFileSizeMax - offset.v) return make_error(EFBIG, "");
-    LSMFS_TRY(may_write(inode->record, offset.v));
-    Record& record = inode->record;
-    const std::uint64_t end = offset.v + data.size();
-    const std::uint64_t first = offset.v / kBlockSize, last = (end - 1) / kBlockSize;
-    const std::uint64_t old_blocks = block_count(record.size);
-    const std::string home = inode->home();
+  MadeBlob made;
+  for (;;) {
+    std::uint64_t full_of_waste = 0;  // a blob that is to be dissolved before
+    auto done = attempt(wait, [&](Lock& lock) LSMFS_LOCKED { return write(lock, wait, ino, offset, data, made, full_of_waste); });
+    if (full_of_waste == 0 || wait == Wait::no) {
+      if (made.writer && *made.writer && !made.taken) drop_blob(made.number);
+      return done;
+    }
+    LSMFS_TRY(dissolve(ino, full_of_waste));
+  }
+}
 
-    // A file without rows is a new one of this group, as long as it is small.
-    const bool small = last < kMoveBlocksMax;
-    if (!small) open_group().release_new(ino);
-    if (small && record.blocks == 0) open_group().new_files[ino].home = home;
-    NewFile* const file = open_group().find_new(ino);
+Result<void> LsmTree::write(Lock& lock, Wait wait, Ino ino, ByteOffset offset, Bytes data, MadeBlob& made, std::uint64_t& full_of_waste) {
+  full_of_waste = 0;
+  LSMFS_TRY(begin_change(lock, wait, ino));
+  LSMFS_ASSIGN(Inode * inode, find(ino));
+  if (inode->record.is_directory()) return make_error(EISDIR, "");
+  if (!inode->record.is_regular()) return make_error(EINVAL, "");
+  if (data.empty()) return {};
+  if (offset.v > kFileSizeMax || data.size() > kFileSizeMax - offset.v) return make_error(EFBIG, "");
+  LSMFS_TRY(may_write(inode->record, offset.v));
+  Record& record = inode->record;
+  const std::uint64_t end = offset.v + data.size();
+  const std::uint64_t first = offset.v / kBlockSize, last = (end - 1) / kBlockSize;
+  const std::uint64_t old_blocks = block_count(record.size);
+  const std::string home = inode->home();
+  // All of a block is written, or all that it has.
+  const auto is_whole = [&](std::uint64_t index) {
+    const std::uint64_t start = index * kBlockSize;
+    return offset.v <= start && end >= std::min(start + kBlockSize, std::max(record.size, start));
+  };
 
-    // Rows that are new add to the file's blocks. In a file without holes those are the ones past its
-    // end; only in a sparse file does it take a look.
-    std::uint64_t existing = 0;
-    if (!file && first < old_blocks) {
-      const std::uint64_t until = std::min(last + 1, old_blocks);
-      existing = until - first;
-      if (record.is_sparse()) {
-        LSMFS_ASSIGN(existing, count_rows(lock, *inode, BlockIndex{first}, BlockIndex{until}));
-      }
+  // A file without blocks is a new one of this group, as long as it is small.
+  const bool small = last < kMoveBlocksMax;
+  if (!small) open_group().release_new(ino);
+  if (small && record.all_blocks() == 0) open_group().new_files[ino].home = home;
+  NewFile* const file = open_group().find_new(ino);
+
+  LSMFS_ASSIGN(std::uint64_t in_blobs, settled_in_blobs(lock, *inode, first, last + 1));
+  if (in_blobs > 0) {
+    if (!may_waste(in_blobs) || !need_rows(in_blobs)) {
+      const auto runs = inode->large->blobs.runs(first, last + 1);
+      full_of_waste = std::ranges::find_if(runs, [](const FileBlobs::Run& run) { return run.part != nullptr; })->part->blob;
+      return make_error(EAGAIN, "");
     }
-    LSMFS_TRY(know_written(lock, *inode, offset.v, end));
-    if (file) existing = static_cast<std::uint64_t>(std::distance(file->rows.lower_bound(first), file->rows.upper_bound(last)));
-    if (const std::uint64_t more = last - first + 1 - existing; more > 0) {
-      LSMFS_TRY(need_rows(more));
-    } else {
-      LSMFS_TRY(need_room_to_replace(data.size()));
+    for (const std::uint64_t index : {first, last}) {
+      if (!is_whole(index)) LSMFS_TRY(make_rows(lock, *inode, index, index + 1));
     }
-    if (!file && open_group().tail && !(open_group().tail->ino == ino && open_group().tail->index == first)) open_group().put_tail();
-    if (first > old_blocks) before_holes(*inode);
-    for (std::uint64_t index = first; index <= last; ++index) {
-      const std::uint64_t start = index * kBlockSize;
-      const std::uint64_t from = std::max(offset.v, start), to = std::min(end, start + kBlockSize);
-      const std::string_view bytes = as_text(data.subspan(from - offset.v, to - from));
-      if (file) {
-        open_group().write_new(*file, index, from - start, bytes);
-        continue;
-      }
-      const bool no_row = index >= old_blocks;
-      // The row's bytes before the write end here at the latest.
-      const std::uint64_t old_end = no_row ? start : std::min(record.size, start + kBlockSize);
-      rows_.write_block(ino, home, BlockIndex{index}, from - start, bytes, no_row || (from == start && to >= old_end));
+    in_blobs = inode->large->blobs.live(first, last + 1);
+  }
+
+  // Rows that are new add to the file's blocks. In a file without holes those are the ones past its end, and in place of what its blobs
+  // have; only in a sparse file does it take a look.
+  std::uint64_t existing = 0;
+  if (!file && first < old_blocks) {
+    const std::uint64_t until = std::min(last + 1, old_blocks);
+    existing = until - first - in_blobs;
+    if (record.is_sparse()) {
+      LSMFS_ASSIGN(existing, count_rows(lock, *inode, BlockIndex{first}, BlockIndex{until}));
     }
-    set_blocks(*inode, file ? file->rows.size() : record.blocks + last - first + 1 - existing);
-    record.size = std::max(record.size, end);
-    if (inode->rows) inode->rows->add(first, last + 1);
-    after_holes(*inode);
-    record.mtime = record.ctime = Time::now(clock_);
-    open_group().written = ino;
-    blocks_changed(*inode);
-    changed(*inode);
-    return {};
-  });
+  }
+  LSMFS_TRY(know_written(lock, *inode, offset.v, end));
+  if (file) existing = static_cast<std::uint64_t>(std::distance(file->rows.lower_bound(first), file->rows.upper_bound(last)));
+  LSMFS_ASSIGN(Stream* const stream, file ? Result<Stream*>(nullptr) : stream_for(lock, wait, *inode, offset.v, end, made));
+  // Blocks [streamed_from, streamed_to) go into it.
+  const std::uint64_t streamed_from = div_up(offset.v, kBlockSize);
+  const std::uint64_t streamed_to = stream ? std::max(streamed_from, end / kBlockSize) : streamed_from;
+  if (const std::uint64_t more = last - first + 1 - existing - (streamed_to - streamed_from); more > 0) {
+    LSMFS_TRY(need_rows(more));
+  } else {
+    LSMFS_TRY(need_room_to_replace(data.size()));
+  }
+  std::optional<Tail>& tail = open_group().tail;
+  if (!file && tail && !(tail->ino == ino && tail->index == first)) open_group().put_tail();
+  if (first > old_blocks) before_holes(*inode);
+  if (in_blobs > 0) leave_blobs(open_group(), *inode, first, last + 1);
+  std::uint64_t rows = file ? 0 : record.blocks + last - first + 1 - existing;
+  for (std::uint64_t index = first; index <= last; ++index) {
+    const std::uint64_t start = index * kBlockSize;
+    if (index >= streamed_from && index < streamed_to) {
+      stream_blocks(*inode, index, as_text(data.subspan(start - offset.v, (streamed_to - index) * kBlockSize)));
+      rows -= streamed_to - index;
+      index = streamed_to - 1;
+      continue;
+    }
+    const std::uint64_t from = std::max(offset.v, start), to = std::min(end, start + kBlockSize);
+    const std::string_view bytes = as_text(data.subspan(from - offset.v, to - from));
+    if (file) {
+      open_group().write_new(*file, index, from - start, bytes);
+      continue;
+    }
+    if (stream && tail && index == stream->next && tail->bytes.size() == from - start && to == start + kBlockSize && stream->named) {
+      // What is missing of the block that comes next in the stream, and that no row has yet.
+      const std::string block = std::exchange(tail, std::nullopt)->bytes.append(bytes);
+      stream_blocks(*inode, index, block);
+      --rows;
+      continue;
+    }
+    const bool no_row = index >= old_blocks;
+    // The row's bytes before the write end here at the latest.
+    const std::uint64_t old_end = no_row ? start : std::min(record.size, start + kBlockSize);
+    rows_.write_block(ino, home, BlockIndex{index}, from - start, bytes, no_row || (from == start && to >= old_end));
+  }
+  set_blocks(*inode, file ? file->rows.size() : rows);
+  record.size = std::max(record.size, end);
+  if (inode->rows) inode->rows->add(first, last + 1);
+  after_holes(*inode);
+  record.mtime = record.ctime = Time::now(clock_);
+  streaks_.note(ino, offset.v, end);
+  open_group().written = ino;
+  blocks_changed(*inode);
+  changed(*inode);
+  return {};
 }
 
 void LsmTree::note_access_time(Inode& inode) {
@@ -130,11 +194,39 @@ void LsmTree::note_access_time(Inode& inode) {
   changed(inode);
 }
 
+// Fills `to`, from `offset` of the file on, as far as blocks [from, to) of a blob's run have it.
+Result<void> LsmTree::read_run(const FileBlobs::Part& part, std::uint64_t from, std::uint64_t to, std::uint64_t offset, MutableBytes bytes) {
+  const std::uint64_t begin = std::max(from * kBlockSize, offset), end = std::min(to * kBlockSize, offset + bytes.size());
+  AlignedBuffer block(kBlockSize);
+  // Whole blocks go where they are wanted; of another, what is.
+  for (std::uint64_t at = begin; at < end;) {
+    const std::uint64_t index = at / kBlockSize, skip = at % kBlockSize;
+    if (skip == 0 && end - at >= kBlockSize) {
+      const std::uint64_t n = round_down(end - at, kBlockSize);
+      LSMFS_TRY(blob_readers_.read(part.blob, part.end, index - part.first, bytes.subspan(at - offset, n)));
+      at += n;
+      continue;
+    }
+    const std::uint64_t n = std::min(kBlockSize - skip, end - at);
+    LSMFS_TRY(blob_readers_.read(part.blob, part.end, index - part.first, block.bytes()));
+    std::ranges::copy(block.bytes().subspan(skip, n), bytes.subspan(at - offset, n).begin());
+    at += n;
+  }
+  return {};
+}
+
 Result<std::size_t> LsmTree::read(Ino ino, ByteOffset offset, MutableBytes to, Wait wait, AccessTime atime) {
   return with_steady_home(ino, [&]() -> Result<std::size_t> {
     struct Place {
       std::string home;
       std::uint64_t size, blocks, epoch;
+      // What lies in blobs: blocks [from, to) of a part, which is a copy without its bits.
+      struct InBlob {
+        std::uint64_t from, to;
+        FileBlobs::Part part;
+      };
+      std::vector<InBlob> in_blobs;
+      bool all_in_blobs = false;
     };
     LSMFS_ASSIGN(const Place place, attempt(wait, [&](Lock& lock) LSMFS_LOCKED -> Result<Place> {
       pass_on_for_access(lock);
@@ -143,16 +235,34 @@ Result<std::size_t> LsmTree::read(Ino ino, ByteOffset offset, MutableBytes to, W
       if (record.is_directory()) return make_error(EISDIR, "");
       if (!record.is_regular()) return make_error(EINVAL, "");
       LSMFS_TRY(settle(lock, inode->blocks_group));
+      Place found{inode->home(), record.size, record.blocks, rows_.epoch(), {}, false};
+      const std::uint64_t end = std::min(record.size, offset.v + to.size());
+      if (record.blob_blocks > 0 && offset.v < end) {
+        LSMFS_ASSIGN(const LargeFile* const large, large_file(lock, *inode));
+        const auto runs = large->blobs.runs(offset.v / kBlockSize, block_count(end));
+        for (const FileBlobs::Run& run : runs) {
+          if (!run.part) continue;
+          FileBlobs::Part part;
+          part.blob = run.part->blob;
+          part.first = run.part->first;
+          part.end = run.part->end;
+          found.in_blobs.push_back({run.from, run.to, std::move(part)});
+        }
+        found.all_in_blobs = runs.size() == found.in_blobs.size();
+      }
       if (atime == AccessTime::now) note_access_time(*inode);
-      return Place{inode->home(), record.size, record.blocks, rows_.epoch()};
+      return found;
     }));
     if (offset.v >= place.size) return std::size_t{0};
     const std::size_t n = std::min<std::uint64_t>(to.size(), place.size - offset.v);
-    if (n > 0 && place.blocks == 0) {
+    if (n == 0) return n;
+    if (!place.in_blobs.empty() && wait == Wait::no) return make_error(EAGAIN, "");  // they are in no memory of ours
+    if (place.blocks == 0 && !place.all_in_blobs) {
       std::fill_n(to.data(), n, std::byte{0});
-    } else if (n > 0) {
+    } else if (!place.all_in_blobs) {
       LSMFS_TRY(rows_.read(place.home, offset, to.first(n), place.epoch, wait));
     }
+    for (const auto& [from, until, part] : place.in_blobs) LSMFS_TRY(read_run(part, from, until, offset.v, to.first(n)));
     return n;
   });
 }

@@ -66,6 +66,20 @@ void Group::put_new_files() {
   }
 }
 
+Streamed& Group::streamed_to(Ino ino, const std::shared_ptr<BlobWriter>& writer, std::uint64_t blob, std::uint64_t first) {
+  const auto found = std::ranges::find(streamed, blob, &Streamed::blob);
+  return found != streamed.end() ? *found : streamed.emplace_back(Streamed{ino, writer, blob, first, {}, {}});
+}
+
+Result<void> Group::append_streamed() {
+  for (Streamed& one : streamed) {
+    LSMFS_TRY(one.writer->append(as_bytes(one.data)));
+    LSMFS_ASSIGN(one.part.end, one.writer->precede_commits());
+    batch.put(Family::names, keys::blob(one.ino, BlockIndex{one.part.first}), FileBlobs::encode(one.part));
+  }
+  return {};
+}
+
 void Group::begin(std::uint64_t new_number) {
   number = new_number;
   batch.clear();
@@ -75,6 +89,9 @@ void Group::begin(std::uint64_t new_number) {
   new_files.clear();
   new_bytes = sealed_bytes = 0;
   tail.reset();
+  streamed.clear();
+  streamed_bytes = 0;
+  dropped_blobs.clear();
   written = {};
 }
 
@@ -132,7 +149,8 @@ void Committer::commit() {
   {
     const Unlocked unlocked(mutex_);
     group.put_new_files();
-    outcome = store_.commit(group.batch);
+    outcome = group.append_streamed();
+    if (outcome) outcome = store_.commit(group.batch);
   }
   taken_ = false;
   group_ = nullptr;

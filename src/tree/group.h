@@ -6,6 +6,7 @@
 
 #include <condition_variable>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -15,6 +16,7 @@
 #include "lsmfs/clock.h"
 #include "lsmfs/kv.h"
 #include "lsmfs/mutex.h"
+#include "tree/file_blobs.h"
 #include "tree/keys.h"
 
 namespace lsmfs {
@@ -35,6 +37,16 @@ struct Tail {
   std::string bytes;        // all that the block holds, 1 to kBlockSize - 1 bytes
 };
 
+// Whole blocks at the end of a file that go into a blob before the batch is committed, and the row of that blob with it.
+struct Streamed {
+  Ino ino;
+  std::shared_ptr<BlobWriter> writer;
+  std::uint64_t blob = 0;   // its number
+  std::uint64_t first = 0;  // the file's block that `data` begins with
+  std::string data;
+  FileBlobs::Part part;     // when the group is sealed; when it is committed, with the end of the blob
+};
+
 // Not thread-safe: the tree's mutex guards it, or the committer has it.
 struct Group {
   std::uint64_t number = 0;      // ascending from 1; an inode remembers the last group that changes it
@@ -45,6 +57,9 @@ struct Group {
   std::map<Ino, NewFile> new_files;  // their rows follow the others; in the order in which they were made
   std::size_t new_bytes = 0;         // in these rows
   std::optional<Tail> tail;          // not yet in `batch`
+  std::vector<Streamed> streamed;
+  std::size_t streamed_bytes = 0;
+  std::vector<std::uint64_t> dropped_blobs;  // nobody wants anything of them any more when it is committed
   Ino written;                       // the file that was written last: it may be written again at once
   std::size_t sealed_bytes = 0;      // bytes() when it was sealed
 
@@ -63,6 +78,10 @@ struct Group {
   bool drop_new(Ino ino);                           // it is to have no rows; false: it is no new file
   // From now on it is like any other file: its rows are in the batch, and perhaps the tail.
   void release_new(Ino ino);
+  // Where blocks for a blob are put, from block `first` of the file on.
+  Streamed& streamed_to(Ino ino, const std::shared_ptr<BlobWriter>& writer, std::uint64_t blob, std::uint64_t first);
+  // Appends what is streamed to its blobs, whose rows it adds to the batch. Errors: those of BlobWriter.
+  Result<void> append_streamed();
   // Adds the rows of all new files to the batch, and leaves all else as it is: others may read it meanwhile.
   void put_new_files();
 
@@ -75,7 +94,7 @@ class Committer {
   Committer(Store& store, Clock& clock);
   ~Committer();  // finishes what was begun
 
-  // Puts the rows of its new files and commits it. Must hold: idle, and nobody changes `group` or looks into its batch until finish().
+  // Puts the rows of its new files, appends what is streamed, and commits it. Must hold: idle, and nobody changes `group` or looks into its batch until finish().
   // `by`: the caller says that it calls wait() at once, so that no other thread need be woken.
   enum class By { its_thread, who_waits };
   void begin(Group& group, By by);

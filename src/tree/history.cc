@@ -13,7 +13,8 @@ History::History(Store& store, Clock& clock, Client& client, std::function<void(
 }
 
 bool History::larger_than(std::size_t times) const {
-  return open_->bytes() > times * kGroupBytes || open_->records.size() > times * kGroupRecords;
+  return open_->bytes() > times * kGroupBytes || open_->records.size() > times * kGroupRecords ||
+         open_->streamed_bytes > times * kGroupStreamed;
 }
 
 std::uint64_t History::last_rows() const {
@@ -46,10 +47,14 @@ void History::await(TreeLock& lock, std::uint64_t group) {
 Result<void> History::finish_ended(const TreeLock& lock) {
   assert(lock.owns_lock());
   if (!sealed_ || !committer_.ended()) return {};
-  const Group& group = *std::exchange(sealed_, nullptr);
+  Group& group = *std::exchange(sealed_, nullptr);
   const Result<void> outcome = committer_.finish();
-  if (!outcome) store_.keep_in_memory(group.batch);
+  if (!outcome) {
+    client_.keep(group);
+    store_.keep_in_memory(group.batch);
+  }
   settled(group);
+  group.streamed.clear();  // who had to know them does
   if (!outcome) {
     fail("a commit", outcome.error());
     return make_error(EIO, outcome.error().context);
@@ -83,7 +88,8 @@ void History::keep_open() {
   if (open_->empty()) return;
   seal();
   open_->put_new_files();
-  const Group& group = next();
+  Group& group = next();
+  client_.keep(group);
   store_.keep_in_memory(group.batch);
   settled(group);
 }

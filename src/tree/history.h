@@ -28,6 +28,8 @@ class History {
     virtual void put_records(Group& group) LSMFS_LOCKED = 0;
     // Its rows can be read from now on, also if its commit has failed. May add to the open group.
     virtual void settled(const Group& group) LSMFS_LOCKED = 0;
+    // Its commit has failed, or nothing is committed any more: what can be read of it later goes into its batch.
+    virtual void keep(Group& group) LSMFS_LOCKED = 0;
     // It is in the store.
     virtual void committed(const Group& group) LSMFS_LOCKED = 0;
   };
@@ -35,6 +37,7 @@ class History {
   // An open group of so many bytes or records should be passed on.
   static constexpr std::size_t kGroupBytes = 256 * KiB;
   static constexpr std::size_t kGroupRecords = 512;
+  static constexpr std::size_t kGroupStreamed = MiB;  // or of so many bytes for blobs
 
   // `notice` hears of a failure.
   History(Store& store, Clock& clock, Client& client, std::function<void(std::string_view)> notice);

@@ -34,7 +34,7 @@ Result<void> LsmTree::fallocate(Ino ino, int mode, ByteOffset offset, ByteCount 
     const std::uint64_t end = offset.v + length.v;
     // Nothing can be set aside in a store that compresses; what would not fit now is refused, but not what is there or gives room back.
     const std::uint64_t past_end = end - std::min(end, std::max(offset.v, record.size));
-    const std::uint64_t holes = (block_count(record.size) - std::min(record.blocks, block_count(record.size))) * kBlockSize;
+    const std::uint64_t holes = (block_count(record.size) - std::min(record.all_blocks(), block_count(record.size))) * kBlockSize;
     const std::uint64_t missing = std::min(past_end + holes, length.v);
     if (!punch && !zero && missing > 0) LSMFS_TRY(need_room(missing));
 
@@ -99,7 +99,7 @@ void LsmTree::erase_seen(SeenBlocks seen, BlockIndex from, BlockIndex to, std::u
 Result<void> LsmTree::make_hole(const Lock& lock, Inode& inode, std::uint64_t from, std::uint64_t to, Result<SeenBlocks>& seen) {
   Record& record = inode.record;
   assert(from >= to || to <= record.size);
-  if (from >= to || record.blocks == 0) return {};
+  if (from >= to || record.all_blocks() == 0) return {};
   open_group().release_new(inode.ino());
   const std::string home = inode.home();
   const BlockIndex first{from / kBlockSize}, last{(to - 1) / kBlockSize};
@@ -110,11 +110,16 @@ Result<void> LsmTree::make_hole(const Lock& lock, Inode& inode, std::uint64_t fr
   };
   const BlockIndex whole_from{goes(first) ? first.v : first.v + 1};
   const BlockIndex whole_to{std::max(whole_from.v, goes(last) ? last.v + 1 : last.v)};
+  LSMFS_ASSIGN(const std::uint64_t in_blobs, settled_in_blobs(lock, inode, first.v, last.v + 1));
+  if (in_blobs > 0) {
+    if (first < whole_from) LSMFS_TRY(make_rows(lock, inode, first.v, first.v + 1));
+    if (last >= whole_to) LSMFS_TRY(make_rows(lock, inode, last.v, last.v + 1));
+  }
   bool zero_first = first < whole_from, zero_last = last >= whole_to && last != first;
 
   SeenBlocks wanted = blocks_to_see(inode, from, to);
   const bool all_exist = wanted.from == wanted.to;  // or all go
-  std::uint64_t gone = whole_to.v - whole_from.v;
+  std::uint64_t gone = whole_to.v - whole_from.v - (in_blobs > 0 ? inode.large->blobs.live(whole_from.v, whole_to.v) : 0);
   SeenBlocks there;
   if (!all_exist) {
     LSMFS_ASSIGN(there, see(lock, inode, std::move(wanted), seen));
@@ -139,6 +144,7 @@ Result<void> LsmTree::make_hole(const Lock& lock, Inode& inode, std::uint64_t fr
     erase_seen(std::move(there), whole_from, whole_to, gone);
   }
   set_blocks(inode, record.blocks - std::min(gone, record.blocks));
+  if (in_blobs > 0) leave_blobs(open_group(), inode, whole_from.v, whole_to.v);
   if (inode.rows) inode.rows->remove(whole_from.v, whole_to.v);
   after_holes(inode);
   blocks_changed(inode);
@@ -153,16 +159,17 @@ Result<ByteOffset> LsmTree::seek(Ino ino, ByteOffset offset, int whence, Wait wa
       std::optional<ByteOffset> found;  // without a look at the rows
       std::string home;
       std::uint64_t size = 0;
+      FileBlobs blobs;
     };
     LSMFS_ASSIGN(const Place place, attempt(wait, [&](const Lock& lock) LSMFS_LOCKED -> Result<Place> {
       LSMFS_ASSIGN(Inode * inode, find(ino));
       const std::uint64_t size = inode->record.size;
-      const auto found = [](std::uint64_t at) { return Place{.found = ByteOffset{at}, .home = {}, .size = 0}; };
+      const auto found = [](std::uint64_t at) { return Place{.found = ByteOffset{at}, .home = {}, .size = 0, .blobs = {}}; };
       if (!inode->record.is_regular()) return make_error(EINVAL, "");
       if (offset.v >= size) return make_error(ENXIO, "");
       if (!inode->record.is_sparse()) return found(data ? offset.v : size);
-      if (inode->record.blocks == 0 && data) return make_error(ENXIO, "");
-      if (inode->record.blocks == 0) return found(offset.v);
+      if (inode->record.all_blocks() == 0 && data) return make_error(ENXIO, "");
+      if (inode->record.all_blocks() == 0) return found(offset.v);
       if (const RowMap* rows = known_rows(*inode)) {
         const std::uint64_t block = offset.v / kBlockSize;
         if (!data) return found(std::min(std::max(offset.v, rows->next_hole(block) * kBlockSize), size));
@@ -172,17 +179,35 @@ Result<ByteOffset> LsmTree::seek(Ino ino, ByteOffset offset, int whence, Wait wa
       }
       if (wait == Wait::no) return make_error(EAGAIN, "");  // the rows may be many
       LSMFS_TRY(settle(lock, inode->blocks_group));
-      return Place{.found = {}, .home = inode->home(), .size = size};
+      Place place{.found = {}, .home = inode->home(), .size = size, .blobs = {}};
+      if (inode->record.blob_blocks > 0) {
+        LSMFS_ASSIGN(const LargeFile* const large, large_file(lock, *inode));
+        place.blobs = large->blobs;
+      }
+      return place;
     }));
     if (place.found) return *place.found;
     std::uint64_t index = offset.v / kBlockSize;
     BlockCursor blocks = rows_.walk(place.home, BlockIndex{index}, BlockIndex{block_count(place.size)}, wait);
+    std::vector<FileBlobs::Run> in_blobs = place.blobs.runs(index, block_count(place.size));
+    std::erase_if(in_blobs, [](const FileBlobs::Run& run) { return !run.part; });
     if (data) {
-      if (blocks.valid()) return ByteOffset{std::max(offset.v, blocks.index().v * kBlockSize)};
-      LSMFS_TRY(blocks.status());
-      return make_error(ENXIO, "");
+      const bool valid = blocks.valid();
+      if (!valid) LSMFS_TRY(blocks.status());
+      if (!valid && in_blobs.empty()) return make_error(ENXIO, "");
+      const std::uint64_t next = std::min(valid ? blocks.index().v : UINT64_MAX, in_blobs.empty() ? UINT64_MAX : in_blobs.front().from);
+      return ByteOffset{std::max(offset.v, next * kBlockSize)};
     }
-    for (; blocks.valid() && blocks.index().v == index; blocks.next()) ++index;
+    for (auto run = in_blobs.begin();;) {
+      if (run != in_blobs.end() && run->from == index) {
+        index = run++->to;
+      } else if (blocks.valid() && blocks.index().v == index) {
+        ++index;
+        blocks.next();
+      } else {
+        break;
+      }
+    }
     if (!blocks.valid()) LSMFS_TRY(blocks.status());
     return ByteOffset{std::min(std::max(offset.v, index * kBlockSize), place.size)};
   });

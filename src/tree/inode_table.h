@@ -24,6 +24,7 @@
 #include "tree/keys.h"
 #include "tree/record.h"
 #include "tree/row_map.h"
+#include "tree/streams.h"
 #include "tree/tree_lock.h"
 #include "tree/use_order.h"
 
@@ -62,6 +63,7 @@ struct Inode : UseLink {
   SharedHome own_home;           // a directory: home() when it was asked for; reset when that changes
   std::unique_ptr<DirCookies> cookies;
   std::unique_ptr<RowMap> rows;  // a sparse file's, if they are known
+  std::unique_ptr<LargeFile> large;  // a file's blobs, if they are known
 
   Ino ino() const { return record.ino; }
   bool removed() const { return place == Place::orphan; }

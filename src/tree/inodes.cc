@@ -107,7 +107,7 @@ void LsmTree::set_blocks(Inode& inode, std::uint64_t rows) {
 }
 
 void LsmTree::before_holes(Inode& inode) {
-  if (!inode.record.is_sparse()) inode.rows = std::make_unique<RowMap>(inode.record.blocks, row_memory_);
+  if (!inode.record.is_sparse() && inode.record.blob_blocks == 0) inode.rows = std::make_unique<RowMap>(inode.record.blocks, row_memory_);
 }
 
 void LsmTree::after_holes(Inode& inode) {
@@ -138,6 +138,7 @@ void LsmTree::drop_if_unused(Inode* inode) {
   } else if (inode->record_group > history_.committed()) {
     return;  // the commit lets go of it
   }
+  end_stream(*inode);
   inodes_.erase(inode->ino());
 }
 
@@ -150,6 +151,11 @@ void LsmTree::erase_removed(Inode& inode) {
     } else {
       rows_.erase_blocks(inode.home(), BlockIndex{0}, end, inode.record.blocks);
     }
+  }
+  if (inode.large) {
+    // What is not committed yet need not be; what is on its way goes with its blob.
+    discard_streamed(inode);
+    leave_blobs(open_group(), inode, 0, UINT64_MAX);
   }
   erase_xattr_rows(inode);
   know_home(inode.record, inode.home());

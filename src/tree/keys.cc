@@ -49,6 +49,20 @@ std::string orphan(Ino ino) {
   return key;
 }
 
+std::string blobs_begin(Ino ino) {
+  std::string key(kBlobPrefix);
+  put_be64(key, ino.v);
+  return key;
+}
+
+std::string blobs_end(Ino ino) { return blobs_begin(Ino{ino.v + 1}); }
+
+std::string blob(Ino ino, BlockIndex first) {
+  std::string key = blobs_begin(ino);
+  put_be64(key, first.v);
+  return key;
+}
+
 std::string entries_begin(std::string_view dir_home) {
   std::string key(dir_home);
   key.append("\0\x01", 2);
@@ -151,6 +165,15 @@ std::optional<BlocksKey> parse_block(std::string_view key) {
   parsed.home = key.substr(0, at);
   parsed.index = BlockIndex{Reader(key.substr(at)).be64()};
   return parsed;
+}
+
+std::optional<BlobKey> parse_blob(std::string_view key) {
+  if (!key.starts_with(kBlobPrefix) || key.size() != kBlobPrefix.size() + 16) return std::nullopt;
+  Reader in(key.substr(kBlobPrefix.size()));
+  const Ino ino{in.be64()};
+  const BlockIndex first{in.be64()};
+  if (ino <= kRootIno || ino >= kInoMax || first.v >= kFileSizeMax / kBlockSize) return std::nullopt;
+  return BlobKey{ino, first};
 }
 
 std::string path_of(std::string_view home) {

@@ -29,11 +29,16 @@ inline constexpr std::string_view kRoot{"\0", 1};  // the root's own record: an 
 inline constexpr std::string_view kState = "/s";   // the tree's counters
 inline constexpr std::string_view kLinkedPrefix = "/i";
 inline constexpr std::string_view kOrphanPrefix = "/o";
+inline constexpr std::string_view kBlobPrefix = "/b";
 
 std::string entry(std::string_view dir_home, std::string_view name);
 std::string xattr(std::string_view home, std::string_view name);  // the value of a large extended attribute
 std::string linked(Ino ino);  // the record of an inode with several names
 std::string orphan(Ino ino);  // the record of an inode without a name
+// A blob of a file, whose first block is block `first` of it; where the keys of all of a file's blobs begin; and where those of the next.
+std::string blob(Ino ino, BlockIndex first);
+std::string blobs_begin(Ino ino);
+std::string blobs_end(Ino ino);
 
 // The range [first, last) of a directory's entries. Rows that start home 0x00 0x00 are extended
 // attributes and come before it.
@@ -71,6 +76,12 @@ struct BlocksKey {
   BlockIndex index;
 };
 std::optional<BlocksKey> parse_block(std::string_view key);
+
+struct BlobKey {
+  Ino ino;
+  BlockIndex first;
+};
+std::optional<BlobKey> parse_blob(std::string_view key);
 
 // The names in a home, as far as it follows the grammar, with slashes between them: the path as it was when the inode
 // got this home, or "..." and the end of it.

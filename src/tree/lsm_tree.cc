@@ -94,6 +94,7 @@ Result<void> LsmTree::start() {
     notice_(fmt::format("was not unmounted: all that was synced is there, and is as it was {}", moment(state_.as_of)));
   }
   if (options_.read_only) return {};
+  LSMFS_TRY(sweep_blobs());
   LSMFS_TRY(sweep_orphans(lock));
   background_ = named_thread("lsmfs-upkeep", [this] { background(); });
   return {};
@@ -117,7 +118,7 @@ Result<void> LsmTree::close() {
     });
     LSMFS_TRY(commit_all(lock));
   }
-  return store_.sync();
+  return sync_store();
 }
 
 Result<void> LsmTree::begin_change(Lock& lock, Wait wait, Ino of) {
@@ -196,12 +197,13 @@ void LsmTree::await_commit(Lock& lock, std::uint64_t group) {
 }
 
 void LsmTree::put_records(Group& group) {
+  seal_streams(group);
   // Records last: an entry that a row of the group takes away may have been given to another inode.
   for (const Ino ino : group.records) {
     Inode* inode = inodes_.find(ino);
     if (!inode || inode->record_group != group.number) continue;
     // Without a name it needs a row only so that what lies below it is found and erased after a crash.
-    if (inode->removed() && !inode->has_row && !inode->record.has_rows_below()) continue;
+    if (inode->removed() && !inode->has_row && !inode->record.has_rows_below() && inode->record.blob_blocks == 0) continue;
     if (inode->removed()) inode->has_row = true;
     back_to_entry(*inode);
     group.batch.put(Family::names, inode->row_key(), encode(inode->record));
@@ -214,6 +216,7 @@ void LsmTree::put_records(Group& group) {
 
 // Its rows are seen by readers of the store, so inodes that are not in use go.
 void LsmTree::settled(const Group& group) {
+  streams_settled(group);
   for (const Ino ino : group.records) {
     Inode* inode = inodes_.find(ino);
     if (inode && inode->record_group == group.number) drop_if_unused(inode);
@@ -222,6 +225,7 @@ void LsmTree::settled(const Group& group) {
 }
 
 void LsmTree::committed(const Group& group) {
+  dropped_blobs_.insert(dropped_blobs_.end(), group.dropped_blobs.begin(), group.dropped_blobs.end());
   upkeep_.committed(group.batch.bytes());
   look_again_in_time();
   // Cursors keep the tables they read, also when those have been rewritten since.
@@ -266,7 +270,7 @@ Result<void> LsmTree::sync() {
     upkeep_.sync_began();
     if (history_.sealed() || !open_group().empty()) upkeep_.changed(began);  // meanwhile
   }
-  auto done = store_.sync();
+  auto done = sync_store();
   const Lock lock(mutex_);
   if (!done) {
     history_.fail("a sync", done.error());
@@ -277,16 +281,31 @@ Result<void> LsmTree::sync() {
   return done;
 }
 
+// And then removes blobs that nobody wants any more.
+Result<void> LsmTree::sync_store() {
+  close_writers();
+  std::vector<std::uint64_t> dropped;
+  {
+    const Lock lock(mutex_);
+    dropped = std::exchange(dropped_blobs_, {});
+  }
+  LSMFS_TRY(store_.sync());
+  for (const std::uint64_t blob : dropped) blob_readers_.forget(blob);
+  return dropped.empty() ? Result<void>() : store_.remove_blobs(dropped);
+}
+
 Result<void> LsmTree::drop_caches() {
   LSMFS_TRY(sync());
   rows_.let_go();
+  blob_readers_.clear();
   return store_.drop_caches();
 }
 
 Result<ScrubStep> LsmTree::scrub(ScrubPosition& position, const Stop& stop) {
   if (position.part == 0 && position.range.end == 0) LSMFS_TRY(know_what_is_nobodys(stop));
+  if (position.part >= ScrubPosition::kStoreParts) return scrub_blobs(position, stop);
   LSMFS_ASSIGN(StoreScrubStep found, store_.scrub(position, stop));
-  ScrubStep step{found.read, found.left, {}};
+  ScrubStep step{found.read, found.left + bytes_in_blobs(), {}};
   for (auto& [line, rows] : found.damage) {
     if (rows) line += "; " + rows_between(rows->family, rows->after, rows->before);
     notice_("scrub: " + line);
@@ -345,6 +364,10 @@ bool LsmTree::read_only() const {
 
 bool LsmTree::room_comes(Wait wait, std::uint64_t& seen) {
   Lock lock(mutex_);
+  if (drops_blobs() && can_change()) {
+    if (wait == Wait::yes) lock.without([this] { (void)sync(); });  // a failure is kept there
+    return true;
+  }
   if (leaving_.last == Clock::Time::min()) return false;
   const Clock::Time until = leaving_.last + kForgottenIn;
   if (wait == Wait::no) return clock_.now() < until;
@@ -353,18 +376,22 @@ bool LsmTree::room_comes(Wait wait, std::uint64_t& seen) {
 }
 
 Result<SpaceInfo> LsmTree::space(Wait wait) {
+  bool drops = false;
   LSMFS_TRY(attempt(wait, [&](Lock& lock) LSMFS_LOCKED -> Result<void> {
     if (!leaving_.files.empty()) {
       const Clock::Time until = leaving_.last + kForgottenSoon;
       if (wait == Wait::no && clock_.now() < until) return make_error(EAGAIN, "");
       clock_.wait(lock, leaving_.changed, until, [this]() LSMFS_LOCKED { return leaving_.files.empty(); });
     }
+    drops = drops_blobs() && can_change();
+    if (drops && wait == Wait::no) return make_error(EAGAIN, "");
     if (state_.data_rows < store_.room().rows && can_change()) {
       if (wait == Wait::no) return make_error(EAGAIN, "");
       return commit_all(lock);
     }
     return {};
   }));
+  if (drops) LSMFS_TRY(sync());
   const auto space = store_.space();
   SpaceInfo info;
   info.total = space.total;
@@ -401,12 +428,33 @@ void LsmTree::background() {
     if (due.relocation) (void)relocate();  // what cannot be read stays
     const Clock::Time ended = clock_.now();
     rows_.let_go_of_idle();
+    close_writers();
     lock.lock();
     if (due.relocation) upkeep_.relocated(began, ended, !displaced_.empty());
+    end_idle_streams();
     if (stop_) return;
     looks_again_ = std::min(upkeep_.next(interval()), ended + ParkedCursors::kIdle);
     clock_.wait(lock, wake_, looks_again_);
   }
+}
+
+// After a crash there may be blobs that no row names. Numbers of blobs are those of inodes, and none is given twice.
+Result<void> LsmTree::sweep_blobs() {
+  std::vector<std::uint64_t> unnamed = store_.blobs();
+  if (unnamed.empty()) return {};
+  state_.next_ino = std::max(state_.next_ino, Ino{unnamed.back() + 1});
+  std::vector<std::uint64_t> named;
+  const auto cursor = store_.cursor(Family::names, {.lower = std::string(keys::kBlobPrefix), .upper = keys::prefix_end(keys::kBlobPrefix),
+                                                    .readahead = kRowsReadahead});
+  for (cursor->seek(keys::kBlobPrefix); cursor->valid(); cursor->next()) {
+    const auto part = FileBlobs::decode(0, cursor->value());
+    if (!part) return {};  // nobody knows which it was; fsck -y does
+    named.push_back(part->blob);
+  }
+  if (const auto ended = cursor->status(); !ended) return ended.error().code == EUCLEAN ? Result<void>() : ended;
+  std::ranges::sort(named);
+  std::erase_if(unnamed, [&](std::uint64_t blob) { return std::ranges::binary_search(named, blob); });
+  return unnamed.empty() ? Result<void>() : store_.remove_blobs(unnamed);
 }
 
 Result<void> LsmTree::sweep_orphans(Lock& lock) {
@@ -422,6 +470,11 @@ Result<void> LsmTree::sweep_orphans(Lock& lock) {
     inode.record = std::move(*record);
     inode.place = Inode::Place::orphan;
     inode.has_row = true;
+    while (inode.record.blob_blocks > 0 && !inode.large) {
+      const auto known = large_file(lock, inode);
+      if (!known && known.error().code != EAGAIN) return known.error();
+      if (!known) lock.take_wanted().read();  // there is nobody else yet
+    }
     erase_removed(inode);
     ++swept;
     if (history_.larger_than(1)) LSMFS_TRY(commit_all(lock));

@@ -9,6 +9,7 @@
 //   relocation.cc      what renames left behind moves to where its path says
 //   directory_walk.cc  readdir
 //   file_data.cc       read, write, truncate
+//   blobs.cc           which blocks of a large file lie outside of the rows
 //   holes.cc           fallocate, seek
 //   losses.cc          what is lost with a damaged part of a table
 //   xattrs.cc          extended attributes
@@ -46,10 +47,12 @@
 
 #include "lsmfs/tree.h"
 #include "tree/acl.h"
+#include "tree/blob_readers.h"
 #include "tree/history.h"
 #include "tree/inode_table.h"
 #include "tree/record.h"
 #include "tree/rows.h"
+#include "tree/streams.h"
 #include "tree/tree_lock.h"
 #include "tree/upkeep.h"
 
@@ -146,6 +149,7 @@ class LsmTree final : public Tree, private History::Client {
   // Of History::Client.
   void put_records(Group& group) LSMFS_LOCKED override;
   void settled(const Group& group) LSMFS_LOCKED override;
+  void keep(Group& group) LSMFS_LOCKED override;  // blobs.cc
   void committed(const Group& group) LSMFS_LOCKED override;
   void begin_group() LSMFS_LOCKED;  // something is in the group now
   Group& open_group() const LSMFS_LOCKED { return history_.open(); }
@@ -157,6 +161,8 @@ class LsmTree final : public Tree, private History::Client {
   Result<void> need_room_for_names(std::size_t bytes) const LSMFS_LOCKED;
   Result<void> need_room_to_replace(std::size_t bytes) const LSMFS_LOCKED;
   std::uint64_t uncommitted_room(const Store::Room& room) const LSMFS_LOCKED;  // that rows need which are new and not counted there
+  Result<void> sync_store();
+  void close_writers();
   Result<void> stop_changing();
   Result<void> change_again();
   Result<void> sweep_orphans(Lock& lock) LSMFS_LOCKED;
@@ -289,6 +295,36 @@ class LsmTree final : public Tree, private History::Client {
   void erase_seen(SeenBlocks seen, BlockIndex from, BlockIndex to, std::uint64_t rows) LSMFS_LOCKED;
   Result<void> make_hole(const Lock& lock, Inode& inode, std::uint64_t from, std::uint64_t to, Result<SeenBlocks>& seen) LSMFS_LOCKED;
 
+  // ---- blobs, and streams into them (blobs.cc)
+  class BlobRows;
+  // A blob for a stream, made without the lock.
+  struct MadeBlob {
+    std::uint64_t number = 0;
+    std::optional<Result<std::unique_ptr<BlobWriter>>> writer;
+    bool taken = false;
+  };
+  Result<LargeFile*> large_file(const Lock& lock, Inode& inode) LSMFS_LOCKED;
+  Result<std::uint64_t> settled_in_blobs(const Lock& lock, Inode& inode, std::uint64_t from, std::uint64_t to) LSMFS_LOCKED;
+  std::uint64_t leave_blobs(Group& group, Inode& inode, std::uint64_t from, std::uint64_t to) LSMFS_LOCKED;
+  Result<void> make_rows(const Lock& lock, Inode& inode, std::uint64_t from, std::uint64_t to) LSMFS_LOCKED;
+  static void put_rows(Group& group, const std::string& home, std::uint64_t first, std::string_view bytes);
+  bool may_waste(std::uint64_t blocks) const LSMFS_LOCKED;
+  Result<void> dissolve(Ino ino, std::uint64_t blob);
+  std::uint64_t blob_most() const;
+  Result<Stream*> stream_for(const Lock& lock, Wait wait, Inode& inode, std::uint64_t offset, std::uint64_t end, MadeBlob& made) LSMFS_LOCKED;
+  void stream_blocks(Inode& inode, std::uint64_t first, std::string_view bytes) LSMFS_LOCKED;
+  void end_stream(Inode& inode) LSMFS_LOCKED;
+  void end_idle_streams() LSMFS_LOCKED;
+  void unstream(Group& group, Inode& inode, const Streamed& streamed) LSMFS_LOCKED;
+  void seal_streams(Group& group) LSMFS_LOCKED;
+  void streams_settled(const Group& group) LSMFS_LOCKED;
+  void discard_streamed(Inode& inode) LSMFS_LOCKED;
+  Result<void> sweep_blobs() LSMFS_LOCKED;
+  void drop_blob(std::uint64_t blob);
+  Result<ScrubStep> scrub_blobs(ScrubPosition& position, const Stop& stop);
+  ByteCount bytes_in_blobs() const;
+  bool drops_blobs() const LSMFS_LOCKED { return !dropped_blobs_.empty() || !open_group().dropped_blobs.empty(); }
+
   // ---- directories (directory_walk.cc)
   struct Listing;
   void want_names(const Lock& lock, const Fetched::Range& range, bool plus) LSMFS_LOCKED;
@@ -296,6 +332,8 @@ class LsmTree final : public Tree, private History::Client {
 
   // ---- data (file_data.cc)
   Result<void> resize(const Lock& lock, Inode& inode, std::uint64_t size, Result<SeenBlocks>& seen) LSMFS_LOCKED;
+  Result<void> write(Lock& lock, Wait wait, Ino ino, ByteOffset offset, Bytes data, MadeBlob& made, std::uint64_t& full_of_waste) LSMFS_LOCKED;
+  Result<void> read_run(const FileBlobs::Part& part, std::uint64_t from, std::uint64_t to, std::uint64_t offset, MutableBytes bytes);
   void note_access_time(Inode& inode) LSMFS_LOCKED;
 
   Store& store_;
@@ -329,6 +367,12 @@ class LsmTree final : public Tree, private History::Client {
   bool stop_ LSMFS_GUARDED_BY(tree_mutex) = false;
   bool closed_ LSMFS_GUARDED_BY(tree_mutex) = false;
   std::condition_variable wake_;
+
+  Streaks streaks_ LSMFS_GUARDED_BY(tree_mutex);
+  std::unordered_set<Ino> streaming_ LSMFS_GUARDED_BY(tree_mutex);         // files that are streams
+  std::vector<std::uint64_t> dropped_blobs_ LSMFS_GUARDED_BY(tree_mutex);  // that no row names any more, which is durable with the next sync
+  std::vector<std::shared_ptr<BlobWriter>> ended_writers_ LSMFS_GUARDED_BY(tree_mutex);  // to be closed without the lock
+  BlobReaders blob_readers_{store_};
 
   // Files that have lost their last name and have rows until the kernel forgets them. It does so at once unless they are open, but
   // a later request may overtake that.

@@ -9,7 +9,7 @@ namespace lsmfs {
 namespace {
 
 enum RowKind : std::uint8_t { kRecordRow = 1, kLinkRow = 2, kStateRow = 3 };
-enum RecordFlag : std::uint8_t { kHasHome = 1, kHasXattrs = 2, kHasInodeFlags = 4, kKnownFlags = 7 };
+enum RecordFlag : std::uint8_t { kHasHome = 1, kHasXattrs = 2, kHasInodeFlags = 4, kHasBlobs = 8, kKnownFlags = 15 };
 static_assert(kInodeFlags == (FS_IMMUTABLE_FL | FS_APPEND_FL | FS_NODUMP_FL | FS_NOATIME_FL));
 
 // Relative to mtime, since the times of one inode are mostly close to each other.
@@ -96,13 +96,15 @@ bool read_record(Reader& in, Record& r) {
   r.atime = get_time(in, r.mtime.seconds);
   r.btime = get_time(in, r.mtime.seconds);
   if (S_ISREG(r.mode)) r.blocks = in.varint();
+  if (flags & kHasBlobs) r.blob_blocks = in.varint();
   if (S_ISCHR(r.mode) || S_ISBLK(r.mode)) r.rdev = in.varint();
   if (S_ISLNK(r.mode)) r.symlink = in.string();
   if (flags & kHasHome) r.home = in.string();
   if (flags & kHasXattrs) get_xattrs(in, r.xattrs);
   if (flags & kHasInodeFlags) r.flags = get_u32(in);
   if (!in.ok() || !in.at_end() || (flags & ~kKnownFlags) || !known_type(r.mode)) return false;
-  if (S_ISREG(r.mode) && (r.size > kFileSizeMax || r.blocks > block_count(r.size))) return false;
+  if (S_ISREG(r.mode) && (r.size > kFileSizeMax || r.blocks > block_count(r.size) || r.blob_blocks > block_count(r.size) - r.blocks)) return false;
+  if (((flags & kHasBlobs) != 0) != (r.blob_blocks != 0) || (r.blob_blocks > 0 && !S_ISREG(r.mode))) return false;
   if (S_ISLNK(r.mode) && (r.symlink.empty() || r.symlink.size() > kSymlinkMax || r.size != r.symlink.size())) return false;
   if (r.xattr_names_size() > kXattrListMax || r.xattr_inline_size() > kXattrInlineSum) return false;
   if (((flags & kHasInodeFlags) != 0) != (r.flags != 0) || (r.flags & ~kInodeFlags)) return false;
@@ -122,7 +124,7 @@ Attr Record::attr() const {
   a.gid = gid;
   a.rdev = rdev;
   a.size = is_directory() ? kBlockSize : size;
-  a.blocks = blocks * (kBlockSize / 512);
+  a.blocks = all_blocks() * (kBlockSize / 512);
   a.atime = atime;
   a.mtime = mtime;
   a.ctime = ctime;
@@ -176,7 +178,7 @@ std::string encode(const Record& r) {
   out.reserve(64 + r.symlink.size() + r.home.size());
   put_u8(out, kRecordRow);
   put_u8(out, static_cast<std::uint8_t>((r.home.empty() ? 0 : kHasHome) | (r.xattrs.empty() ? 0 : kHasXattrs) |
-                                        (r.flags == 0 ? 0 : kHasInodeFlags)));
+                                        (r.flags == 0 ? 0 : kHasInodeFlags) | (r.blob_blocks == 0 ? 0 : kHasBlobs)));
   put_varint(out, r.ino.v);
   put_varint(out, r.mode);
   put_varint(out, r.nlink);
@@ -188,6 +190,7 @@ std::string encode(const Record& r) {
   put_time(out, r.atime, r.mtime.seconds);
   put_time(out, r.btime, r.mtime.seconds);
   if (S_ISREG(r.mode)) put_varint(out, r.blocks);
+  if (r.blob_blocks > 0) put_varint(out, r.blob_blocks);
   if (S_ISCHR(r.mode) || S_ISBLK(r.mode)) put_varint(out, r.rdev);
   if (S_ISLNK(r.mode)) put_string(out, r.symlink);
   if (!r.home.empty()) put_string(out, r.home);
@@ -216,6 +219,7 @@ std::string encode(const State& state) {
   put_varint(out, state.counts.symlinks);
   put_varint(out, state.counts.others);
   put_varint(out, state.data_rows);
+  put_varint(out, state.blob_waste);
   put_time(out, state.as_of, 0);
   put_u8(out, state.in_use ? 1 : 0);
   return out;
@@ -257,6 +261,7 @@ std::optional<State> decode_state(std::string_view value) {
   s.counts.symlinks = in.varint();
   s.counts.others = in.varint();
   s.data_rows = in.varint();
+  s.blob_waste = in.varint();
   s.as_of = get_time(in, 0);
   const std::uint8_t in_use = in.u8();
   s.in_use = in_use == 1;

@@ -38,6 +38,7 @@ struct Record {
   std::uint32_t uid = 0, gid = 0;
   std::uint64_t size = 0;   // files: bytes; directories: entries; symbolic links: bytes of the target
   std::uint64_t blocks = 0; // files: rows in family blocks
+  std::uint64_t blob_blocks = 0;  // files: blocks that lie in blobs instead (file_blobs.h)
   std::uint64_t rdev = 0;
   Time atime, mtime, ctime, btime;
   std::string symlink;
@@ -49,7 +50,8 @@ struct Record {
   bool is_regular() const { return S_ISREG(mode); }
   bool is_immutable() const { return flags & FS_IMMUTABLE_FL; }
   bool is_append_only() const { return flags & FS_APPEND_FL; }
-  bool is_sparse() const { return blocks != block_count(size); }  // files: some rows do not exist
+  std::uint64_t all_blocks() const { return blocks + blob_blocks; }
+  bool is_sparse() const { return all_blocks() != block_count(size); }  // files: some blocks do not exist
   Attr attr() const;
   const Xattr* find_xattr(std::string_view name) const;  // until the next change; nullptr: none
   void set_xattr(Xattr xattr);
@@ -73,6 +75,7 @@ struct State {
   Ino next_ino{2};  // at most kInoMax
   TreeCounts counts;
   std::uint64_t data_rows = 0;  // in family blocks: the blocks of all files' records, also of those without a name
+  std::uint64_t blob_waste = 0; // blocks in blobs that are wanted no more
   Time as_of;                   // no change is missing that had returned by then
   bool in_use = false;          // more may have come after it
 };

@@ -40,6 +40,7 @@ Result<void> LsmTree::rename(Ino from_dir, std::string_view from, Ino to_dir, st
     }
 
     // What can fail comes first.
+    if (target && !exchange && target->record.blob_blocks > 0) LSMFS_TRY(large_file(lock, *target));  // which may be erased
     const NewInode whiteout{.mode = S_IFCHR, .uid = whiteout_owner.uid, .gid = whiteout_owner.gid, .rdev = 0};
     Inherited inherited;
     if (flags & RENAME_WHITEOUT) {

@@ -37,6 +37,7 @@ Mender::Mender(Store& store, TreeFacts& facts, RepairReport& report) : store_(st
 Result<void> Mender::run() {
   LSMFS_TRY(find_lost_and_found());
   find_cycles();
+  mend_blobs();
   LSMFS_TRY(scan(Family::names, [this](auto key, auto value) { mend_name(key, value); }));
   LSMFS_TRY(scan(Family::blocks, [this](auto key, auto value) { mend_block(key, value); }));
   mend_root();
@@ -103,6 +104,7 @@ void Mender::mend_name(std::string_view key, std::string_view value) {
 
 void Mender::mend_numbered(std::string_view key, std::string_view value) {
   if (key == keys::kState) return;  // mend_state()
+  if (key.starts_with(keys::kBlobPrefix)) return mend_blob_row(key);
   const bool linked = key.starts_with(keys::kLinkedPrefix);
   const auto record = decode_record(value);
   const auto found = record ? facts_.inodes.find(record->ino) : facts_.inodes.end();
@@ -203,10 +205,13 @@ void Mender::mend_record(std::string_view key, const Record& record, const std::
   if (next.nlink != record.nlink) did("{}: its link count is {}, and not {}", path, next.nlink, record.nlink);
   if (record.is_regular()) {
     next.blocks = std::min(found.rows, block_count(record.size));
-    if (next.blocks < record.blocks) {
-      did("{}: {} of its {} blocks of {} bytes are lost and read as zeros", path, record.blocks - next.blocks, record.blocks, kBlockSize);
-    } else if (next.blocks > record.blocks) {
-      did("{}: has {} blocks of data, and not {}", path, next.blocks, record.blocks);
+    next.blob_blocks = std::min(found.in_blobs, block_count(record.size) - next.blocks);
+    if (next.all_blocks() < record.all_blocks()) {
+      did("{}: {} of its {} blocks of {} bytes are lost and read as zeros", path, record.all_blocks() - next.all_blocks(), record.all_blocks(), kBlockSize);
+    } else if (next.all_blocks() > record.all_blocks()) {
+      did("{}: has {} blocks of data, and not {}", path, next.all_blocks(), record.all_blocks());
+    } else if (next != record && next.blocks != record.blocks) {
+      did("{}: {} of its blocks lie in blobs, and not {}", path, next.blob_blocks, record.blob_blocks);
     }
   }
   mend_xattrs(next, path);
@@ -226,6 +231,55 @@ void Mender::mend_xattrs(Record& record, const std::string& path) {
     did("{}: its extended attribute {} is lost", path, printable(xattr.name));
     return true;
   });
+}
+
+// ---- blobs
+
+namespace {
+
+// Changes of blobs' rows, into a batch.
+class BatchRows final : public FileBlobs::Rows {
+ public:
+  BatchRows(Batch& batch, Ino ino) : batch_(batch), ino_(ino) {}
+  void put(std::uint64_t first, std::string_view row) override { batch_.put(Family::names, keys::blob(ino_, BlockIndex{first}), row); }
+  void patch(std::uint64_t first, std::uint32_t offset, std::string_view bytes) override {
+    batch_.patch(Family::names, keys::blob(ino_, BlockIndex{first}), offset, bytes);
+  }
+  // The blob itself is removed by Tree::open(), since no row names it.
+  void erase(std::uint64_t first, std::uint64_t) override { batch_.erase(Family::names, keys::blob(ino_, BlockIndex{first})); }
+
+ private:
+  Batch& batch_;
+  const Ino ino_;
+};
+
+}  // namespace
+
+void Mender::mend_blobs() {
+  for (auto& [ino, blobs] : facts_.blobs) {
+    for (const auto& part : blobs.parts()) sound_blobs_.insert(keys::blob(ino, BlockIndex{part.first}));
+    BatchRows rows(batch_, ino);
+    const auto inode = facts_.inodes.find(ino);
+    if (inode == facts_.inodes.end() || !S_ISREG(inode->second.mode)) {
+      did("inode {}: {} blocks of data in blobs, of a file that does not exist: erased", ino.v, blobs.live());
+      blobs.remove(0, UINT64_MAX, rows);
+      continue;
+    }
+    std::uint64_t gone = blobs.remove(block_count(inode->second.size), UINT64_MAX, rows);
+    const auto unreadable = facts_.unreadable.find(ino);
+    if (unreadable != facts_.unreadable.end()) {
+      for (const auto& [from, to] : unreadable->second) gone += blobs.remove(from, to, rows);
+    }
+    if (gone > 0) did("inode {}: {} blocks in blobs that cannot be read, or are not wanted there", ino.v, gone);
+    inode->second.in_blobs = blobs.live();
+  }
+}
+
+// Those that are sound have been mended.
+void Mender::mend_blob_row(std::string_view key) {
+  if (sound_blobs_.contains(std::string(key))) return;
+  did("the row of a blob at {} is damaged: erased", hex(key));
+  batch_.erase(Family::names, key);
 }
 
 // ---- family blocks
@@ -344,6 +398,8 @@ void Mender::mend_state() {
   state.next_ino = next_ino_;
   state.counts = facts_.counts;
   state.data_rows = data_rows_;
+  state.blob_waste = 0;
+  for (const auto& [ino, blobs] : facts_.blobs) state.blob_waste += blobs.wasted();
   const std::string row = encode(state);
   if (facts_.state && encode(*facts_.state) == row) return;
   batch_.put(Family::names, keys::kState, row);

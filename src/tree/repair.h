@@ -49,6 +49,10 @@ class Mender {
   void mend_record(std::string_view key, const Record& record, const std::string& path);
   void mend_xattrs(Record& record, const std::string& path);
 
+  // ---- blobs: what can be read of them stays
+  void mend_blobs();
+  void mend_blob_row(std::string_view key);
+
   // ---- a row of data
   void mend_block(std::string_view key, std::string_view value);
   void erase_block(std::string_view key);
@@ -74,6 +78,7 @@ class Mender {
   bool make_lost_and_found_ = false;
   std::unordered_set<Ino> cut_off_;  // directories that move to lost+found to end a cycle
   std::unordered_map<Ino, std::string> stray_homes_;
+  std::unordered_set<std::string> sound_blobs_;  // keys of their rows
   std::uint64_t data_rows_;     // that are there when all this is done
   std::string dropped_home_;  // whose rows of data are being dropped
 };

@@ -42,6 +42,15 @@ Result<Rows::Blocks> Rows::blocks(const TreeLock& lock, const std::string& home,
   return there;
 }
 
+Result<std::vector<std::pair<std::string, std::string>>> Rows::blobs(const TreeLock& lock, Ino ino) const {
+  const Fetched::Range range{.family = Family::names, .from = keys::blobs_begin(ino), .upper = keys::blobs_end(ino)};
+  const Fetched::Rows* const fetched = lock.fetched().find(range);
+  Fetched::Rows found = fetched ? *fetched : read_rows(store_, range, Wait::no);
+  if (!found.end && found.end.error().code == EAGAIN) lock.want([this, &lock, range] { lock.fetched().fetch(store_, range); });
+  LSMFS_TRY(found.end);
+  return std::move(found.rows);
+}
+
 BlockCursor Rows::walk(const std::string& home, BlockIndex from, BlockIndex to, Wait wait) const { return {store_, home, from, to, wait}; }
 
 Result<void> Rows::read(const std::string& home, ByteOffset offset, MutableBytes to, std::uint64_t epoch, Wait wait) {

@@ -38,6 +38,9 @@ class Rows {
   using Blocks = std::vector<std::pair<BlockIndex, std::string>>;
   Result<Blocks> blocks(const TreeLock& lock, const std::string& home, BlockIndex from, BlockIndex to, bool values) const LSMFS_LOCKED;
 
+  // The rows of a file's blobs, by key.
+  Result<std::vector<std::pair<std::string, std::string>>> blobs(const TreeLock& lock, Ino ino) const LSMFS_LOCKED;
+
   // ---- long reads: from any thread, without the lock
   // Of a file's rows in order. What it reads stays out of the cache.
   BlockCursor walk(const std::string& home, BlockIndex from, BlockIndex to, Wait wait) const;

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "tree/file_blobs.h"
 #include "tree/record.h"
 
 namespace lsmfs {
@@ -27,6 +28,8 @@ struct TreeFacts {
     std::uint64_t names = 0;          // linked: rows that link to it
     std::uint64_t entries = 0, subdirectories = 0;
     std::uint64_t rows = 0;           // of data
+    std::uint64_t blob_blocks = 0;    // as its record says
+    std::uint64_t in_blobs = 0;       // blocks
 
     bool is_directory() const { return S_ISDIR(mode); }
   };
@@ -72,6 +75,9 @@ struct TreeFacts {
   std::unordered_map<Ino, std::uint32_t> link_types;
   std::unordered_map<Ino, XattrRows> xattrs;                        // what records name
   std::map<std::pair<Ino, std::uint64_t>, XattrRows> xattr_rows;    // what there is, by inode and checksum of the home
+  std::map<Ino, FileBlobs> blobs;
+  // Blocks [from, to) of files, as far as they lie in blobs: they cannot be read there, or are not wanted.
+  std::map<Ino, std::vector<std::pair<std::uint64_t, std::uint64_t>>> unreadable;
   std::vector<Directory> directories;
   // Of directories and files that have no record.
   std::vector<Directory> stray_directories;

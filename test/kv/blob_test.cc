@@ -121,8 +121,8 @@ TEST(Blob, TakesItsSpaceFirstAndGivesTheRestBack) {
   EXPECT_EQ(m.store->blobs(), std::vector<std::uint64_t>{2});
 
   const auto blob = open(*m.store, 2, end);
-  expect_ok(m.store->remove_blob(2));
-  EXPECT_EQ(m.store->remove_blob(2).error().code, ENOENT);
+  expect_ok(m.store->remove_blobs({2}));
+  expect_ok(m.store->remove_blobs({2}));  // it is not there any more
   EXPECT_EQ(m.store->open_blob(2, end).error().code, ENOENT);
   expect_ok(m.volume->commit());
   EXPECT_TRUE(read(*blob, 100, 50) == data.substr(100 * kBlobBlock, 50 * kBlobBlock)) << "removed while it is open";
@@ -137,7 +137,7 @@ TEST(Blob, ItsSpaceIsBackOnceItIsRemoved) {
     (void)end_of(*writer);
   }
   expect_ok(m.volume->commit());
-  expect_ok(m.store->remove_blob(2));
+  expect_ok(m.store->remove_blobs({2}));
   expect_ok(m.volume->commit());
   EXPECT_EQ(m.volume->usage().table_free.v, before);
 }
@@ -335,7 +335,7 @@ void live_and_crash(std::uint64_t seed, const Decorate& decorate = [](auto volum
       }
       if (random() % 10 == 0) {
         expect_ok(m.store->sync());
-        for (const std::uint64_t old : gone) expect_ok(m.store->remove_blob(old));
+        expect_ok(m.store->remove_blobs(gone));
         gone.clear();
       }
       if (random() % 40 == 0) expect_ok(m.store->flush());
@@ -362,7 +362,7 @@ void live_and_crash(std::uint64_t seed, const Decorate& decorate = [](auto volum
     expect_ok(cursor->status());
     cursor.reset();
     for (const std::uint64_t blob : after.store->blobs()) {
-      if (std::ranges::find(named, blob) == named.end()) expect_ok(after.store->remove_blob(blob));
+      if (std::ranges::find(named, blob) == named.end()) expect_ok(after.store->remove_blobs({blob}));
     }
     after.stop();
     disk = after.disk->copy();

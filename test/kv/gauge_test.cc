@@ -50,7 +50,7 @@ class Gauge : public testing::Test {
     sizing_ = kv::Sizing::plan(volume_->usage(), ByteCount{64 * MiB});
     database_.emplace(*volume_, sizing_, fail_stop_, way_, set_aside_, kv::Database::Options{true, listener_, [](std::string_view) {}, &clock_});
     assert_ok(database_->open(false));
-    gauge_.emplace(*volume_, sizing_, fail_stop_, way_, merges_, clock_, [] {}, [] {}, [](Clock::Time) {}, [this](std::string_view) { ++notices_; });
+    gauge_.emplace(*volume_, sizing_, fail_stop_, way_, merges_, blob_space_, clock_, [] {}, [] {}, [](Clock::Time) {}, [this](std::string_view) { ++notices_; });
     gauge_->start(&database_->db(), database_->handles());
   }
   // Leaves about so much of the tables' space.
@@ -76,6 +76,7 @@ class Gauge : public testing::Test {
   kv::GiveWay way_{clock_};
   kv::SetAside set_aside_;
   kv::Merges merges_{64 * MiB};
+  kv::BlobSpace blob_space_;
   std::unique_ptr<Volume> volume_;
   kv::Sizing sizing_;
   std::optional<kv::Database> database_;

@@ -31,7 +31,7 @@ class StoreDecorator : public Store {
   Result<void> set_read_only(bool read_only) override { return inner_->set_read_only(read_only); }
   Result<std::unique_ptr<BlobWriter>> create_blob(std::uint64_t number, ByteCount data) override { return inner_->create_blob(number, data); }
   Result<std::unique_ptr<BlobReader>> open_blob(std::uint64_t number, const BlobEnd& end) override { return inner_->open_blob(number, end); }
-  Result<void> remove_blob(std::uint64_t number) override { return inner_->remove_blob(number); }
+  Result<void> remove_blobs(const std::vector<std::uint64_t>& numbers) override { return inner_->remove_blobs(numbers); }
   std::vector<std::uint64_t> blobs() const override { return inner_->blobs(); }
   Result<void> close() override { return inner_->close(); }
   void note_rows(std::uint64_t rows) override { inner_->note_rows(rows); }

@@ -38,6 +38,14 @@ FileBlobs loaded(const StoredRows& stored) {
   return blobs;
 }
 
+// As a commit does of what was appended.
+void settle(FileBlobs& blobs, std::uint64_t blob, const BlobEnd& end, StoredRows& stored) {
+  blobs.reached(blob, end);
+  const FileBlobs::Part* const part = blobs.find(blob);
+  ASSERT_TRUE(part);
+  stored.put(part->first, FileBlobs::encode(*part));
+}
+
 // For each block of a file: in which blob it is, and which block of that; or in none.
 using Model = std::vector<std::optional<std::pair<std::uint64_t, std::uint64_t>>>;
 
@@ -77,7 +85,7 @@ TEST(FileBlobs, AreLikeAModelHoweverTheyChangeAndInTheirRowsToo) {
           part.first = model.size();
           blobs.add(std::move(part));
           blobs.grow(blocks);
-          blobs.settle({blocks, blocks * kBlobBlock}, stored);
+          settle(blobs, number, {blocks, blocks * kBlobBlock}, stored);
           for (std::uint64_t i = 0; i < blocks; ++i) model.push_back(std::pair(number, i));
           break;
         }
@@ -115,16 +123,23 @@ TEST(FileBlobs, GrowWhileTheyAreWrittenAndAreReadUpToWhereTheyAreSettled) {
   StoredRows stored;
   blobs.add({.blob = 3, .first = 100});
   blobs.grow(10);
-  blobs.settle({10, 50000}, stored);
+  settle(blobs, 3, {10, 50000}, stored);
   blobs.grow(5);
   EXPECT_EQ(blobs.live(), 15u);
   EXPECT_EQ(blobs.parts().back().end, (BlobEnd{10, 50000}));
   EXPECT_EQ(loaded(stored).live(), 10u);
   EXPECT_EQ(blobs.remove(112, 115, stored), 3u);
-  blobs.settle({15, 90000}, stored);
+  settle(blobs, 3, {15, 90000}, stored);
   EXPECT_EQ(loaded(stored).live(), 12u);
   EXPECT_EQ(loaded(stored).parts().back().end.blocks, 15u);
-  EXPECT_EQ(blobs.remove(0, 1000, stored), 12u);
+  EXPECT_EQ(blobs.wasted(), 3u);
+  blobs.skip(2);
+  blobs.grow(1);
+  settle(blobs, 3, {18, 99000}, stored);
+  EXPECT_EQ(loaded(stored).live(), 13u);
+  EXPECT_FALSE(blobs.has(112)) << "it is none of the file";
+  EXPECT_EQ(blobs.remove(0, 1000, stored), 13u);
+  EXPECT_EQ(blobs.wasted(), 0u);
   EXPECT_TRUE(blobs.empty());
   EXPECT_EQ(stored.gone, std::vector<std::uint64_t>{3});
 }

@@ -100,7 +100,7 @@ TEST_F(Histories, WhatIsInMemoryAfterAFailedCommitCanBeReadAndNothingIsCommitted
   ASSERT_EQ(notices_.size(), 1U);
   EXPECT_NE(notices_[0].find("a commit failed"), std::string::npos) << notices_[0];
   // Also what was open then, in its order.
-  EXPECT_EQ(client_.heard, (Heard{"records 2", "settled 2", "records 3", "settled 3"}));
+  EXPECT_EQ(client_.heard, (Heard{"records 2", "keep 2", "settled 2", "records 3", "keep 3", "settled 3"}));
   EXPECT_EQ(shown("a"), "2");
   EXPECT_EQ(shown("b"), "3");
   EXPECT_EQ(history().committed(), 3U);
@@ -122,7 +122,7 @@ TEST_F(Histories, AFailureWhileAGroupIsBeingCommittedLeavesItToItsEnd) {
   EXPECT_EQ(history().committed(), 0U);
   held_->release();
   history().await(lock, 2);
-  EXPECT_EQ(client_.heard, (Heard{"records 1", "settled 1", "committed 1", "records 2", "settled 2"}));
+  EXPECT_EQ(client_.heard, (Heard{"records 1", "settled 1", "committed 1", "records 2", "keep 2", "settled 2"}));
   EXPECT_EQ(shown("a"), "2");
 }
 

@@ -34,6 +34,7 @@ class Listener final : public History::Client {
     heard.push_back("settled " + std::to_string(group.number));
     on_settled(group);
   }
+  void keep(Group& group) override { heard.push_back("keep " + std::to_string(group.number)); }
   void committed(const Group& group) override { heard.push_back("committed " + std::to_string(group.number)); }
 };
 

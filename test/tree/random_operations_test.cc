@@ -26,7 +26,11 @@ namespace {
 
 class Driver {
  public:
-  Driver(std::uint64_t seed, int steps, Between between = {}) : random_(seed), steps_(steps), harness_(ByteCount{kDeviceMin}, {.sync_interval_ms = 0}, std::move(between)) {
+  Driver(std::uint64_t seed, int steps, Between between = {}, ByteCount stream_from = TreeOptions().stream_from)
+      : random_(seed), steps_(steps),
+        // On small volumes there are no streams.
+        harness_(stream_from < TreeOptions().stream_from ? ByteCount{GiB} : ByteCount{kDeviceMin},
+                 {.sync_interval_ms = 0, .stream_from = stream_from}, std::move(between)) {
     known_ = {model_.root};
     copy_times(model_.root);
   }
@@ -389,6 +393,15 @@ TEST(RandomOperations, AgreeWithAPlainModelThroughRemountsAndCrashes) {
                 static_cast<unsigned long long>(seed));
     SCOPED_TRACE("LSMFS_SEED=" + std::to_string(seed));
     Driver(seed, 700).run();
+  }
+}
+
+// Nearly all that is appended goes into blobs.
+TEST(RandomOperations, AgreeWhereFilesAreStreams) {
+  const std::uint64_t seed = drawn_seed();
+  for (std::uint64_t i = 0; i < 4 && !HasFailure(); ++i) {
+    SCOPED_TRACE("LSMFS_SEED=" + std::to_string(seed + i));
+    Driver(seed + i, 700, {}, ByteCount{kBlockSize}).run();
   }
 }
 

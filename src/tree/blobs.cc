@@ -1,0 +1,360 @@
+// Blobs: which of a file's blocks lie in them, how these become rows again, and how a stream gets one.
+//
+// A block lies in a blob or has a row, never both. What lies in a blob cannot be changed there: a block that is written over gets a row,
+// and a bit in the blob's row says that it has gone. So nothing else knows blobs but who reads, and who counts blocks.
+//
+// The space of a blob comes back when nothing of it is wanted any more. Until then, what is wanted no more is waste; where there is too much
+// of it, or no room for rows beside it, whoever writes over a blob first makes rows of all that is left of it (dissolve).
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+#include <span>
+#include <utility>
+
+#include "tree/blob_check.h"
+#include "tree/lsm_tree.h"
+
+namespace lsmfs {
+namespace {
+
+// A file is a stream if as much as a fourth of what comes before it was written in order just now. A group that has less than a
+// 256th of that for it makes rows of it, for each part costs one of the blob's index.
+constexpr std::uint64_t kStreakShare = 4, kStreamedShare = 256;
+constexpr std::uint64_t kIndexRoom = 4;             // blocks: what such a part takes at most
+constexpr std::size_t kStreamsMost = 16;            // at a time: each keeps space, and some memory
+constexpr std::chrono::seconds kStreamIdle{2};      // then it ends
+constexpr std::uint64_t kBlobSmallest = 2 * MiB, kBlobLeast = 4 * MiB, kBlobMost = FileBlobs::kBlocksMax * kBlockSize;
+Error damaged_blobs(Ino ino) { return make_error(EUCLEAN, fmt::format("the rows of the blobs of inode {} are damaged", ino.v)); }
+
+constexpr std::uint64_t kDissolved = MiB / kBlockSize;  // blocks at a time
+
+}  // namespace
+
+class LsmTree::BlobRows final : public FileBlobs::Rows {
+ public:
+  BlobRows(Group& group, Ino ino) : group_(group), ino_(ino) {}
+  void put(std::uint64_t first, std::string_view row) override { group_.batch.put(Family::names, key(first), row); }
+  void patch(std::uint64_t first, std::uint32_t offset, std::string_view bytes) override {
+    group_.batch.patch(Family::names, key(first), offset, bytes);
+  }
+  void erase(std::uint64_t first, std::uint64_t blob) override {
+    group_.batch.erase(Family::names, key(first));
+    group_.dropped_blobs.push_back(blob);
+  }
+
+ private:
+  std::string key(std::uint64_t first) const { return keys::blob(ino_, BlockIndex{first}); }
+  Group& group_;
+  const Ino ino_;
+};
+
+// What a file has of blobs. EUCLEAN: their rows are damaged.
+Result<LargeFile*> LsmTree::large_file(const Lock& lock, Inode& inode) {
+  if (inode.large) return inode.large.get();
+  auto large = std::make_unique<LargeFile>();
+  if (inode.record.blob_blocks > 0) {
+    LSMFS_ASSIGN(const auto rows, rows_.blobs(lock, inode.ino()));
+    for (const auto& [key, row] : rows) {
+      const auto at = keys::parse_blob(key);
+      auto part = at ? FileBlobs::decode(at->first.v, row) : std::nullopt;
+      const auto& parts = large->blobs.parts();
+      if (!part || (!parts.empty() && parts.back().past() > part->first)) return damaged_blobs(inode.ino());
+      large->blobs.add(std::move(*part));
+    }
+    if (large->blobs.live() != inode.record.blob_blocks) return damaged_blobs(inode.ino());
+  }
+  inode.large = std::move(large);
+  return inode.large.get();
+}
+
+// How many of blocks [from, to) lie in blobs that can be read, and changed, as soon as this succeeds.
+Result<std::uint64_t> LsmTree::settled_in_blobs(const Lock& lock, Inode& inode, std::uint64_t from, std::uint64_t to) {
+  if (inode.record.blob_blocks == 0) return std::uint64_t{0};
+  LSMFS_ASSIGN(const LargeFile* const large, large_file(lock, inode));
+  const std::uint64_t found = large->blobs.live(from, to);
+  if (found > 0) LSMFS_TRY(settle(lock, large->streamed_group));
+  return found;
+}
+
+// They lie in no blob any more. Gives how many did. Must hold: settled_in_blobs(), or all go.
+std::uint64_t LsmTree::leave_blobs(Group& group, Inode& inode, std::uint64_t from, std::uint64_t to) {
+  if (!inode.large || inode.record.blob_blocks == 0) return 0;
+  FileBlobs& blobs = inode.large->blobs;
+  const std::uint64_t waste = blobs.wasted();
+  BlobRows rows(group, inode.ino());
+  const std::uint64_t left = blobs.remove(from, to, rows);
+  inode.record.blob_blocks -= left;
+  state_.blob_waste += blobs.wasted() - waste;
+  const auto& stream = inode.large->stream;
+  const FileBlobs::Part* const part = stream ? blobs.find(stream->blob) : nullptr;
+  if (stream && (!part || part->past() != stream->next)) end_stream(inode);
+  return left;
+}
+
+// Blocks [from, to) of a file that lie in blobs become rows. Must hold: settled_in_blobs().
+Result<void> LsmTree::make_rows(const Lock& lock, Inode& inode, std::uint64_t from, std::uint64_t to) {
+  std::vector<std::pair<std::uint64_t, const std::string*>> found;
+  for (const FileBlobs::Run& run : inode.large->blobs.runs(from, to)) {
+    if (!run.part) continue;
+    const std::uint64_t block = run.from - run.part->first, count = run.to - run.from;
+    const auto* const bytes = lock.fetched().find_blob(run.part->blob, block, count);
+    if (!bytes) {
+      lock.want([this, &lock, blob = run.part->blob, end = run.part->end, block, count] {
+        lock.fetched().fetch_blob(blob_readers_, blob, end, block, count);
+      });
+      return make_error(EAGAIN, "");
+    }
+    if (!*bytes) return bytes->error();
+    found.emplace_back(run.from, &**bytes);
+  }
+  if (found.empty()) return {};
+  open_group().put_tail();
+  const std::string home = inode.home();
+  for (const auto& [first, bytes] : found) put_rows(open_group(), home, first, *bytes);
+  set_blocks(inode, inode.record.blocks + leave_blobs(open_group(), inode, from, to));
+  blocks_changed(inode);
+  changed(inode);
+  return {};
+}
+
+void LsmTree::put_rows(Group& group, const std::string& home, std::uint64_t first, std::string_view bytes) {
+  for (; !bytes.empty(); bytes.remove_prefix(kBlockSize)) group.batch.put(Family::blocks, keys::block(home, BlockIndex{first++}), bytes.substr(0, kBlockSize));
+  group.blocks = true;
+}
+
+// Whether so many blocks that lie in blobs may be written over by rows: there is room for them, and not too much waste.
+bool LsmTree::may_waste(std::uint64_t blocks) const {
+  const std::uint64_t room = store_.room().v;
+  return (state_.blob_waste + blocks) * kBlockSize <= blob_most() + room / 16 && room >= 2 * blocks * kBlockSize;
+}
+
+// That no row has ever named.
+void LsmTree::drop_blob(std::uint64_t blob) {
+  const Lock lock(mutex_);
+  dropped_blobs_.push_back(blob);
+}
+
+// Makes rows of all that is left of a blob.
+Result<void> LsmTree::dissolve(Ino ino, std::uint64_t blob) {
+  for (bool ended = false; !ended;) {
+    const auto made_rows = attempt(Wait::yes, [&](Lock& lock) LSMFS_LOCKED -> Result<void> {
+      LSMFS_TRY(begin_change(lock, Wait::yes));
+      Inode* const inode = inodes_.find(ino);
+      const FileBlobs::Part* const part = inode && inode->large ? inode->large->blobs.find(blob) : nullptr;
+      ended = !part;
+      if (ended) return {};
+      // From its end, so that its row becomes shorter.
+      const std::uint64_t to = part->past(), from = std::max(part->first, to - std::min(to, kDissolved));
+      LSMFS_TRY(settle(lock, inode->large->streamed_group));
+      return make_rows(lock, *inode, from, to);
+    });
+    LSMFS_TRY(made_rows);
+  }
+  return sync();  // its space is back then
+}
+
+// ---- scrubbing
+
+ByteCount LsmTree::bytes_in_blobs() const {
+  return ByteCount{store_.stats().blob_bytes};
+}
+
+// Reads one blob from the device, as far as its file wants it: the first from a number on. They are taken in the order of numbers.
+Result<ScrubStep> LsmTree::scrub_blobs(ScrubPosition& position, const Stop& stop) {
+  ScrubStep step;
+  if (position.done()) return step;
+  std::vector<std::pair<Ino, FileBlobs::Part>> parts;
+  const auto cursor = store_.cursor(Family::names, {.lower = std::string(keys::kBlobPrefix), .upper = keys::prefix_end(keys::kBlobPrefix),
+                                                    .readahead = kRowsReadahead});
+  for (cursor->seek(keys::kBlobPrefix); cursor->valid(); cursor->next()) {
+    const auto at = keys::parse_blob(cursor->key());
+    auto part = at ? FileBlobs::decode(at->first.v, cursor->value()) : std::nullopt;
+    if (part && part->blob >= position.range.next) parts.emplace_back(at->ino, std::move(*part));
+  }
+  LSMFS_TRY(cursor->status());
+  std::ranges::sort(parts, {}, [](const auto& one) { return one.second.blob; });
+  if (position.range.end == 0) position.range.end = parts.empty() ? 1 : parts.back().second.blob + 1;
+  std::erase_if(parts, [&](const auto& one) { return one.second.blob >= position.range.end; });
+  if (parts.empty()) {
+    position = {position.part + 1, {}};
+    return step;
+  }
+  const auto& [ino, part] = parts.front();
+  for (const auto& [from, to, error] : unreadable_blocks(store_, part, true, [&](ByteCount) { return !stop(); })) {
+    // What has gone meanwhile, or lies elsewhere, is not damaged.
+    const auto row = store_.get(Family::names, keys::blob(ino, BlockIndex{part.first}), Wait::yes);
+    const auto now = row && *row ? FileBlobs::decode(part.first, **row) : std::nullopt;
+    if (!now || now->blob != part.blob) break;
+    step.damage.push_back(fmt::format("{}; bytes {} to {} of inode {}", error.context, from * kBlockSize, to * kBlockSize, ino.v));
+    notice_("scrub: " + step.damage.back());
+  }
+  if (stop()) return make_error(EINTR, "scrub");
+  step.read = ByteCount{part.end.bytes};
+  position.range.next = part.blob + 1;
+  for (const auto& [owner, other] : std::span(parts).subspan(1)) step.left = step.left + ByteCount{other.end.bytes};
+  if (position.range.done()) position = {position.part + 1, {}};
+  return step;
+}
+
+// ---- streams
+
+// So large a blob may be at most. While one is dissolved there are its rows beside it, and df cannot say how much of its room that will
+// take, so it is little. 0: on a small volume there are no blobs.
+std::uint64_t LsmTree::blob_most() const {
+  const std::uint64_t bytes = round_down(store_.space().total.v / 256, MiB);
+  return bytes < kBlobSmallest ? 0 : std::min(bytes, kBlobMost);
+}
+
+// What the whole blocks of a write of [offset, end) at the end of a file go into. nullptr: rows. EAGAIN: `lock` wants a blob, which comes
+// to `made`.
+Result<Stream*> LsmTree::stream_for(const Lock& lock, Wait wait, Inode& inode, std::uint64_t offset, std::uint64_t end, MadeBlob& made) {
+  const Record& record = inode.record;
+  if (offset != record.size || offset < options_.stream_from.v || record.is_sparse()) return nullptr;
+  if (streaks_.before(inode.ino(), offset) + (end - offset) < options_.stream_from.v / kStreakShare) return nullptr;
+  LSMFS_ASSIGN(LargeFile* const large, large_file(lock, inode));
+  const std::uint64_t first = div_up(offset, kBlockSize), blocks = end / kBlockSize - std::min(first, end / kBlockSize);
+  if (large->stream && !large->stream->named) large->stream->next = first;
+  if (large->stream && first >= large->stream->next && first <= large->stream->next + 1 && blocks + 1 <= large->stream->room) return &*large->stream;
+  if (blocks == 0 || (!large->stream && streaming_.size() >= kStreamsMost)) return nullptr;
+  if (!made.writer) {
+    const std::uint64_t most = blob_most();
+    if (most == 0) return nullptr;
+    const std::uint64_t bytes = std::clamp(round_up(record.size / 2, MiB), std::min(kBlobLeast, most), most);
+    if (bytes > store_.room().v / 16 || bytes < (blocks + kIndexRoom) * kBlockSize) return nullptr;  // nearly full
+    if (wait == Wait::no) return make_error(EAGAIN, "");
+    made.number = state_.next_ino.v++;
+    lock.want([this, &made, bytes] { made.writer = store_.create_blob(made.number, ByteCount{bytes}); });
+    return make_error(EAGAIN, "");
+  }
+  if (!*made.writer || made.taken) return nullptr;
+  end_stream(inode);
+  std::shared_ptr<BlobWriter> writer(std::move(**made.writer));
+  made.taken = true;
+  const std::uint64_t room = writer->room();
+  large->stream = Stream{std::move(writer), made.number, first, room - std::min(room, kIndexRoom), false, clock_.now()};
+  streaming_.insert(inode.ino());
+  return &*large->stream;
+}
+
+// Blocks for a stream, from `first` on, which is the next one or the one after that: the one between them has a row.
+void LsmTree::stream_blocks(Inode& inode, std::uint64_t first, std::string_view bytes) {
+  LargeFile& large = *inode.large;
+  Stream& stream = *large.stream;
+  Streamed& to = open_group().streamed_to(inode.ino(), stream.writer, stream.blob, stream.next);
+  const std::size_t before = to.data.size();
+  if (!std::exchange(stream.named, true)) {
+    FileBlobs::Part part;
+    part.blob = stream.blob;
+    part.first = stream.next;
+    large.blobs.add(std::move(part));
+  }
+  assert(first >= stream.next);
+  const std::uint64_t waste = large.blobs.wasted();
+  if (first > stream.next) {
+    to.data.append((first - stream.next) * kBlockSize, '\0');
+    large.blobs.skip(first - stream.next);
+  }
+  to.data.append(bytes);
+  const std::uint64_t blocks = bytes.size() / kBlockSize;
+  large.blobs.grow(blocks);
+  state_.blob_waste += large.blobs.wasted() - waste;
+  stream.room -= std::min(stream.room, first - stream.next + blocks);
+  stream.next = first + blocks;
+  stream.last = clock_.now();
+  inode.record.blob_blocks += blocks;
+  large.streamed_group = open_group().number;
+  open_group().streamed_bytes += to.data.size() - before;
+}
+
+void LsmTree::end_stream(Inode& inode) {
+  if (!inode.large || !inode.large->stream) return;
+  const Stream& stream = *inode.large->stream;
+  if (!stream.named) dropped_blobs_.push_back(stream.blob);
+  ended_writers_.push_back(stream.writer);
+  inode.large->stream.reset();
+  streaming_.erase(inode.ino());
+}
+
+// That a group has committed may go with it, too.
+void LsmTree::close_writers() {
+  std::vector<std::shared_ptr<BlobWriter>> ended;
+  const Lock lock(mutex_);
+  ended.swap(ended_writers_);
+}
+
+// What the open group has for blobs of a file that goes.
+void LsmTree::discard_streamed(Inode& inode) {
+  end_stream(inode);
+  std::erase_if(open_group().streamed, [&](const Streamed& streamed) LSMFS_LOCKED {
+    if (streamed.ino != inode.ino()) return false;
+    open_group().streamed_bytes -= streamed.data.size();
+    return true;
+  });
+}
+
+void LsmTree::end_idle_streams() {
+  const Clock::Time since = clock_.now() - kStreamIdle;
+  const std::vector<Ino> streaming(streaming_.begin(), streaming_.end());
+  for (const Ino ino : streaming) {
+    Inode& inode = *inodes_.find(ino);
+    if (inode.large->stream->last > since) continue;
+    end_stream(inode);
+    streaks_.end(ino);
+  }
+}
+
+// What a group has for blobs is rows instead.
+void LsmTree::unstream(Group& group, Inode& inode, const Streamed& streamed) {
+  const FileBlobs& blobs = inode.large->blobs;
+  const std::uint64_t to = streamed.first + streamed.data.size() / kBlockSize;
+  const std::string home = inode.home();
+  for (const FileBlobs::Run& run : blobs.runs(streamed.first, to)) {
+    if (!run.part || run.part->blob != streamed.blob) continue;
+    put_rows(group, home, run.from, std::string_view(streamed.data).substr((run.from - streamed.first) * kBlockSize, (run.to - run.from) * kBlockSize));
+  }
+  set_blocks(inode, inode.record.blocks + leave_blobs(group, inode, streamed.first, to));
+}
+
+// Before a group is passed on: what it has for each blob, and what that is to be.
+void LsmTree::seal_streams(Group& group) {
+  std::erase_if(group.streamed, [&](Streamed& streamed) LSMFS_LOCKED {
+    Inode* const inode = inodes_.find(streamed.ino);
+    if (!inode || !inode->large || !inode->large->blobs.find(streamed.blob)) return true;
+    if (streamed.data.size() < options_.stream_from.v / kStreamedShare) {
+      unstream(group, *inode, streamed);
+      end_stream(*inode);
+      streaks_.end(streamed.ino);
+      return true;
+    }
+    streamed.part = *inode->large->blobs.find(streamed.blob);
+    auto& stream = inode->large->stream;
+    if (stream && stream->blob == streamed.blob) stream->room -= std::min(stream->room, kIndexRoom);
+    return false;
+  });
+}
+
+void LsmTree::keep(Group& group) {
+  for (const Streamed& streamed : group.streamed) {
+    Inode* const inode = inodes_.find(streamed.ino);
+    if (!inode || !inode->large) continue;
+    end_stream(*inode);
+    unstream(group, *inode, streamed);
+    if (!inode->removed()) group.batch.put(Family::names, inode->row_key(), encode(inode->record));
+  }
+  group.streamed.clear();
+}
+
+// What a group has appended can be read.
+void LsmTree::streams_settled(const Group& group) {
+  for (const Streamed& streamed : group.streamed) {
+    ended_writers_.push_back(streamed.writer);  // if it is
+    Inode* const inode = inodes_.find(streamed.ino);
+    if (!inode || !inode->large) continue;
+    const std::uint64_t waste = inode->large->blobs.wasted();
+    inode->large->blobs.reached(streamed.blob, streamed.part.end);
+    state_.blob_waste += inode->large->blobs.wasted() - waste;
+  }
+}
+
+}  // namespace lsmfs

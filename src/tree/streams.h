@@ -1,0 +1,68 @@
+// Streams: files that are written in order, past their first megabytes. Their whole blocks go into blobs (lsmfs/kv.h) instead of rows:
+// once to the device, and not through the log, memtables and merges.
+//
+//   LargeFile   what an inode of the table knows of its blobs, and the stream that it is, if it is one
+//   Streaks     which files are written in order at the moment, and how much of them
+//
+// What they are not: they write nothing. Not thread-safe: the tree's mutex guards them.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "lsmfs/kv.h"
+#include "lsmfs/tree.h"
+#include "tree/file_blobs.h"
+
+namespace lsmfs {
+
+// A blob that a file's next blocks are appended to. The writer is the committer's while a group of blocks for it is being committed.
+struct Stream {
+  std::shared_ptr<BlobWriter> writer;
+  std::uint64_t blob = 0;  // its number
+  std::uint64_t next = 0;  // the block of the file that comes next
+  std::uint64_t room = 0;  // blocks for which there is space for certain
+  bool named = false;      // it has had blocks
+  Clock::Time last{};      // when some came
+};
+
+struct LargeFile {
+  FileBlobs blobs;
+  std::optional<Stream> stream;
+  std::uint64_t streamed_group = 0;  // the last group that has blocks for one of its blobs
+};
+
+class Streaks {
+ public:
+  static constexpr std::size_t kFiles = 16;
+
+  // So many bytes of a file were written in order up to `at`.
+  std::uint64_t before(Ino ino, std::uint64_t at) const {
+    const auto found = std::ranges::find(streaks_, ino, &Streak::ino);
+    return found != streaks_.end() && found->end == at ? found->bytes : 0;
+  }
+  // Bytes [from, to) have been written.
+  void note(Ino ino, std::uint64_t from, std::uint64_t to) {
+    auto found = std::ranges::find(streaks_, ino, &Streak::ino);
+    if (found == streaks_.end()) found = std::ranges::min_element(streaks_, {}, &Streak::used);
+    const std::uint64_t bytes = found->ino == ino && found->end == from ? found->bytes : 0;
+    *found = {ino, to, bytes + (to - from), ++uses_};
+  }
+  void end(Ino ino) {
+    const auto found = std::ranges::find(streaks_, ino, &Streak::ino);
+    if (found != streaks_.end()) *found = {};
+  }
+
+ private:
+  struct Streak {
+    Ino ino;
+    std::uint64_t end = 0, bytes = 0, used = 0;
+  };
+  std::array<Streak, kFiles> streaks_;
+  std::uint64_t uses_ = 0;
+};
+
+}  // namespace lsmfs

@@ -1,0 +1,251 @@
+// Streams: what a file that is written in order has in blobs, and what becomes of that.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <linux/falloc.h>
+
+#include <random>
+
+#include "gate.h"
+#include "seed.h"
+#include "tree/harness.h"
+#include "tree/held_store.h"
+
+namespace lsmfs::test::streams_test {
+namespace {
+
+class Streams : public testing::Test {
+ protected:
+  static constexpr std::uint64_t kSize = GiB;
+  static constexpr std::uint64_t kPiece = 128 * KiB;
+
+  Tree& tree() { return h_.tree(); }
+  std::string noise(std::uint64_t bytes) {
+    std::string out(bytes, '\0');
+    for (std::size_t i = 0; i + 8 <= out.size(); i += 8) {
+      const std::uint64_t value = random_();
+      std::memcpy(out.data() + i, &value, 8);
+    }
+    return out;
+  }
+  int write(std::uint64_t offset, std::string_view data) {
+    const int error = code(both_ways([&](Wait w) { return tree().write(ino_, ByteOffset{offset}, as_bytes(data), w); }));
+    if (error == 0) {
+      contents_.resize(std::max<std::size_t>(contents_.size(), offset + data.size()));
+      contents_.replace(offset, data.size(), data);
+    }
+    return error;
+  }
+  void append(std::uint64_t bytes, std::uint64_t piece = kPiece) {
+    for (std::uint64_t left = bytes; left > 0 && !HasFailure();) {
+      const std::uint64_t n = std::min(left, piece);
+      ASSERT_EQ(write(contents_.size(), noise(n)), 0) << "at " << contents_.size();
+      left -= n;
+    }
+  }
+  void begin(std::uint64_t bytes, std::uint64_t piece = kPiece) {
+    ino_ = h_.make(kRootIno, "file", S_IFREG | 0644);
+    append(bytes, piece);
+  }
+  void look_up_again() { ino_ = h_.walk("file"); }
+  void expect_contents() {
+    ASSERT_EQ(h_.attr(ino_).size, contents_.size());
+    std::string got(MiB, '?');
+    for (std::uint64_t at = 0; at < contents_.size(); at += got.size()) {
+      const auto n = tree().read(ino_, ByteOffset{at}, {reinterpret_cast<std::byte*>(got.data()), got.size()}, Wait::yes);
+      ASSERT_TRUE(n) << n.error().message();
+      ASSERT_TRUE(std::string_view(got).substr(0, *n) == std::string_view(contents_).substr(at, got.size())) << "from " << at << " on";
+    }
+  }
+  std::uint64_t blocks() { return h_.attr(ino_).blocks / (kBlockSize / 512); }
+  std::uint64_t rows() {
+    EXPECT_TRUE(tree().sync());
+    return h_.rows(Family::blocks);
+  }
+  std::uint64_t free() { return tree().space(Wait::yes)->free.v; }
+
+  std::mt19937_64 random_{drawn_seed()};
+  Gate commits_{true};
+  HeldStore* held_ = nullptr;  // of this mount
+  Harness h_{ByteCount{kSize},
+             {.sync_interval_ms = 0},
+             {.store = [this](std::unique_ptr<Store> inner) -> std::unique_ptr<Store> {
+               auto held = std::make_unique<HeldStore>(std::move(inner), commits_);
+               held_ = held.get();
+               return held;
+             }}};
+  Ino ino_;
+  std::string contents_;
+};
+
+TEST_F(Streams, LieInBlobsButForTheirFirstMegabytes) {
+  begin(40 * MiB + 5000);
+  EXPECT_EQ(blocks(), contents_.size() / kBlockSize + 1);
+  EXPECT_LE(rows(), 6 * MiB / kBlockSize);
+  EXPECT_FALSE(h_.store().blobs().empty());
+  expect_contents();
+  h_.remount();
+  look_up_again();
+  EXPECT_EQ(blocks(), contents_.size() / kBlockSize + 1);
+  expect_contents();
+  EXPECT_EQ(h_.check(), "");
+}
+
+TEST_F(Streams, AreGoneWithTheirSpaceWhenTheyAreRemoved) {
+  const std::uint64_t before = free();
+  begin(64 * MiB);
+  EXPECT_LT(free() + 60 * MiB, before);
+  ASSERT_TRUE(tree().unlink(kRootIno, "file", Wait::yes));
+  expect_contents();  // whoever has it open still reads it
+  tree().forget(ino_, 1);
+  EXPECT_GE(free() + MiB, before) << "at once";
+  EXPECT_TRUE(h_.store().blobs().empty());
+  EXPECT_EQ(h_.check(), "");
+}
+
+TEST_F(Streams, ThatWereOpenWithoutANameAtACrashAreGone) {
+  begin(32 * MiB);
+  ASSERT_TRUE(tree().unlink(kRootIno, "file", Wait::yes));
+  ASSERT_TRUE(tree().sync());
+  h_.crash();
+  ASSERT_TRUE(tree().sync());
+  EXPECT_TRUE(h_.store().blobs().empty());
+  EXPECT_EQ(rows(), 0u);
+  EXPECT_EQ(h_.check(), "");
+}
+
+TEST_F(Streams, ThatWereNotCommittedAtACrashAreGone) {
+  begin(8 * MiB);
+  ASSERT_TRUE(tree().sync());
+  ASSERT_TRUE(h_.store().create_blob(1'000'000, ByteCount{MiB}));
+  ASSERT_TRUE(h_.store().remove_blobs({}));  // makes what was created durable
+  h_.crash();
+  look_up_again();
+  const auto blobs = h_.store().blobs();
+  EXPECT_EQ(std::ranges::count(blobs, 1'000'000u), 0);
+  EXPECT_FALSE(blobs.empty());
+  expect_contents();
+  ino_ = h_.make(kRootIno, "other", S_IFREG | 0644);
+  EXPECT_GT(ino_.v, 1'000'000u) << "no number is given again";
+}
+
+// Whole blocks of them go to the blob, whatever the pieces are.
+TEST_F(Streams, MayBeWrittenInPiecesOfAnySize) {
+  begin(24 * MiB, 10'007);
+  EXPECT_LE(rows(), 6 * MiB / kBlockSize);
+  expect_contents();
+  for (int i = 0; i < 50; ++i) {
+    append(1 + random_() % 300'000, 1 + random_() % 50'000);
+    if (i % 10 == 0) {
+      ASSERT_TRUE(tree().sync());
+    }
+  }
+  expect_contents();
+  h_.remount();
+  look_up_again();
+  expect_contents();
+  EXPECT_EQ(h_.check(), "");
+}
+
+TEST_F(Streams, CanBeChangedAnywhereWhileTheyAreWritten) {
+  begin(16 * MiB);
+  for (int i = 0; i < 200 && !HasFailure(); ++i) {
+    const std::uint64_t at = random_() % contents_.size();
+    switch (random_() % 5) {
+      case 0:
+        ASSERT_EQ(write(at, noise(random_() % 20'000 + 1)), 0);
+        break;
+      case 1: {
+        const std::uint64_t length = std::min<std::uint64_t>(random_() % 200'000 + 1, contents_.size() - at);
+        const int mode = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+        ASSERT_TRUE(both_ways([&](Wait w) { return tree().fallocate(ino_, mode, ByteOffset{at}, ByteCount{length}, w); }));
+        contents_.replace(at, length, std::string(length, '\0'));
+        break;
+      }
+      case 2: {
+        const std::uint64_t size = contents_.size() - random_() % 100'000;
+        ASSERT_TRUE(both_ways([&](Wait w) { return tree().setattr(ino_, {.size = size}, w); }));
+        contents_.resize(size);
+        break;
+      }
+      default:
+        append(random_() % (2 * MiB) + 1);
+    }
+  }
+  expect_contents();
+  EXPECT_EQ(h_.check(), "");
+  h_.crash();
+  ASSERT_EQ(h_.check(), "");
+}
+
+// What nobody wants any more of their blobs takes space; when it becomes short, all else of them becomes rows.
+TEST_F(Streams, CanBeWrittenOverOnAFullDisk) {
+  begin(free() / kPiece * kPiece * 3 / 4);
+  const Ino large = std::exchange(ino_, h_.make(kRootIno, "rest", S_IFREG | 0644));
+  std::string other;
+  other.swap(contents_);
+  while (write(contents_.size(), noise(kPiece)) == 0) {}
+  while (write(contents_.size(), noise(kBlockSize)) == 0) {}
+  ino_ = large;
+  other.swap(contents_);
+  const std::uint64_t before = blocks();
+  for (std::uint64_t written = 0; written < contents_.size() / 2 && !HasFailure();) {
+    const std::uint64_t at = random_() % (contents_.size() / 65536) * 65536;
+    ASSERT_EQ(write(at, noise(65536)), 0) << "after " << written / MiB << " MiB";
+    written += 65536;
+  }
+  EXPECT_EQ(blocks(), before);
+  expect_contents();
+  ASSERT_TRUE(tree().sync());
+  ASSERT_EQ(h_.check(), "");
+  look_up_again();
+}
+
+// df goes by what is live: writing over a file on a volume that is half empty takes next to nothing.
+TEST_F(Streams, TakeLittleMoreWhenTheyAreWrittenOver) {
+  begin(free() / 2 / kPiece * kPiece);
+  ASSERT_TRUE(tree().sync());
+  const std::uint64_t before = free();
+  for (int i = 0; i < 1000; ++i) ASSERT_EQ(write(random_() % (contents_.size() / 65536) * 65536, noise(65536)), 0);
+  EXPECT_GE(free() + before / 8, before);
+  expect_contents();
+}
+
+// What was acknowledged can be read as long as it is mounted.
+TEST_F(Streams, CanBeReadAfterACommitHasFailed) {
+  begin(12 * MiB);
+  ASSERT_TRUE(tree().sync());
+  append(MiB / 2);
+  held_->release(EIO);
+  EXPECT_FALSE(tree().sync());
+  EXPECT_EQ(write(contents_.size(), "x"), EROFS);
+  expect_contents();
+}
+
+TEST_F(Streams, CanBeReadWhenWhatIsOpenCannotBeCommitted) {
+  begin(12 * MiB);
+  ASSERT_TRUE(tree().sync());
+  commits_.shut();
+  append(3 * MiB);
+  held_->release(EIO);
+  EXPECT_FALSE(tree().sync());
+  expect_contents();
+}
+
+TEST_F(Streams, HaveHolesLikeOtherFiles) {
+  begin(16 * MiB);
+  const int punch = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+  ASSERT_TRUE(both_ways([&](Wait w) { return tree().fallocate(ino_, punch, ByteOffset{8 * MiB}, ByteCount{MiB}, w); }));
+  contents_.replace(8 * MiB, MiB, std::string(MiB, '\0'));
+  EXPECT_EQ(blocks(), 15 * MiB / kBlockSize);
+  const auto seek = [&](std::uint64_t from, int whence) { return both_ways([&](Wait w) { return tree().seek(ino_, ByteOffset{from}, whence, w); }); };
+  EXPECT_EQ(seek(0, SEEK_HOLE)->v, 8 * MiB);
+  EXPECT_EQ(seek(8 * MiB, SEEK_DATA)->v, 9 * MiB);
+  EXPECT_EQ(seek(8 * MiB + 5, SEEK_HOLE)->v, 8 * MiB + 5);
+  EXPECT_EQ(seek(9 * MiB + 5, SEEK_DATA)->v, 9 * MiB + 5);
+  EXPECT_EQ(seek(9 * MiB, SEEK_HOLE)->v, 16 * MiB);
+  expect_contents();
+}
+
+}  // namespace
+}  // namespace lsmfs::test::streams_test
