@@ -18,6 +18,8 @@
 #include "crash/workloads.h"
 #include "kv/store_decorator.h"
 #include "seed.h"
+#include "tree/file_blobs.h"
+#include "tree/keys.h"
 #include "until.h"
 #include "volume/volume_decorator.h"
 
@@ -204,6 +206,9 @@ TEST(Crash, OfARelocationLeavesTheSameTree) {
   EXPECT_GT(relocated, 0u);
 }
 
+// What is appended goes to a blob first, and then a commit says so.
+TEST(Crash, OfAnOperationOnAStreamLeavesTheTreeBeforeOrAfterIt) { try_each(start_with_streams(), operations_on_streams(), 3, {}); }
+
 // Its blocks are erased as one range.
 TEST(Crash, OfAnOperationOnAHugeFileLeavesTheTreeBeforeOrAfterIt) {
   try_each(start_with_a_huge_file(), operations_on_a_huge_file(), 3, {});
@@ -369,10 +374,12 @@ TEST(Crash, OfManyOperationsLeavesTheTreeBetweenTwoOfThem) {
   for (; (count.states() < 1'000 || before + count.states() < wanted) && !HasFailure(); ++seed) {
     std::mt19937_64 random(seed);
     const bool big = seed % 3 == 0;
-    Trial trial(big ? start_with_big_files() : seed % 3 == 1 ? start_before_switch() : start_in_tables());
+    const bool streams = seed % 5 == 4;
+    Trial trial(streams ? start_with_streams() : big ? start_with_big_files() : seed % 3 == 1 ? start_before_switch() : start_in_tables());
     std::string story;
     for (int step = 0; step < 40; ++step) {
-      const std::vector<Operation>& all = big && random() % 2 ? operations_on_big_files() : operations();
+      const bool some = random() % 2 != 0;
+      const std::vector<Operation>& all = streams && some ? operations_on_streams() : !streams && big && some ? operations_on_big_files() : operations();
       const Operation& operation = all[random() % all.size()];
       operation.run(trial);
       story += operation.text + "; ";
@@ -564,6 +571,59 @@ TEST(CrashEngine, FindsAGapBetweenTwoLogs) {
     problem = trial.judge({.states = {.random_subsets = 32, .torn = 0, .seed = seed}, .cut_recovery = 0, .unmounted = 0, .later_life = 0}).problem;
   }
   EXPECT_NE(problem.find("was never like this"), problem.npos) << problem;
+}
+
+// The space of a blob is free as soon as no row names it any more, and not when that is durable.
+class FreesBlobsTooEarly : public StoreDecorator {
+ public:
+  using StoreDecorator::StoreDecorator;
+  Result<void> commit(Batch& batch) override {
+    LSMFS_TRY(inner().commit(batch));
+    std::set<std::uint64_t> now;
+    const auto rows = inner().cursor(Family::names, {.lower = std::string(keys::kBlobPrefix), .upper = keys::prefix_end(keys::kBlobPrefix)});
+    for (rows->seek(keys::kBlobPrefix); rows->valid(); rows->next()) now.insert(FileBlobs::decode(0, rows->value())->blob);
+    std::vector<std::uint64_t> gone;
+    std::ranges::set_difference(named_, now, std::back_inserter(gone));
+    named_ = std::move(now);
+    return gone.empty() ? Result<void>() : inner().remove_blobs(gone);
+  }
+
+ private:
+  std::set<std::uint64_t> named_;
+};
+
+TEST(CrashEngine, FindsABlobThatIsFreedTooEarly) {
+  Trial trial(start_with_streams(), {}, {.store = [](std::unique_ptr<Store> inner) { return std::make_unique<FreesBlobsTooEarly>(std::move(inner)); }});
+  trial.setattr("A/stream", {.mode = 0600});
+  trial.sync();
+  trial.unlink("A/stream");
+  trial.sync();
+  EXPECT_NE(trial.judge({}).problem, "");
+}
+
+// What a commit says of a blob may be durable before what was appended to it.
+class PrecedesNothing : public VolumeDecorator {
+ public:
+  using VolumeDecorator::VolumeDecorator;
+  Result<std::unique_ptr<FileWriter>> create(std::string_view name, FileKind kind) override {
+    LSMFS_ASSIGN(auto writer, inner().create(name, kind));
+    if (!name.starts_with("blob-")) return writer;
+    struct Writer final : WriterDecorator {
+      using WriterDecorator::WriterDecorator;
+      Result<void> precede_logs() override { return {}; }
+    };
+    return std::unique_ptr<FileWriter>(std::make_unique<Writer>(std::move(writer)));
+  }
+};
+
+TEST(CrashEngine, FindsAStreamThatIsAcknowledgedBeforeItIsThere) {
+  Trial trial(start_with_streams(), {}, {.volume = [](std::unique_ptr<Volume> inner) { return std::make_unique<PrecedesNothing>(std::move(inner)); }});
+  constexpr std::uint64_t end = 400'000;
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    trial.write("A/stream", end + i * 50'000, 50'000);
+    trial.sync();
+  }
+  EXPECT_NE(trial.judge({}).problem, "");
 }
 
 TEST(CrashEngine, FindsRenamesThatAreNotAtomic) {

@@ -14,6 +14,7 @@ namespace lsmfs::test {
 
 Trial::Trial(const Start& start, DeviceHook hook, const Between& between)
     : start_(start.image),
+      stream_from_(start.stream_from),
       device_(std::make_unique<SparseDevice>(start.image)),
       model_(start.model.copy()),
       before_(model_.copy()),
@@ -23,7 +24,7 @@ Trial::Trial(const Start& start, DeviceHook hook, const Between& between)
   if (hook) hooked_ = hooked_device(*device_, with_consequences(std::move(hook)));
   moments_.add(model_.dump(), 0);
   moments_.synced(0);
-  auto stack = Stack::mount(hooked_ ? *hooked_ : *device_, {.sync_interval_ms = 0}, between);
+  auto stack = Stack::mount(hooked_ ? *hooked_ : *device_, {.sync_interval_ms = 0, .stream_from = start.stream_from}, between);
   if (!stack) {
     unmountable_ = stack.error();
     return;
@@ -364,12 +365,12 @@ void Trial::stop() {
 Start Trial::close() {
   end_beside();
   if (!stack_.close()) std::abort();
-  return {device_->image(), model_.copy()};
+  return {device_->image(), model_.copy(), stream_from_};
 }
 
 Start Trial::cut() {
   end_beside();
-  Start next{device_->image(), model_.copy()};
+  Start next{device_->image(), model_.copy(), stream_from_};
   stack_.crash();
   return next;
 }

@@ -22,6 +22,7 @@ namespace lsmfs::test {
 struct Start {
   SparseImage image;
   Model model;
+  ByteCount stream_from = TreeOptions().stream_from;  // of the trees that are mounted there
 };
 
 // One in so many, drawn by the seed of the states; 0: none.
@@ -117,6 +118,7 @@ class Trial {
   DeviceHook with_consequences(DeviceHook hook);
 
   const SparseImage start_;
+  const ByteCount stream_from_;
   std::unique_ptr<SparseDevice> device_;
   std::unique_ptr<Device> hooked_;
   Stack stack_;

@@ -15,13 +15,14 @@ namespace {
 
 constexpr std::uint64_t kFoo = 9'000, kAFoo = 14'000;  // bytes
 constexpr std::uint64_t kBig = 300'000;     // more than a rename takes along
+constexpr std::uint64_t kStream = 400'000;  // bytes
 constexpr std::uint64_t kHuge = 4'700'000;  // more rows than are erased one by one
 constexpr std::uint64_t kLeft = 5 * MiB;    // on a volume that is nearly full, and less by what is written in one piece
 
-Start make_empty() {
-  SparseDevice device{SparseImage(kDeviceMin)};
+Start make_empty(std::uint64_t size, ByteCount stream_from) {
+  SparseDevice device{SparseImage(size)};
   if (const auto formatted = Stack::format(device); !formatted) std::abort();
-  Start start{device.image(), {}};
+  Start start{device.image(), {}, stream_from};
   auto stack = Stack::mount(device);
   const auto root = stack ? stack->tree->getattr(kRootIno, Wait::yes) : make_error(EIO, "");
   if (!root) std::abort();
@@ -169,10 +170,58 @@ std::vector<Operation> make_operations_on_a_huge_file() {
   return all;
 }
 
+std::vector<Operation> make_operations_on_streams() {
+  const std::string path = "A/stream";
+  std::vector<Operation> all;
+  const auto add = [&](std::string text, std::function<void(Trial&)> run) { all.push_back({path + ": " + std::move(text), std::move(run)}); };
+  const auto write = [path](std::uint64_t from, std::uint64_t size) { return [=](Trial& t) { t.write(path, from, size); }; };
+  add("append", write(kStream, 50'000));
+  add("append twice, with a sync", [=](Trial& t) {
+    t.write(path, kStream, 50'000);
+    t.sync();
+    t.write(path, kStream + 50'000, 70'000);
+  });
+  add("append to two, in turn", [=](Trial& t) {
+    for (std::uint64_t i = 0; i < 4; ++i) {
+      t.write(path, kStream + i * 20'000, 20'000);
+      t.write("foo", kFoo + i * 9'000, 9'000);
+    }
+  });
+  add("over whole blocks", write(40 * kBlockSize, 5 * kBlockSize));
+  add("inside of a block", write(40 * kBlockSize + 100, 200));
+  add("over blocks, not aligned", write(40 * kBlockSize + 100, 30'000));
+  add("over the end", write(kStream - 5'000, 20'000));
+  add("beyond the end", write(kStream + 100'000, 3'000));
+  add("append, and over that", [=](Trial& t) {
+    t.write(path, kStream, 50'000);
+    t.write(path, kStream + 10'000, 20'000);
+  });
+  for (const std::uint64_t to : {0u, 5'000u, 200'000u}) add(fmt::format("truncate to {}", to), [=](Trial& t) { t.truncate(path, to); });
+  add("truncate, and append", [=](Trial& t) {
+    t.truncate(path, 200'000);
+    t.write(path, 200'000, 50'000);
+  });
+  add("PUNCH_HOLE", [=](Trial& t) { t.fallocate(path, kPunch, 30'000, 200'000); });
+  add("ZERO_RANGE", [=](Trial& t) { t.fallocate(path, FALLOC_FL_ZERO_RANGE, 0, kStream); });
+  all.push_back({"unlink " + path, [=](Trial& t) { t.unlink(path); }});
+  all.push_back(unlink_of_open(path));
+  all.push_back({"unlink and make " + path, [=](Trial& t) {
+    t.unlink(path);
+    t.sync();
+    t.make(path, S_IFREG | 0644);
+    for (std::uint64_t at = 0; at < 200'000; at += 50'000) t.write(path, at, 50'000);
+  }});
+  all.push_back(rename_of(path, "bar"));
+  all.push_back(rename_of("foo", path));
+  all.push_back(rename_of("A", "B"));
+  all.push_back({"link " + path + " B/bar", [=](Trial& t) { t.link(path, "B/bar"); }});
+  return all;
+}
+
 }  // namespace
 
 const Start& empty_start() {
-  static const Start start = make_empty();
+  static const Start start = make_empty(kDeviceMin, TreeOptions().stream_from);
   return start;
 }
 
@@ -246,6 +295,20 @@ const Start& start_with_a_huge_file() {
   return start;
 }
 
+const Start& start_with_streams() {
+  static const Start start = [] {
+    Trial trial(make_empty(GiB, ByteCount{kBlockSize}));
+    populate(trial);
+    trial.make("A/stream", S_IFREG | 0644);
+    for (std::uint64_t at = 0; at < kStream; at += kStream / 10) {
+      trial.write("A/stream", at, kStream / 10);
+      trial.sync();
+    }
+    return trial.close();
+  }();
+  return start;
+}
+
 const Start& start_with_orphans() {
   static const Start start = [] {
     Trial trial(start_with_a_huge_file());
@@ -299,6 +362,11 @@ std::string write_over(Trial& trial, std::mt19937_64& random, std::uint64_t byte
 
 const std::vector<Operation>& operations() {
   static const std::vector<Operation> all = make_operations();
+  return all;
+}
+
+const std::vector<Operation>& operations_on_streams() {
+  static const std::vector<Operation> all = make_operations_on_streams();
   return all;
 }
 

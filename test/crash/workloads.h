@@ -39,7 +39,9 @@ const Start& start_before_switch();
 const Start& start_with_big_files();
 // foo, and a file of more rows than are erased one by one.
 const Start& start_with_a_huge_file();
-// The last one, after a crash at which both had lost their names and were open.
+// On a larger volume, where nearly all that is appended goes into blobs: foo, and A/stream, of which the first block has a row alone.
+const Start& start_with_streams();
+// The one before, after a crash at which both had lost their names and were open.
 const Start& start_with_orphans();
 // start_in_tables(), and files full0, full1 ... of kFull bytes that leave room for next to nothing.
 const Start& start_nearly_full();
@@ -53,5 +55,6 @@ const std::vector<Operation>& operations();
 // For those with a big and with a huge file.
 const std::vector<Operation>& operations_on_big_files();
 const std::vector<Operation>& operations_on_a_huge_file();
+const std::vector<Operation>& operations_on_streams();
 
 }  // namespace lsmfs::test

@@ -71,7 +71,7 @@ class ScrubStore : public testing::Test {
 
   Found scrub(ScrubPosition position = {}) {
     Found found;
-    for (int steps = 0; !position.done(); ++steps) {
+    for (int steps = 0; position.part < ScrubPosition::kStoreParts; ++steps) {
       auto step = machine_.store->scrub(position, kNever);
       if (!step || steps > 1000) {
         ADD_FAILURE() << (step ? "it has no end" : step.error().message());
@@ -91,7 +91,7 @@ TEST_F(ScrubStore, ASoundStoreIsReadToItsEnd) {
   ScrubPosition position;
   std::uint64_t read = 0, left = 0;
   bool first = true;
-  while (!position.done()) {
+  while (position.part < ScrubPosition::kStoreParts) {
     const auto step = machine_.store->scrub(position, kNever);
     ASSERT_TRUE(step) << step.error().message();
     EXPECT_TRUE(step->damage.empty());
@@ -229,7 +229,7 @@ TEST_F(ScrubStore, TheVolumesOwnDamageIsToldAsWell) {
 }
 
 TEST_F(ScrubStore, ItStopsWhenItIsToldAlsoWithinATable) {
-  for (std::uint64_t part = 0; part < ScrubPosition::kParts; ++part) {
+  for (std::uint64_t part = 0; part < ScrubPosition::kStoreParts; ++part) {
     ScrubPosition position{part, {}};
     EXPECT_EQ(machine_.store->scrub(position, [] { return true; }).error().code, EINTR);
     EXPECT_EQ(position.part, part);
