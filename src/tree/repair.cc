@@ -25,6 +25,10 @@ Mender::Mender(Store& store, TreeFacts& facts, RepairReport& report) : store_(st
   for (const auto& [ino, inode] : facts.inodes) beyond(ino);
   for (const auto& directory : facts.stray_directories) beyond(directory.ino);
   for (const auto& file : facts.stray_files) beyond(file.ino);
+  for (const auto& [ino, blobs] : facts.blobs) {
+    beyond(ino);
+    for (const auto& part : blobs.parts()) beyond(Ino{part.blob});
+  }
   // Of all rows that claim a number, one owner: a record that is there, else a directory, else a file.
   for (const auto& directory : facts.stray_directories) {
     if (!facts.inodes.contains(directory.ino)) stray_homes_.try_emplace(directory.ino, directory.home);
@@ -260,18 +264,20 @@ void Mender::mend_blobs() {
     for (const auto& part : blobs.parts()) sound_blobs_.insert(keys::blob(ino, BlockIndex{part.first}));
     BatchRows rows(batch_, ino);
     const auto inode = facts_.inodes.find(ino);
-    if (inode == facts_.inodes.end() || !S_ISREG(inode->second.mode)) {
-      did("inode {}: {} blocks of data in blobs, of a file that does not exist: erased", ino.v, blobs.live());
+    const bool lost = inode == facts_.inodes.end();  // its record: a file without one gets another
+    const bool directory = std::ranges::count(facts_.stray_directories, ino, &TreeFacts::Directory::ino) > 0;
+    if (lost ? directory : !S_ISREG(inode->second.mode)) {
+      did("inode {}: {} blocks of data in blobs, and it is no file: erased", ino.v, blobs.live());
       blobs.remove(0, UINT64_MAX, rows);
       continue;
     }
-    std::uint64_t gone = blobs.remove(block_count(inode->second.size), UINT64_MAX, rows);
+    std::uint64_t gone = lost ? 0 : blobs.remove(block_count(inode->second.size), UINT64_MAX, rows);
     const auto unreadable = facts_.unreadable.find(ino);
     if (unreadable != facts_.unreadable.end()) {
       for (const auto& [from, to] : unreadable->second) gone += blobs.remove(from, to, rows);
     }
     if (gone > 0) did("inode {}: {} blocks in blobs that cannot be read, or are not wanted there", ino.v, gone);
-    inode->second.in_blobs = blobs.live();
+    if (!lost) inode->second.in_blobs = blobs.live();
   }
 }
 
@@ -388,9 +394,26 @@ void Mender::take_in_strays() {
     record.home = file.home;
     record.size = file.end;
     record.blocks = std::min(file.rows, block_count(file.end));
+    add_blobs(record);
     put_in_lost_and_found(file.ino, encode(record));
     did("{}: its record is lost, its data are in /{}/#{}", path_in(file.home), lost_and_found_, file.ino.v);
   }
+  for (const auto& [ino, blobs] : facts_.blobs) {
+    if (facts_.inodes.contains(ino) || blobs.empty() || !taken.insert(ino).second) continue;
+    Record record = blank(ino, S_IFREG | 0600);
+    record.home = keys::far_home(ino);
+    add_blobs(record);
+    put_in_lost_and_found(ino, encode(record));
+    did("inode {}: its record is lost, its data are in /{}/#{}", ino.v, lost_and_found_, ino.v);
+  }
+}
+
+// Of a file whose record is lost.
+void Mender::add_blobs(Record& record) const {
+  const auto blobs = facts_.blobs.find(record.ino);
+  if (blobs == facts_.blobs.end() || blobs->second.empty()) return;
+  record.size = std::max(record.size, blobs->second.parts().back().past() * kBlockSize);
+  record.blob_blocks = std::min(blobs->second.live(), block_count(record.size) - record.blocks);
 }
 
 void Mender::mend_state() {

@@ -64,6 +64,7 @@ class Mender {
   Record blank(Ino ino, std::uint32_t mode) const;
   void mend_root();
   void take_in_strays();
+  void add_blobs(Record& record) const;
   void mend_state();
 
   Store& store_;

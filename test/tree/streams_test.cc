@@ -4,12 +4,15 @@
 #include <gtest/gtest.h>
 #include <linux/falloc.h>
 
+#include <algorithm>
 #include <random>
 
 #include "gate.h"
+#include "lsmfs/device.h"
 #include "seed.h"
 #include "tree/harness.h"
 #include "tree/held_store.h"
+#include "tree/keys.h"
 
 namespace lsmfs::test::streams_test {
 namespace {
@@ -245,6 +248,114 @@ TEST_F(Streams, HaveHolesLikeOtherFiles) {
   EXPECT_EQ(seek(9 * MiB + 5, SEEK_DATA)->v, 9 * MiB + 5);
   EXPECT_EQ(seek(9 * MiB, SEEK_HOLE)->v, 16 * MiB);
   expect_contents();
+}
+
+class DamagedStreams : public Streams {
+ protected:
+  static constexpr std::uint64_t kBlock = 9 * MiB / kBlockSize + 5;  // whose bytes are damaged on the device
+
+  DamagedStreams() {
+    begin(16 * MiB);
+    EXPECT_TRUE(tree().drop_caches());
+    flip(kBlock);
+  }
+  void flip(std::uint64_t block) {
+    const std::string_view bytes = std::string_view(contents_).substr(block * kBlockSize + 100, 64);
+    AlignedBuffer piece(MiB);
+    bool found = false;
+    for (std::uint64_t at = 0; at < h_.device().size().v; at += piece.size()) {
+      ASSERT_TRUE(h_.device().read(ByteOffset{at}, piece.bytes()));
+      const auto place = as_text(piece.bytes()).find(bytes);
+      if (place == std::string_view::npos) continue;
+      piece.bytes()[place] ^= std::byte{1};
+      ASSERT_TRUE(h_.device().write(ByteOffset{at}, piece.bytes()));
+      found = true;
+    }
+    ASSERT_TRUE(found);
+  }
+  int read(std::uint64_t block, std::uint64_t count) {
+    std::string got(count * kBlockSize, '?');
+    return code(tree().read(ino_, ByteOffset{block * kBlockSize}, {reinterpret_cast<std::byte*>(got.data()), got.size()}, Wait::yes));
+  }
+  std::vector<std::string> scrub() {
+    std::vector<std::string> damage;
+    for (ScrubPosition position; !position.done();) {
+      const auto step = tree().scrub(position, [] { return false; });
+      EXPECT_TRUE(step) << step.error().message();
+      if (!step) break;
+      damage.insert(damage.end(), step->damage.begin(), step->damage.end());
+    }
+    return damage;
+  }
+  std::string repair() {
+    const auto repaired = repair_tree(h_.store());
+    EXPECT_TRUE(repaired) << repaired.error().message();
+    if (!repaired) return "";
+    EXPECT_TRUE(repaired->left.clean()) << testing::PrintToString(repaired->left.problems);
+    std::string said;
+    for (const auto& line : repaired->lines) said += line + "\n";
+    h_.crash();
+    return said;
+  }
+};
+
+TEST_F(DamagedStreams, CostTheBlocksThatAreDamagedUntilTheyAreWritten) {
+  EXPECT_EQ(read(kBlock, 1), EUCLEAN);
+  EXPECT_EQ(read(kBlock - 10, 20), EUCLEAN);
+  EXPECT_EQ(read(kBlock - 1, 1), 0);
+  EXPECT_EQ(read(kBlock + 1, 1), 0);
+  ASSERT_EQ(scrub().size(), 1u);
+  EXPECT_NE(scrub()[0].find(fmt::format("bytes {} to {} of inode {}", kBlock * kBlockSize, (kBlock + 1) * kBlockSize, ino_.v)), std::string::npos);
+  EXPECT_NE(h_.check(), "");
+  EXPECT_EQ(write(kBlock * kBlockSize + 10, "part"), EUCLEAN);
+  EXPECT_EQ(write(kBlock * kBlockSize, noise(kBlockSize)), 0);
+  ASSERT_TRUE(tree().sync());
+  expect_contents();
+  EXPECT_EQ(scrub(), std::vector<std::string>{});
+  EXPECT_EQ(h_.check(), "");
+}
+
+TEST_F(DamagedStreams, AreZerosThereAfterARepair) {
+  const std::string said = repair();
+  EXPECT_NE(said.find(fmt::format("1 of its {} blocks", contents_.size() / kBlockSize)), std::string::npos) << said;
+  contents_.replace(kBlock * kBlockSize, kBlockSize, std::string(kBlockSize, '\0'));
+  look_up_again();
+  expect_contents();
+  EXPECT_EQ(h_.check(), "");
+}
+
+TEST_F(DamagedStreams, KeepWhatTheyHoldWhenTheirRecordIsLost) {
+  Batch batch;
+  batch.erase(Family::names, keys::entry("", "file"));
+  ASSERT_TRUE(h_.store().commit(batch));
+  repair();
+  contents_.replace(kBlock * kBlockSize, kBlockSize, std::string(kBlockSize, '\0'));
+  ino_ = h_.walk(fmt::format("lost+found/#{}", ino_.v));
+  ASSERT_NE(ino_.v, 0u);
+  expect_contents();
+}
+
+TEST_F(DamagedStreams, LoseABlobWhoseRowIsDamaged) {
+  Batch batch;
+  {
+    const auto rows = h_.store().cursor(Family::names, {.lower = keys::blobs_begin(ino_), .upper = keys::blobs_end(ino_)});
+    rows->seek("");
+    ASSERT_TRUE(rows->valid());
+    batch.put(Family::names, rows->key(), "nonsense");
+  }
+  ASSERT_TRUE(h_.store().commit(batch));
+  h_.crash();
+  look_up_again();
+  EXPECT_EQ(read(kBlock, 1), EUCLEAN);
+  EXPECT_NE(h_.check(), "");
+  repair();
+  look_up_again();
+  EXPECT_EQ(read(kBlock, 1), 0);
+  ASSERT_TRUE(tree().unlink(kRootIno, "file", Wait::yes));
+  tree().forget(ino_, 1);
+  ASSERT_TRUE(tree().sync());
+  EXPECT_EQ(h_.check(), "");
+  EXPECT_TRUE(h_.store().blobs().empty());
 }
 
 }  // namespace
