@@ -78,6 +78,25 @@ void write_over_all(Trial& trial) {
 
 Story nearly_full() { return {start_nearly_full(), write_over_all, everything() ? 10u : 50u}; }
 
+// Blobs come, are changed, and go.
+void all_that_streams_do(Trial& trial) {
+  const auto& all = operations_on_streams();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[i].run(trial);
+    if (i % 3 == 0) trial.sync();
+  }
+  trial.make("new", S_IFREG | 0644);
+  for (std::uint64_t at = 0; at < 900'000; at += 30'000) {
+    trial.write("new", at, 30'000);
+    if (at % 90'000 == 0) trial.sync();
+  }
+  trial.flush();
+  trial.unlink("new");
+  trial.sync();
+}
+
+Story streams() { return {start_with_streams(), all_that_streams_do, everything() ? 2u : 10u}; }
+
 void run(const Story& story, Kind kind, std::size_t at, bool for_ever, const Between& planted = {}) {
   SCOPED_TRACE(fmt::format("{} {} fails{}", name(kind), at, for_ever ? ", and all later ones" : ""));
   Fault fault{.kind = kind, .at = at, .for_ever = for_ever};
@@ -136,6 +155,9 @@ void each(Kind kind, std::size_t sample, const Story& story = everything_there_i
 TEST(DeviceFaults, AFailedReadGivesNothingWrong) { each(Kind::read, 12); }
 TEST(DeviceFaults, AFailedWriteIsReportedAndTheLastThatIsAcknowledged) { each(Kind::write, 8); }
 TEST(DeviceFaults, AFailedFlushIsReportedAndTheLastThatIsAcknowledged) { each(Kind::flush, 8); }
+TEST(DeviceFaults, OfStreamsAFailedReadGivesNothingWrong) { each(Kind::read, 8, streams()); }
+TEST(DeviceFaults, OfStreamsAFailedWriteIsReportedAndTheLastThatIsAcknowledged) { each(Kind::write, 6, streams()); }
+TEST(DeviceFaults, OfStreamsAFailedFlushIsReportedAndTheLastThatIsAcknowledged) { each(Kind::flush, 6, streams()); }
 TEST(DeviceFaults, AFailedDiscardIsReportedAndStopsNothing) { each(Kind::discard, 1000); }
 
 TEST(DeviceFaultsOfAFullVolume, AFailedReadGivesNothingWrong) { each(Kind::read, 3, nearly_full()); }

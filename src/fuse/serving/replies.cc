@@ -1,8 +1,7 @@
 #include "fuse/serving/replies.h"
 
-#include <memory>
-
 #include "fuse/transport/request.h"
+#include "lsmfs/device.h"
 
 namespace lsmfs {
 namespace {
@@ -67,13 +66,10 @@ void send(fuse_req_t req, Tree&, const SpaceInfo& reply) {
 
 MutableBytes scratch(std::size_t size) {
   if (size <= reply_room.size()) return reply_room.first(size);
-  thread_local std::unique_ptr<std::byte[]> memory;
-  thread_local std::size_t capacity = 0;
-  if (size > capacity) {
-    memory.reset(new std::byte[size]);
-    capacity = size;
-  }
-  return {memory.get(), size};
+  // Aligned, so that the device writes right into it.
+  thread_local AlignedBuffer memory;
+  if (size > memory.size()) memory = AlignedBuffer(size);
+  return memory.bytes().first(size);
 }
 
 void ErrorLog::note(const Error& error) {
