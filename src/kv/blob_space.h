@@ -17,10 +17,12 @@ class BlobSpace {
   // A blob takes so many bytes now.
   void set(std::uint64_t number, std::uint64_t bytes) {
     const MutexLock lock(mutex_);
-    drop(number);
-    blobs_[number] = on_volume(bytes);
-    sizes_.insert(on_volume(bytes));
-    taken_ += on_volume(bytes);
+    put(number, bytes);
+  }
+  // It has another size, if it is still there.
+  void resize(std::uint64_t number, std::uint64_t bytes) {
+    const MutexLock lock(mutex_);
+    if (blobs_.contains(number)) put(number, bytes);
   }
   void erase(std::uint64_t number) {
     const MutexLock lock(mutex_);
@@ -38,6 +40,12 @@ class BlobSpace {
   static constexpr std::uint64_t of_rows(std::uint64_t bytes) { return bytes + bytes / 8; }
 
  private:
+  void put(std::uint64_t number, std::uint64_t bytes) LSMFS_REQUIRES(mutex_) {
+    drop(number);
+    blobs_[number] = on_volume(bytes);
+    sizes_.insert(on_volume(bytes));
+    taken_ += on_volume(bytes);
+  }
   void drop(std::uint64_t number) LSMFS_REQUIRES(mutex_) {
     const auto found = blobs_.find(number);
     if (found == blobs_.end()) return;

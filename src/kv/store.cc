@@ -363,10 +363,13 @@ Result<ByteCount> RocksStore::trim(const TrimRange& range, const Stop& stop) {
 Result<std::unique_ptr<BlobWriter>> RocksStore::create_blob(std::uint64_t number, ByteCount data) {
   if (read_only_) return make_error(EROFS, "create a blob: the store is open for reading only");
   const std::uint64_t bytes = kv::blob_size(data);
-  if (space_.room().v < bytes + kv::BlobSpace::of_rows(bytes)) return make_error(ENOSPC, "create a blob: there is no space for it");
+  // The volume lists each, and others need their places more.
+  const VolumeUsage usage = volume_.usage();
+  const bool listed = usage.list_free.v > usage.list_total.v / 2;
+  if (!listed || space_.room().v < bytes + kv::BlobSpace::of_rows(bytes)) return make_error(ENOSPC, "create a blob: there is no space for it");
   blob_space_.set(number, bytes);
   auto made = kv::create_blob(volume_, fail_stop_, number, data, [this, number](std::uint64_t taken) {
-    blob_space_.set(number, taken);
+    blob_space_.resize(number, taken);
     space_.blobs_changed();
   });
   if (!made) blob_space_.erase(number);

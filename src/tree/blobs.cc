@@ -22,6 +22,7 @@ namespace {
 // 256th of that for it makes rows of it, for each part costs one of the blob's index.
 constexpr std::uint64_t kStreakShare = 4, kStreamedShare = 256;
 constexpr std::uint64_t kIndexRoom = 4;             // blocks: what such a part takes at most
+constexpr std::uint64_t kGapMost = 64;              // blocks that a stream may skip
 constexpr std::size_t kStreamsMost = 16;            // at a time: each keeps space, and some memory
 constexpr std::chrono::seconds kStreamIdle{2};      // then it ends
 constexpr std::uint64_t kBlobSmallest = 2 * MiB, kBlobLeast = 4 * MiB, kBlobMost = FileBlobs::kBlocksMax * kBlockSize;
@@ -211,23 +212,28 @@ std::uint64_t LsmTree::blob_most() const {
 Result<Stream*> LsmTree::stream_for(const Lock& lock, Wait wait, Inode& inode, std::uint64_t offset, std::uint64_t end, MadeBlob& made) {
   const Record& record = inode.record;
   if (offset != record.size || offset < options_.stream_from.v || record.is_sparse()) return nullptr;
-  if (streaks_.before(inode.ino(), offset) + (end - offset) < options_.stream_from.v / kStreakShare) return nullptr;
   LSMFS_ASSIGN(LargeFile* const large, large_file(lock, inode));
   const std::uint64_t first = div_up(offset, kBlockSize), blocks = end / kBlockSize - std::min(first, end / kBlockSize);
   if (large->stream && !large->stream->named) large->stream->next = first;
-  if (large->stream && first >= large->stream->next && first <= large->stream->next + 1 && blocks + 1 <= large->stream->room) return &*large->stream;
+  const bool goes_on = large->stream && first >= large->stream->next && first <= large->stream->next + kGapMost;
+  if (goes_on && first - large->stream->next + blocks + 1 <= large->stream->room) return &*large->stream;
   if (blocks == 0 || (!large->stream && streaming_.size() >= kStreamsMost)) return nullptr;
+  if (!goes_on && streaks_.before(inode.ino(), offset) + (end - offset) < options_.stream_from.v / kStreakShare) return nullptr;
   if (!made.writer) {
     const std::uint64_t most = blob_most();
     if (most == 0) return nullptr;
     const std::uint64_t bytes = std::clamp(round_up(record.size / 2, MiB), std::min(kBlobLeast, most), most);
-    if (bytes > store_.room().v / 16 || bytes < (blocks + kIndexRoom) * kBlockSize) return nullptr;  // nearly full
+    if (bytes > store_.room().v / 16 || bytes < (blocks + 1 + kIndexRoom) * kBlockSize) return nullptr;  // nearly full
     if (wait == Wait::no) return make_error(EAGAIN, "");
     made.number = state_.next_ino.v++;
     lock.want([this, &made, bytes] { made.writer = store_.create_blob(made.number, ByteCount{bytes}); });
     return make_error(EAGAIN, "");
   }
-  if (!*made.writer || made.taken) return nullptr;
+  if (made.taken) return nullptr;
+  if (!*made.writer) {
+    streaks_.end(inode.ino());  // not again for each write
+    return nullptr;
+  }
   end_stream(inode);
   std::shared_ptr<BlobWriter> writer(std::move(**made.writer));
   made.taken = true;
@@ -237,7 +243,7 @@ Result<Stream*> LsmTree::stream_for(const Lock& lock, Wait wait, Inode& inode, s
   return &*large->stream;
 }
 
-// Blocks for a stream, from `first` on, which is the next one or the one after that: the one between them has a row.
+// Blocks for a stream, from `first` on: the next one, or a few after that. Those between them have rows, or are holes.
 void LsmTree::stream_blocks(Inode& inode, std::uint64_t first, std::string_view bytes) {
   LargeFile& large = *inode.large;
   Stream& stream = *large.stream;
@@ -291,6 +297,11 @@ void LsmTree::discard_streamed(Inode& inode) {
     open_group().streamed_bytes -= streamed.data.size();
     return true;
   });
+}
+
+void LsmTree::end_streams() {
+  const std::vector<Ino> streaming(streaming_.begin(), streaming_.end());
+  for (const Ino ino : streaming) end_stream(*inodes_.find(ino));
 }
 
 void LsmTree::end_idle_streams() {

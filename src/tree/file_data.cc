@@ -70,7 +70,10 @@ Result<void> LsmTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait) {
     std::uint64_t full_of_waste = 0;  // a blob that is to be dissolved before
     auto done = attempt(wait, [&](Lock& lock) LSMFS_LOCKED { return write(lock, wait, ino, offset, data, made, full_of_waste); });
     if (full_of_waste == 0 || wait == Wait::no) {
-      if (made.writer && *made.writer && !made.taken) drop_blob(made.number);
+      if (made.writer && *made.writer && !made.taken) {
+        made.writer.reset();
+        drop_blob(made.number);
+      }
       return done;
     }
     LSMFS_TRY(dissolve(ino, full_of_waste));

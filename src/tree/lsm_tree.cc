@@ -117,6 +117,7 @@ Result<void> LsmTree::close() {
       if (inode.removed()) erase_removed(inode);
     });
     LSMFS_TRY(commit_all(lock));
+    end_streams();
   }
   return sync_store();
 }
@@ -332,9 +333,11 @@ Result<void> LsmTree::stop_changing() {
     options_.read_only = true;
     if (history_.failure()) return {};  // nothing is written any more as it is
     LSMFS_TRY(commit_all(lock));
+    end_streams();
     upkeep_.sync_began();
   }
-  auto done = store_.set_read_only(true);
+  auto done = sync_store();
+  if (done) done = store_.set_read_only(true);
   if (!done) {
     const Lock lock(mutex_);
     history_.fail("a sync", done.error());

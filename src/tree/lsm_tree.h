@@ -314,6 +314,7 @@ class LsmTree final : public Tree, private History::Client {
   Result<Stream*> stream_for(const Lock& lock, Wait wait, Inode& inode, std::uint64_t offset, std::uint64_t end, MadeBlob& made) LSMFS_LOCKED;
   void stream_blocks(Inode& inode, std::uint64_t first, std::string_view bytes) LSMFS_LOCKED;
   void end_stream(Inode& inode) LSMFS_LOCKED;
+  void end_streams() LSMFS_LOCKED;
   void end_idle_streams() LSMFS_LOCKED;
   void unstream(Group& group, Inode& inode, const Streamed& streamed) LSMFS_LOCKED;
   void seal_streams(Group& group) LSMFS_LOCKED;

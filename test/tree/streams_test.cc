@@ -150,6 +150,43 @@ TEST_F(Streams, MayBeWrittenInPiecesOfAnySize) {
   EXPECT_EQ(h_.check(), "");
 }
 
+// The kernel may pass several writes on at the same time.
+TEST_F(Streams, MayComeOutOfOrderNowAndThen) {
+  begin(8 * MiB);
+  for (int i = 0; i < 20; ++i) {
+    const std::uint64_t end = contents_.size();
+    ASSERT_EQ(write(end + kPiece, noise(kPiece)), 0);
+    ASSERT_EQ(write(end, noise(kPiece)), 0);
+    append(2 * MiB);
+  }
+  EXPECT_LE(h_.store().blobs().size(), 40u);
+  EXPECT_EQ(blocks(), contents_.size() / kBlockSize);
+  expect_contents();
+  EXPECT_LE(rows(), (6 * MiB + 40 * kPiece) / kBlockSize);
+  EXPECT_EQ(h_.check(), "");
+}
+
+TEST_F(Streams, GiveBackTheSpaceThatTheyKeepWhenTheyEnd) {
+  begin(9 * MiB);
+  const std::uint64_t while_open = free();
+  tree().forget(ino_, 1);
+  ASSERT_TRUE(tree().sync());
+  ASSERT_TRUE(tree().sync());
+  EXPECT_GT(free(), while_open);
+  look_up_again();
+  expect_contents();
+}
+
+TEST_F(Streams, EndWhenNothingIsWrittenAnyMore) {
+  begin(9 * MiB);
+  ASSERT_TRUE(tree().reconfigure({.read_only = true}));
+  expect_contents();
+  ASSERT_TRUE(tree().reconfigure({.read_only = false}));
+  append(3 * MiB);
+  expect_contents();
+  EXPECT_EQ(h_.check(), "");
+}
+
 TEST_F(Streams, CanBeChangedAnywhereWhileTheyAreWritten) {
   begin(16 * MiB);
   for (int i = 0; i < 200 && !HasFailure(); ++i) {
