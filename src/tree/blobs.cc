@@ -26,9 +26,9 @@ constexpr std::uint64_t kGapMost = 64;              // blocks that a stream may 
 constexpr std::size_t kStreamsMost = 16;            // at a time: each keeps space, and some memory
 constexpr std::chrono::seconds kStreamIdle{2};      // then it ends
 constexpr std::uint64_t kBlobSmallest = 2 * MiB, kBlobLeast = 4 * MiB, kBlobMost = FileBlobs::kBlocksMax * kBlockSize;
-Error damaged_blobs(Ino ino) { return make_error(EUCLEAN, fmt::format("the rows of the blobs of inode {} are damaged", ino.v)); }
-
 constexpr std::uint64_t kDissolved = MiB / kBlockSize;  // blocks at a time
+
+Error damaged_blobs(Ino ino) { return make_error(EUCLEAN, fmt::format("the blobs of inode {}, or their rows, are damaged", ino.v)); }
 
 }  // namespace
 
@@ -106,7 +106,7 @@ Result<void> LsmTree::make_rows(const Lock& lock, Inode& inode, std::uint64_t fr
       });
       return make_error(EAGAIN, "");
     }
-    if (!*bytes) return bytes->error();
+    if (!*bytes) return bytes->error().code == ENOENT ? damaged_blobs(inode.ino()) : bytes->error();
     found.emplace_back(run.from, &**bytes);
   }
   if (found.empty()) return {};

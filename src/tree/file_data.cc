@@ -1,6 +1,8 @@
 // File data: rows of up to kBlockSize bytes in family blocks. A row may be shorter than what the
 // file holds there; what is missing, like a row that does not exist, reads as zeros. No row holds
 // bytes past the end of its file: truncation cuts the last one.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -200,7 +202,6 @@ void LsmTree::note_access_time(Inode& inode) {
 // Fills `to`, from `offset` of the file on, as far as blocks [from, to) of a blob's run have it.
 Result<void> LsmTree::read_run(const FileBlobs::Part& part, std::uint64_t from, std::uint64_t to, std::uint64_t offset, MutableBytes bytes) {
   const std::uint64_t begin = std::max(from * kBlockSize, offset), end = std::min(to * kBlockSize, offset + bytes.size());
-  AlignedBuffer block(kBlockSize);
   // Whole blocks go where they are wanted; of another, what is.
   for (std::uint64_t at = begin; at < end;) {
     const std::uint64_t index = at / kBlockSize, skip = at % kBlockSize;
@@ -211,6 +212,7 @@ Result<void> LsmTree::read_run(const FileBlobs::Part& part, std::uint64_t from, 
       continue;
     }
     const std::uint64_t n = std::min(kBlockSize - skip, end - at);
+    AlignedBuffer block(kBlockSize);
     LSMFS_TRY(blob_readers_.read(part.blob, part.end, index - part.first, block.bytes()));
     std::ranges::copy(block.bytes().subspan(skip, n), bytes.subspan(at - offset, n).begin());
     at += n;
@@ -219,6 +221,15 @@ Result<void> LsmTree::read_run(const FileBlobs::Part& part, std::uint64_t from, 
 }
 
 Result<std::size_t> LsmTree::read(Ino ino, ByteOffset offset, MutableBytes to, Wait wait, AccessTime atime) {
+  for (int tries = 0;; ++tries) {
+    auto done = try_to_read(ino, offset, to, wait, atime);
+    // A blob may go after the look at where the file lies: then that is elsewhere.
+    if (done || done.error().code != ENOENT) return done;
+    if (tries == kReadsMost) return make_error(EUCLEAN, fmt::format("a blob of inode {} is missing", ino.v));
+  }
+}
+
+Result<std::size_t> LsmTree::try_to_read(Ino ino, ByteOffset offset, MutableBytes to, Wait wait, AccessTime atime) {
   return with_steady_home(ino, [&]() -> Result<std::size_t> {
     struct Place {
       std::string home;

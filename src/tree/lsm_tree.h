@@ -334,6 +334,7 @@ class LsmTree final : public Tree, private History::Client {
   // ---- data (file_data.cc)
   Result<void> resize(const Lock& lock, Inode& inode, std::uint64_t size, Result<SeenBlocks>& seen) LSMFS_LOCKED;
   Result<void> write(Lock& lock, Wait wait, Ino ino, ByteOffset offset, Bytes data, MadeBlob& made, std::uint64_t& full_of_waste) LSMFS_LOCKED;
+  Result<std::size_t> try_to_read(Ino ino, ByteOffset offset, MutableBytes to, Wait wait, AccessTime atime);
   Result<void> read_run(const FileBlobs::Part& part, std::uint64_t from, std::uint64_t to, std::uint64_t offset, MutableBytes bytes);
   void note_access_time(Inode& inode) LSMFS_LOCKED;
 

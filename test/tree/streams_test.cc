@@ -372,6 +372,20 @@ TEST_F(DamagedStreams, KeepWhatTheyHoldWhenTheirRecordIsLost) {
   expect_contents();
 }
 
+TEST_F(DamagedStreams, CannotBeReadWhereABlobIsMissing) {
+  ASSERT_TRUE(h_.store().remove_blobs(h_.store().blobs()));
+  h_.crash();
+  look_up_again();
+  EXPECT_EQ(read(kBlock, 1), EUCLEAN);
+  EXPECT_EQ(write(kBlock * kBlockSize + 1, "part"), EUCLEAN);
+  EXPECT_EQ(read(0, 1), 0);
+  EXPECT_NE(h_.check(), "");
+  repair();
+  look_up_again();
+  EXPECT_EQ(read(kBlock, 1), 0);
+  EXPECT_EQ(h_.check(), "");
+}
+
 TEST_F(DamagedStreams, LoseABlobWhoseRowIsDamaged) {
   Batch batch;
   {
