@@ -311,8 +311,8 @@ TEST_F(Ioctls, AScrubGoesFromStepToStepAndTellsOfEach) {
       damage.insert(damage.end(), step.damage.begin(), step.damage.end());
       return true;
     }));
-    EXPECT_EQ(read, (std::vector<std::uint64_t>{100, 200, 300}));
-    EXPECT_EQ(left, (std::vector<std::uint64_t>{999, 998, 997}));
+    EXPECT_EQ(read, (std::vector<std::uint64_t>{100, 200, 300, 400}));
+    EXPECT_EQ(left, (std::vector<std::uint64_t>{999, 998, 997, 996}));
     EXPECT_EQ(damage, (std::vector<std::string>{"a thing", "another?thing"}));
   }
   int steps = 0;

@@ -197,7 +197,13 @@ Result<void> FuseMount::begin() {
     context_.rings = rings;
     // The kernel sends nothing more before it has them all.
     const auto started = rings->start(fuse_session_fd(session_.get()), [this] { return server(); }, options_.notice);
-    if (!started) return make_error(started.error().code, "rings of io_uring, without which it works: -o io_uring=off");
+    if (!started && started.error().code == EOPNOTSUPP && options_.io_uring != Choice::on) {
+      // It was switched off while the two agreed on it.
+      context_.rings = nullptr;
+      nearness_->do_without_rings();
+    } else if (!started) {
+      return make_error(started.error().code, "rings of io_uring, without which it works: -o io_uring=off");
+    }
   }
   nearness_->defer(fuse_session_fd(session_.get()));
   mounter().tune();

@@ -283,7 +283,7 @@ bool Ring::answer(std::uint64_t unique, const iovec* parts, int count) {
     for (int i = 1; i < count; ++i) {
       std::byte* to = entry.payload.data() + used;
       const std::size_t size = std::min(parts[i].iov_len, entry.payload.size() - used);
-      if (parts[i].iov_base != to) std::memcpy(to, parts[i].iov_base, size);
+      if (size > 0 && parts[i].iov_base != to) std::memcpy(to, parts[i].iov_base, size);
       used += size;
     }
     entry.header->payload = static_cast<std::uint32_t>(used);
