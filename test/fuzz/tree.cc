@@ -100,7 +100,7 @@ void check_record(const Record& r) {
     check(r.find_xattr(x.name) == &x, "an attribute that is not found");
   }
   const Attr attr = r.attr();
-  check(attr.ino == r.ino && attr.mode == r.mode && attr.blocks / 8 == r.blocks, "what stat tells of it");
+  check(attr.ino == r.ino && attr.mode == r.mode && attr.blocks / 8 == r.all_blocks(), "what stat tells of it");
 }
 
 // The planted fault: an encoder of the time when uids had 16 bits.
