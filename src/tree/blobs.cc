@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "tree/blob_check.h"
+#include "tree/blob_rows.h"
 #include "tree/lsm_tree.h"
 
 namespace lsmfs {
@@ -32,22 +33,17 @@ Error damaged_blobs(Ino ino) { return make_error(EUCLEAN, fmt::format("the blobs
 
 }  // namespace
 
-class LsmTree::BlobRows final : public FileBlobs::Rows {
+// Those of a group, which drops the blobs of which nothing is wanted any more.
+class LsmTree::GroupBlobRows final : public BlobRows {
  public:
-  BlobRows(Group& group, Ino ino) : group_(group), ino_(ino) {}
-  void put(std::uint64_t first, std::string_view row) override { group_.batch.put(Family::names, key(first), row); }
-  void patch(std::uint64_t first, std::uint32_t offset, std::string_view bytes) override {
-    group_.batch.patch(Family::names, key(first), offset, bytes);
-  }
+  GroupBlobRows(Group& group, Ino ino) : BlobRows(group.batch, ino), dropped_(group.dropped_blobs) {}
   void erase(std::uint64_t first, std::uint64_t blob) override {
-    group_.batch.erase(Family::names, key(first));
-    group_.dropped_blobs.push_back(blob);
+    BlobRows::erase(first, blob);
+    dropped_.push_back(blob);
   }
 
  private:
-  std::string key(std::uint64_t first) const { return keys::blob(ino_, BlockIndex{first}); }
-  Group& group_;
-  const Ino ino_;
+  std::vector<std::uint64_t>& dropped_;
 };
 
 // What a file has of blobs. EUCLEAN: their rows are damaged.
@@ -83,7 +79,7 @@ std::uint64_t LsmTree::leave_blobs(Group& group, Inode& inode, std::uint64_t fro
   if (!inode.large || inode.record.blob_blocks == 0) return 0;
   FileBlobs& blobs = inode.large->blobs;
   const std::uint64_t waste = blobs.wasted();
-  BlobRows rows(group, inode.ino());
+  GroupBlobRows rows(group, inode.ino());
   const std::uint64_t left = blobs.remove(from, to, rows);
   inode.record.blob_blocks -= left;
   state_.blob_waste += blobs.wasted() - waste;

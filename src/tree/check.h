@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 
 #include <optional>
-#include <unordered_set>
 #include <string>
+#include <unordered_set>
 #include <utility>
 
 #include "tree/keys.h"

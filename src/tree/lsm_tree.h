@@ -296,7 +296,7 @@ class LsmTree final : public Tree, private History::Client {
   Result<void> make_hole(const Lock& lock, Inode& inode, std::uint64_t from, std::uint64_t to, Result<SeenBlocks>& seen) LSMFS_LOCKED;
 
   // ---- blobs, and streams into them (blobs.cc)
-  class BlobRows;
+  class GroupBlobRows;
   // A blob for a stream, made without the lock.
   struct MadeBlob {
     std::uint64_t number = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tree/acl.h"
+#include "tree/blob_rows.h"
 #include "tree/check.h"
 
 namespace lsmfs {
@@ -239,30 +240,10 @@ void Mender::mend_xattrs(Record& record, const std::string& path) {
 
 // ---- blobs
 
-namespace {
-
-// Changes of blobs' rows, into a batch.
-class BatchRows final : public FileBlobs::Rows {
- public:
-  BatchRows(Batch& batch, Ino ino) : batch_(batch), ino_(ino) {}
-  void put(std::uint64_t first, std::string_view row) override { batch_.put(Family::names, keys::blob(ino_, BlockIndex{first}), row); }
-  void patch(std::uint64_t first, std::uint32_t offset, std::string_view bytes) override {
-    batch_.patch(Family::names, keys::blob(ino_, BlockIndex{first}), offset, bytes);
-  }
-  // The blob itself is removed by Tree::open(), since no row names it.
-  void erase(std::uint64_t first, std::uint64_t) override { batch_.erase(Family::names, keys::blob(ino_, BlockIndex{first})); }
-
- private:
-  Batch& batch_;
-  const Ino ino_;
-};
-
-}  // namespace
-
 void Mender::mend_blobs() {
   for (auto& [ino, blobs] : facts_.blobs) {
     for (const auto& part : blobs.parts()) sound_blobs_.insert(keys::blob(ino, BlockIndex{part.first}));
-    BatchRows rows(batch_, ino);
+    BlobRows rows(batch_, ino);
     const auto inode = facts_.inodes.find(ino);
     const bool lost = inode == facts_.inodes.end();  // its record: a file without one gets another
     const bool directory = std::ranges::count(facts_.stray_directories, ino, &TreeFacts::Directory::ino) > 0;

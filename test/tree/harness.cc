@@ -145,6 +145,17 @@ std::uint64_t Harness::rows(Family family, std::string_view prefix) {
   return n;
 }
 
+std::string Harness::repair() {
+  const auto repaired = repair_tree(store());
+  EXPECT_TRUE(repaired) << repaired.error().message();
+  if (!repaired) return "";
+  EXPECT_TRUE(repaired->left.clean()) << testing::PrintToString(repaired->left.problems);
+  std::string said;
+  for (const auto& line : repaired->lines) said += line + "\n";
+  crash();
+  return said;
+}
+
 std::string Harness::check() {
   must(tree().sync(), "sync");
   const CheckReport report = must(check_tree(store()), "check");

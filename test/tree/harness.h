@@ -69,6 +69,7 @@ class Harness {
   Attr attr(Ino ino);
   std::vector<std::string> list(Ino dir, std::size_t at_a_time = 1000);  // without the dots
   std::uint64_t rows(Family family, std::string_view prefix = {});
+  std::string repair();                  // what repair_tree() says, after which the tree is mounted anew
   std::string check();                   // the first problem that check_tree() finds, empty: none
 
  private:

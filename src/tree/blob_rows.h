@@ -1,0 +1,30 @@
+// BlobRows: changes of the rows of a file's blobs (file_blobs.h), into a batch.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "lsmfs/kv.h"
+#include "tree/file_blobs.h"
+#include "tree/keys.h"
+
+namespace lsmfs {
+
+class BlobRows : public FileBlobs::Rows {
+ public:
+  BlobRows(Batch& batch, Ino ino) : batch_(batch), ino_(ino) {}
+  void put(std::uint64_t first, std::string_view row) override { batch_.put(Family::names, key(first), row); }
+  void patch(std::uint64_t first, std::uint32_t offset, std::string_view bytes) override {
+    batch_.patch(Family::names, key(first), offset, bytes);
+  }
+  // The blob itself is left: Tree::open() removes those that no row names.
+  void erase(std::uint64_t first, std::uint64_t) override { batch_.erase(Family::names, key(first)); }
+
+ private:
+  std::string key(std::uint64_t first) const { return keys::blob(ino_, BlockIndex{first}); }
+  Batch& batch_;
+  const Ino ino_;
+};
+
+}  // namespace lsmfs
