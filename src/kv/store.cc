@@ -315,7 +315,6 @@ Result<std::vector<std::string>> RocksStore::verify(Family family, const std::fu
 Result<StoreScrubStep> RocksStore::scrub(ScrubPosition& position, const Stop& stop) {
   StoreScrubStep step;
   if (position.part >= ScrubPosition::kStoreParts) return step;
-  const bool begins = position.range.end == 0;
   if (position.part == 0) {
     LSMFS_ASSIGN(ScrubStep own, volume_.scrub(position.range, stop));
     step.read = own.read;
@@ -325,8 +324,9 @@ Result<StoreScrubStep> RocksStore::scrub(ScrubPosition& position, const Stop& st
     const Family family = kv::kFamilies[position.part - 1];
     LSMFS_ASSIGN(step, kv::scrub_next_table(volume_, db(), handle(family), family, position.range, stop));
     if (step.damaged_table != 0) quarantine_.report_table(step.damaged_table);
-    for (auto& range : lost()) {
-      if (begins && range.family == family) step.damage.push_back({"rows are lost with a damaged table", StoreScrubStep::Rows{family, range.from, range.to}});
+    // At the end: a reader may have met damage meanwhile, and its table may have gone before the scrub came to it.
+    for (auto& range : position.range.done() ? lost() : std::vector<LostRange>()) {
+      if (range.family == family) step.damage.push_back({"rows are lost with a damaged table", StoreScrubStep::Rows{family, range.from, range.to}});
     }
   }
   if (position.range.done()) position = {position.part + 1, {}};

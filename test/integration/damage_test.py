@@ -3,6 +3,7 @@
 import errno
 import os
 import random
+import re
 import threading
 import time
 
@@ -43,6 +44,10 @@ class Damage(harness.MountCase):
     def log(volume):
         with open(volume.log, encoding="utf-8") as log:
             return log.read()
+
+    def await_line(self, volume, pattern):
+        """Who meets damage gets an error at once; that it is set aside comes later."""
+        until(lambda: re.search(pattern, self.log(volume)), lambda: f"{pattern} in the log:\n{self.log(volume)}")
 
     def damage(self, volume, piece):
         """Where it is in a table, which is behind the logs."""
@@ -121,8 +126,8 @@ class Damage(harness.MountCase):
                 os.getxattr(volume.path("d19", "file"), "user.b")
             self.assertEqual(failed.exception.errno, errno.EIO)
             for folder in lost:
-                self.assertRegex(self.log(volume), rf"table \d+\.sst is damaged: file data between .* of /{folder}/file .* cannot be read until")
-            self.assertRegex(self.log(volume), r"table \d+\.sst is damaged: names and attributes between .*/d19/file")
+                self.await_line(volume, rf"table \d+\.sst is damaged: file data between .* of /{folder}/file .* cannot be read until")
+            self.await_line(volume, r"table \d+\.sst is damaged: names and attributes between .*/d19/file")
             done = self.scrub(volume)
             self.assertEqual(done.returncode, DAMAGED, done.stdout)
             for folder in lost:
@@ -154,7 +159,7 @@ class Damage(harness.MountCase):
         self.damage(volume, contents["d11"][0][500_000:500_060])
         lost = [index for index, piece in enumerate(self.read(volume.path("d11", "file"))) if piece is None]
         self.assertNotEqual(lost, [])
-        until(lambda: "is damaged: file data" in self.log(volume), "damage that is set aside")
+        self.await_line(volume, "is damaged: file data")
         volume.remount()
         self.assertEqual([index for index, piece in enumerate(self.read(volume.path("d11", "file"))) if piece is None], lost)
         volume.umount()

@@ -140,8 +140,7 @@ class QuarantineStore : public testing::Test {
     return keys;
   }
 
-  bool scrub_finds_nothing() {
-    ScrubPosition position;
+  bool scrub_finds_nothing(ScrubPosition position = {}) {
     bool clean = true;
     while (position.part < ScrubPosition::kStoreParts) {
       const auto step = store().scrub(position, kNever);
@@ -220,6 +219,26 @@ TEST_P(OfFamily, ACompactionPassesADamagedBlockAndOnlyItsRowsAreLost) {
   again();
   EXPECT_TRUE(unreadable(family).empty());
   EXPECT_TRUE(scrub_finds_nothing());
+}
+
+TEST_P(OfFamily, AScrubTellsOfWhatAReaderMeetsWhileItIsUnderWay) {
+  const Family family = GetParam();
+  put(family);
+  expect_ok(store().flush());
+  const auto first = tables_of(*machine_.volume);
+  put(family, 10'000, 10'000 + kRows);
+  expect_ok(store().flush());
+  std::vector<std::string> second = tables_of(*machine_.volume);
+  std::erase_if(second, [&](const std::string& name) { return std::ranges::count(first, name) > 0; });
+  ScrubPosition position{family == Family::names ? 1u : 2u, {}};
+  ASSERT_TRUE(store().scrub(position, kNever));
+  ASSERT_FALSE(position.range.done()) << "the second table is still to come";
+
+  damage_table(second.front(), 0.5);
+  meet_damage(family);
+  ASSERT_FALSE(store().lost().empty());
+  EXPECT_FALSE(std::ranges::count(tables_of(*machine_.volume), second.front())) << "it is merged into another before the scrub gets there";
+  EXPECT_FALSE(scrub_finds_nothing(position));
 }
 
 TEST_P(OfFamily, WhatIsNewerThanADamagedBlockIsKept) {
