@@ -336,7 +336,7 @@ TEST(Follower, IsBoundToTheProcessorOnWhichItsCallerStays) {
     follower.begin(by);
     EXPECT_TRUE(follower.wanted());
     const std::set<int> during = processors();
-    follower.end();
+    follower.end(true);
     EXPECT_FALSE(follower.wanted());
     return during;
   };
@@ -368,6 +368,33 @@ TEST(Follower, IsBoundToTheProcessorOnWhichItsCallerStays) {
   EXPECT_EQ(processors(), any) << "as before it came";
   over.set_value();
   caller.join();
+}
+
+TEST(Follower, FollowsNobodyWhomMostlyWorkersServe) {
+  cpu_set_t before, one;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof before, &before), 0);
+  CPU_ZERO(&one);
+  CPU_SET(*processors().begin(), &one);
+  ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);  // a caller who stays
+  Follower follower(-1, [](int) {});
+  const auto requests = [&](int answered, int handed_on) {
+    for (int i = 0; i < answered + handed_on; ++i) {
+      follower.begin(::gettid());
+      follower.end(i < answered);
+    }
+  };
+  requests(1, 0);
+  (void)follower.ready();
+  EXPECT_TRUE(follower.ready());
+  requests(2, 3);
+  EXPECT_FALSE(follower.ready());
+  EXPECT_FALSE(follower.ready()) << "no request has come since";
+  requests(2, 2);
+  EXPECT_TRUE(follower.ready());
+  requests(0, 1);
+  EXPECT_FALSE(follower.ready());
+  follower.go_anywhere();
+  EXPECT_EQ(::sched_setaffinity(0, sizeof before, &before), 0);
 }
 
 TEST(Follower, FollowsNobodyWhoIsNotKnown) {

@@ -134,6 +134,18 @@ TEST_F(VolumeTest, RenameReplacesAndRemoveFrees) {
   EXPECT_EQ(volume_->usage().table_free, before.table_free);
 }
 
+TEST_F(VolumeTest, AFileTakesWhatItAsksForAndNoMore) {
+  const std::uint64_t free = volume_->usage().table_free.v;
+  auto writer = volume_->create("a", FileKind::table);
+  ASSERT_TRUE(ok(writer));
+  ASSERT_TRUE(ok((*writer)->allocate(ByteCount{MiB + 1})));
+  EXPECT_EQ(volume_->usage().table_free.v, free - MiB - kTableGranule);
+  ASSERT_TRUE(ok((*writer)->append(as_bytes(pattern(MiB, 1)))));
+  EXPECT_EQ(volume_->usage().table_free.v, free - MiB - kTableGranule);
+  ASSERT_TRUE(ok((*writer)->close()));
+  EXPECT_EQ(volume_->usage().table_free.v, free - MiB);
+}
+
 TEST(VolumeAfterAPowerCut, ALogStaysCutWhoseLastFramesWereLost) {
   test::SparseDevice formatted{test::SparseImage(128 * MiB)};
   ASSERT_TRUE(ok(Volume::format(formatted, {})));

@@ -283,8 +283,9 @@ Result<void> FuseMount::loop() {
     if (got == 0 || (got == -ECONNABORTED && !still_mounted())) break;
     if (got < 0) return make_error(-got, "reading /dev/fuse");
     nearness_->begin(static_cast<pid_t>(header_of(buffer).pid));
+    const std::uint64_t before = handed_on;
     serve(buffer);
-    nearness_->end();
+    nearness_->end(handed_on == before);
   }
   return {};
 }

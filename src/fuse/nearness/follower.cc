@@ -37,10 +37,20 @@ bool Follower::wanted() const {
 
 bool Follower::ready() {
   const int now = processor_of(caller_.load(std::memory_order_relaxed));
-  const bool stays = now != kAnyProcessor && now == last_ && now < CPU_SETSIZE && CPU_ISSET(now, &any_);
+  const bool stays = answers_most() && now != kAnyProcessor && now == last_ && now < CPU_SETSIZE && CPU_ISSET(now, &any_);
   last_ = now;
   follow(stays ? now : kAnyProcessor);
   return stays;
+}
+
+// Of the latest requests. Who has its requests served by workers, such as the reader of a large file, needs every processor for them.
+bool Follower::answers_most() {
+  const std::uint64_t turns = turns_.load(std::memory_order_relaxed), handed = handed_on_.load(std::memory_order_relaxed);
+  if (turns / 2 > before_.turns / 2) {
+    const std::uint64_t requests = turns / 2 - before_.turns / 2;
+    before_ = {turns, handed, 2 * (handed - before_.handed_on) <= requests};
+  }
+  return before_.answers_most;
 }
 
 void Follower::follow(int processor) {

@@ -3,7 +3,7 @@
 // The kernel wakes whoever waits for a request or for its answer on a processor that idles, if there is one, and to wake that
 // takes longer than to serve most requests. So when requests keep coming from one processor, the thread binds itself to it, and
 // steps back behind the caller (fuse/nearness/deference.h), who then stays as well. What it is not: of use where callers on several
-// processors take turns. Then the thread is bound to none, as without it.
+// processors take turns, or where most requests are handed to workers. Then the thread is bound to none, as without it.
 //
 // What the daemon does beside requests (logs, flushes, merging, reading ahead) is kept off that processor meanwhile: any thread
 // of it that came there would go before the one that serves, which would not get on and have to stop following.
@@ -31,14 +31,17 @@ class Follower final : public Deferring {
   Follower(int fuse, KeepOff keep_off);
   ~Follower() override;  // by the same
 
-  // Around each request; `caller` is the thread that made it, 0 if nobody did.
+  // Around each request; `caller` is the thread that made it, 0 if nobody did. `answered`: by this thread, not by a worker.
   void begin(pid_t caller) {
     turns_.store(turns_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     if (caller != 0) caller_.store(caller, std::memory_order_relaxed);
     const int processor = processor_.load(std::memory_order_relaxed);
     if (processor != bound_) bind(processor);
   }
-  void end() { turns_.store(turns_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
+  void end(bool answered) {
+    if (!answered) handed_on_.store(handed_on_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    turns_.store(turns_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
   // At once, until it is told to be ready. The others, when they are let go.
   void go_anywhere();
 
@@ -54,16 +57,22 @@ class Follower final : public Deferring {
  private:
   void bind(int processor);
   void follow(int processor);
+  bool answers_most();
 
   const int fuse_;
   const pid_t thread_;
   cpu_set_t any_;                              // where it may run
   std::atomic<std::uint64_t> turns_{0};        // odd: it serves
+  std::atomic<std::uint64_t> handed_on_{0};    // requests
   std::atomic<pid_t> caller_{0};               // of the latest request
   std::atomic<int> processor_{kAnyProcessor};  // where it is to run ...
   int bound_ = kAnyProcessor;                  // ... and where it is bound to
   int last_ = kAnyProcessor;                   // where the caller was at the last look
   int looks_ = 0;                              // at which that stayed so
+  struct {
+    std::uint64_t turns = 0, handed_on = 0;
+    bool answers_most = true;
+  } before_;                                   // at the last look after which there were requests
   const KeepOff keep_off_;
   int kept_off_ = kAnyProcessor;               // where the others may not run
 };

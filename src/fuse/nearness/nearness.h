@@ -58,12 +58,12 @@ class Nearness {
     latency_.request();
     if (deference_) deference_->request();
   }
-  // Around each that was read from /dev/fuse; `caller` is the thread that made it, 0 if nobody did.
+  // Around each that was read from /dev/fuse; `caller` is the thread that made it, 0 if nobody did. `answered`: not by a worker.
   void begin(pid_t caller) {
     if (follower_) follower_->begin(caller);
   }
-  void end() {
-    if (follower_) follower_->end();
+  void end(bool answered) {
+    if (follower_) follower_->end(answered);
   }
 
   // For good: nobody steps back any more.

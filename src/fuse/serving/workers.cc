@@ -20,6 +20,7 @@ Workers::~Workers() {
 
 void Workers::submit(std::function<void()> work) {
   Request request = current_request;
+  if (request.opcode != 0) ++handed_on;
   if (request.since == Clock::Time{}) request.since = clock_.now();
   {
     const MutexLock lock(mutex_);

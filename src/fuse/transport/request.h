@@ -20,6 +20,8 @@ struct Request {
 
 // This thread's. What it hands to workers is of the same request.
 inline constinit thread_local Request current_request{};
+// How many of its requests this thread has handed to workers.
+inline constinit thread_local std::uint64_t handed_on = 0;
 
 // Where the answer to this thread's request may be made, so that it need not be copied there; empty: nowhere.
 inline constinit thread_local MutableBytes reply_room{};
