@@ -53,6 +53,8 @@ class Follower final : public Deferring {
 
   // So many looks at a caller in the same place, and the others are kept off it anew: a thread begins where its maker may run.
   static constexpr int kRepeat = 100;
+  // From so many requests on, it is known whether workers serve most. In fewer, one that waits for long would count for all.
+  static constexpr int kSample = 16;
 
  private:
   void bind(int processor);
@@ -72,7 +74,7 @@ class Follower final : public Deferring {
   struct {
     std::uint64_t turns = 0, handed_on = 0;
     bool answers_most = true;
-  } before_;                                   // at the last look after which there were requests
+  } before_;                                   // at the last look that took a sample
   const KeepOff keep_off_;
   int kept_off_ = kAnyProcessor;               // where the others may not run
 };
