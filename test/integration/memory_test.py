@@ -13,16 +13,16 @@ SEED = 20251122
 LETS_GO = tuple(int(part) for part in os.uname().release.split("-")[0].split(".")[:2]) >= (6, 18)
 
 
+def status(volume, field):
+    """Bytes of the daemon, of a field of proc(5)'s status."""
+    [(pid, _)] = volume.daemons()
+    with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
+        fields = dict(line.split(":", 1) for line in file)
+    return int(fields[field].split()[0]) * 1024
+
+
 @harness.lsmfs_only
 class Memory(harness.MountCase):
-    def status(self, volume, field):
-        [(pid, _)] = volume.daemons()
-        with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
-            status = dict(line.split(":", 1) for line in file)
-        return int(status[field].split()[0]) * 1024
-
-    def peak(self, volume):
-        return self.status(volume, "VmHWM")
 
     def test_many_times_the_cache_is_written_read_copied_and_removed_within_the_cache_and_128_mib(self):
         volume = self.volume()
@@ -33,17 +33,16 @@ class Memory(harness.MountCase):
         with open(volume.path("large"), "wb") as file:
             for _ in range(64):
                 file.write(os.urandom(MiB // 2) + bytes(MiB // 2))
-        written = self.peak(volume)
+        written = status(volume, "VmHWM")
         for number in range(2):
             self.must("cp", "-a", volume.path(str(number)), volume.path(str(number + 1)))
         self.must("cp", volume.path("large"), volume.path("copy"))
         harness.caches.drop()
         self.must("sh", "-c", "tar -cf - --exclude=sparse . | cat > /dev/null", cwd=volume.point)
         self.must("rm", "-rf", volume.path("1"), volume.path("large"))
-        peak = self.peak(volume)
+        peak = status(volume, "VmHWM")
         print(f"{3 * entries} entries: {written / MiB:.0f} MiB after the first of them were written, {peak / MiB:.0f} MiB at most")
         self.assertLess(peak, CACHE + BESIDE)
-
 
     @unittest.skipUnless(LETS_GO, "before Linux 6.18 the kernel lets go of inodes by itself only, and each takes memory until then")
     def test_a_walk_over_many_files_takes_no_more_memory_than_one_over_few(self):
@@ -69,7 +68,7 @@ class Memory(harness.MountCase):
             with os.scandir(volume.path(f"{folder:02}")) as entries:
                 seen += sum(entry.stat(follow_symlinks=False).st_nlink for entry in entries)
         self.assertEqual(seen, 1000 * folders)
-        return self.status(volume, "RssAnon")
+        return status(volume, "RssAnon")
 
 
 if __name__ == "__main__":
