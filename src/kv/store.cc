@@ -325,8 +325,10 @@ Result<StoreScrubStep> RocksStore::scrub(ScrubPosition& position, const Stop& st
     LSMFS_ASSIGN(step, kv::scrub_next_table(volume_, db(), handle(family), family, position.range, stop));
     if (step.damaged_table != 0) quarantine_.report_table(step.damaged_table);
     // At the end: a reader may have met damage meanwhile, and its table may have gone before the scrub came to it.
-    for (auto& range : position.range.done() ? lost() : std::vector<LostRange>()) {
-      if (range.family == family) step.damage.push_back({"rows are lost with a damaged table", StoreScrubStep::Rows{family, range.from, range.to}});
+    if (position.range.done()) {
+      for (auto& range : lost()) {
+        if (range.family == family) step.damage.push_back({"rows are lost with a damaged table", StoreScrubStep::Rows{family, range.from, range.to}});
+      }
     }
   }
   if (position.range.done()) position = {position.part + 1, {}};

@@ -40,7 +40,6 @@ class Writer final : public FileWriter {
   }
   Result<void> allocate(ByteCount bytes) override {
     LSMFS_TRY(check());
-    file_->announce(bytes.v);
     return file_->allocate(bytes.v);
   }
   void set_lifetime(Lifetime lifetime) override { file_->set_lifetime(lifetime); }

@@ -168,6 +168,7 @@ Result<void> TableFile::precede_logs() {
 }
 
 Result<void> TableFile::allocate(std::uint64_t bytes) {
+  announce(bytes);  // else it would get what a file of unknown length is given
   const MutexLock lock(mutex_);
   LSMFS_TRY(shared_.journal.check());
   return ensure_allocated(round_up(bytes, kBlock));

@@ -23,7 +23,6 @@ def status(volume, field):
 
 @harness.lsmfs_only
 class Memory(harness.MountCase):
-
     def test_many_times_the_cache_is_written_read_copied_and_removed_within_the_cache_and_128_mib(self):
         volume = self.volume()
         volume.mount(f"cache={CACHE}")

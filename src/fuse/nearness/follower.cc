@@ -45,9 +45,9 @@ bool Follower::ready() {
 
 // Of the latest requests. Who has its requests served by workers, such as the reader of a large file, needs every processor for them.
 bool Follower::answers_most() {
-  const std::uint64_t turns = turns_.load(std::memory_order_relaxed), handed = handed_on_.load(std::memory_order_relaxed);
-  if (const std::uint64_t requests = turns / 2 - before_.turns / 2; requests >= kSample) {
-    before_ = {turns, handed, 2 * (handed - before_.handed_on) <= requests};
+  const std::uint64_t requests = turns() / 2, handed = handed_on_.load(std::memory_order_relaxed);
+  if (const std::uint64_t sample = requests - before_.requests; sample >= kSample) {
+    before_ = {requests, handed, 2 * (handed - before_.handed_on) <= sample};
   }
   return before_.answers_most;
 }

@@ -72,7 +72,7 @@ class Follower final : public Deferring {
   int last_ = kAnyProcessor;                   // where the caller was at the last look
   int looks_ = 0;                              // at which that stayed so
   struct {
-    std::uint64_t turns = 0, handed_on = 0;
+    std::uint64_t requests = 0, handed_on = 0;
     bool answers_most = true;
   } before_;                                   // at the last look that took a sample
   const KeepOff keep_off_;
