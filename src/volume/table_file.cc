@@ -105,6 +105,13 @@ Result<void> TableFile::append(Bytes data) {
   if (synced_ > round_down(size_now(), kBlock)) LSMFS_TRY(move_last_granule());
   LSMFS_TRY(ensure_allocated(round_up(size_now() + data.size(), kBlock)));
   changed_ = true;
+  // Much that is aligned is written from where it lies.
+  if (used_ == 0 && data.size() >= kDirectly && reinterpret_cast<std::uintptr_t>(data.data()) % kBlock == 0) {
+    const Bytes whole = data.first(round_down(data.size(), kBlock));
+    LSMFS_TRY(write_extents(buffer_start_, whole));
+    written_ = buffer_start_ += whole.size();
+    data = data.subspan(whole.size());
+  }
   while (!data.empty()) {
     const std::size_t n = std::min<std::size_t>(data.size(), buffer_.size() - used_);
     std::memcpy(buffer_.data() + used_, data.data(), n);

@@ -31,6 +31,7 @@ class TableFile final : public File {
   Result<void> move_last_granule() LSMFS_REQUIRES(mutex_);
 
   static constexpr std::uint64_t kBuffer = MiB;
+  static constexpr std::uint64_t kDirectly = 64 * KiB;  // to copy less than that costs less than a write of its own
   static_assert(kBuffer >= format::kTableGranule && kBuffer >= format::kFixedGranule);
 
   // The buffer holds the bytes [buffer_start_, buffer_start_ + used_).

@@ -78,6 +78,50 @@ TEST_F(VolumeTest, AppendsToAFileThatWasSyncedAndClosed) {
   }
 }
 
+TEST_F(VolumeTest, WritesWhatIsAlignedFromWhereItLies) {
+  AlignedBuffer aligned(300 * KiB);
+  const std::string bytes = pattern(aligned.size(), 3);
+  std::ranges::copy(as_bytes(bytes), aligned.data());
+  std::uint64_t from_there = 0;
+  volume_.reset();
+  auto device = hooked_device(*device_, [&](const DeviceEvent& event, Bytes data) -> Result<void> {
+    const bool there = data.data() >= aligned.data() && data.data() < aligned.data() + aligned.size();
+    if (event.kind == DeviceEvent::Kind::write && there) from_there += data.size();
+    return {};
+  });
+  auto volume = Volume::open(*device);
+  ASSERT_TRUE(ok(volume));
+  auto writer = (*volume)->create("f", FileKind::table);
+  ASSERT_TRUE(ok(writer));
+  std::string expected;
+  const auto append = [&](std::size_t size) {
+    expected += bytes.substr(0, size);
+    ASSERT_TRUE(ok((*writer)->append(Bytes(aligned.bytes()).first(size))));
+    EXPECT_EQ((*writer)->size().v, expected.size());
+  };
+  append(128 * KiB);
+  EXPECT_EQ(from_there, 128 * KiB);
+  append(100 * KiB + 5);  // but for its end
+  EXPECT_EQ(from_there, 228 * KiB);
+  EXPECT_TRUE(contents_of(**volume, "f") == expected);
+  append(128 * KiB);  // within a block
+  append(128 * KiB - 5);
+  EXPECT_EQ(from_there, 228 * KiB);
+  ASSERT_TRUE(ok((*writer)->sync()));
+  append(300 * KiB);
+  EXPECT_EQ(from_there, 528 * KiB);
+  EXPECT_TRUE(contents_of(**volume, "f") == expected);
+  append(5);
+  ASSERT_TRUE(ok((*writer)->sync()));
+  append(200 * KiB);
+  EXPECT_TRUE(contents_of(**volume, "f") == expected);
+  ASSERT_TRUE(ok((*writer)->sync()));
+  writer->reset();
+  volume->reset();
+  reopen();
+  EXPECT_TRUE(contents_of(*volume_, "f") == expected);
+}
+
 TEST_F(VolumeTest, NeverWritesABlockAgainThatHoldsSyncedBytes) {
   for (FileKind kind : {FileKind::table, FileKind::log, FileKind::small}) {
     std::set<std::uint64_t> synced;  // blocks that the last sync made durable
