@@ -254,10 +254,10 @@ void LsmTree::stream_blocks(Inode& inode, std::uint64_t first, std::string_view 
   assert(first >= stream.next);
   const std::uint64_t waste = large.blobs.wasted();
   if (first > stream.next) {
-    to.data.append((first - stream.next) * kBlockSize, '\0');
+    to.data.append_zeros((first - stream.next) * kBlockSize);
     large.blobs.skip(first - stream.next);
   }
-  to.data.append(bytes);
+  to.data.append(as_bytes(bytes));
   const std::uint64_t blocks = bytes.size() / kBlockSize;
   large.blobs.grow(blocks);
   state_.blob_waste += large.blobs.wasted() - waste;
@@ -305,7 +305,7 @@ void LsmTree::end_idle_streams() {
   const std::vector<Ino> streaming(streaming_.begin(), streaming_.end());
   for (const Ino ino : streaming) {
     Inode& inode = *inodes_.find(ino);
-    if (inode.large->stream->last > since) continue;
+    if (inode.large->stream->last > since || inode.large->streamed_group > history_.committed()) continue;  // or it waits for the device
     end_stream(inode);
     streaks_.end(ino);
   }
@@ -318,7 +318,8 @@ void LsmTree::unstream(Group& group, Inode& inode, const Streamed& streamed) {
   const std::string home = inode.home();
   for (const FileBlobs::Run& run : blobs.runs(streamed.first, to)) {
     if (!run.part || run.part->blob != streamed.blob) continue;
-    put_rows(group, home, run.from, std::string_view(streamed.data).substr((run.from - streamed.first) * kBlockSize, (run.to - run.from) * kBlockSize));
+    const Bytes blocks = streamed.data.bytes().subspan((run.from - streamed.first) * kBlockSize, (run.to - run.from) * kBlockSize);
+    put_rows(group, home, run.from, as_text(blocks));
   }
   set_blocks(inode, inode.record.blocks + leave_blobs(group, inode, streamed.first, to));
 }
@@ -358,6 +359,7 @@ void LsmTree::streams_settled(const Group& group) {
     ended_writers_.push_back(streamed.writer);  // if it is
     Inode* const inode = inodes_.find(streamed.ino);
     if (!inode || !inode->large) continue;
+    if (inode->large->stream) inode->large->stream->last = clock_.now();
     const std::uint64_t waste = inode->large->blobs.wasted();
     inode->large->blobs.reached(streamed.blob, streamed.part.end);
     state_.blob_waste += inode->large->blobs.wasted() - waste;

@@ -7,6 +7,12 @@
 #include "lsmfs/tree.h"
 
 namespace lsmfs {
+namespace {
+
+// Spare memory of a group: for two streams, as much as a group usually has of each.
+constexpr std::size_t kSpares = 2, kSpareMost = 2 * MiB;
+
+}  // namespace
 
 NewFile* Group::find_new(Ino ino) {
   const auto found = new_files.find(ino);
@@ -68,12 +74,27 @@ void Group::put_new_files() {
 
 Streamed& Group::streamed_to(Ino ino, const std::shared_ptr<BlobWriter>& writer, std::uint64_t blob, std::uint64_t first) {
   const auto found = std::ranges::find(streamed, blob, &Streamed::blob);
-  return found != streamed.end() ? *found : streamed.emplace_back(Streamed{ino, writer, blob, first, {}, {}});
+  if (found != streamed.end()) return *found;
+  BlockBuffer data;
+  if (!spare.empty()) {
+    data = std::move(spare.back());
+    spare.pop_back();
+  }
+  return streamed.emplace_back(Streamed{ino, writer, blob, first, std::move(data), {}});
+}
+
+void Group::drop_streamed() {
+  for (Streamed& one : streamed) {
+    if (spare.size() == kSpares || one.data.capacity() > kSpareMost) continue;
+    one.data.clear();
+    spare.push_back(std::move(one.data));
+  }
+  streamed.clear();
 }
 
 Result<void> Group::append_streamed() {
   for (Streamed& one : streamed) {
-    LSMFS_TRY(one.writer->append(as_bytes(one.data)));
+    LSMFS_TRY(one.writer->append(one.data.bytes()));
     LSMFS_ASSIGN(one.part.end, one.writer->precede_commits());
     batch.put(Family::names, keys::blob(one.ino, BlockIndex{one.part.first}), FileBlobs::encode(one.part));
   }
@@ -89,8 +110,8 @@ void Group::begin(std::uint64_t new_number) {
   new_files.clear();
   new_bytes = sealed_bytes = 0;
   tail.reset();
-  streamed.clear();
-  streamed_bytes = 0;
+  if (std::exchange(streamed_bytes, 0) == 0) spare.clear();  // no streams
+  drop_streamed();
   dropped_blobs.clear();
   written = {};
 }

@@ -16,6 +16,7 @@
 #include "lsmfs/clock.h"
 #include "lsmfs/kv.h"
 #include "lsmfs/mutex.h"
+#include "tree/block_buffer.h"
 #include "tree/file_blobs.h"
 #include "tree/keys.h"
 
@@ -43,7 +44,7 @@ struct Streamed {
   std::shared_ptr<BlobWriter> writer;
   std::uint64_t blob = 0;   // its number
   std::uint64_t first = 0;  // the file's block that `data` begins with
-  std::string data;
+  BlockBuffer data;
   FileBlobs::Part part;     // when the group is sealed; when it is committed, with the end of the blob
 };
 
@@ -59,6 +60,7 @@ struct Group {
   std::optional<Tail> tail;          // not yet in `batch`
   std::vector<Streamed> streamed;
   std::size_t streamed_bytes = 0;
+  std::vector<BlockBuffer> spare;  // memory for the data of later groups: fresh pages cost more than what is copied into them
   std::vector<std::uint64_t> dropped_blobs;  // nobody wants anything of them any more when it is committed
   Ino written;                       // the file that was written last: it may be written again at once
   std::size_t sealed_bytes = 0;      // bytes() when it was sealed
@@ -80,6 +82,7 @@ struct Group {
   void release_new(Ino ino);
   // Where blocks for a blob are put, from block `first` of the file on.
   Streamed& streamed_to(Ino ino, const std::shared_ptr<BlobWriter>& writer, std::uint64_t blob, std::uint64_t first);
+  void drop_streamed();  // whose data nobody needs any more: some of their memory becomes spare
   // Appends what is streamed to its blobs, whose rows it adds to the batch. Errors: those of BlobWriter.
   Result<void> append_streamed();
   // Adds the rows of all new files to the batch, and leaves all else as it is: others may read it meanwhile.

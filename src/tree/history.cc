@@ -13,8 +13,7 @@ History::History(Store& store, Clock& clock, Client& client, std::function<void(
 }
 
 bool History::larger_than(std::size_t times) const {
-  return open_->bytes() > times * kGroupBytes || open_->records.size() > times * kGroupRecords ||
-         open_->streamed_bytes > times * kGroupStreamed;
+  return open_->bytes() > times * kGroupBytes || open_->records.size() > times * kGroupRecords;
 }
 
 std::uint64_t History::last_rows() const {
@@ -54,7 +53,7 @@ Result<void> History::finish_ended(const TreeLock& lock) {
     store_.keep_in_memory(group.batch);
   }
   settled(group);
-  group.streamed.clear();  // who had to know them does
+  group.drop_streamed();  // who had to know them does
   if (!outcome) {
     fail("a commit", outcome.error());
     return make_error(EIO, outcome.error().context);

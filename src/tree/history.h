@@ -47,6 +47,7 @@ class History {
   Group* sealed() const LSMFS_LOCKED { return sealed_; }               // being committed; nullptr: none
   std::uint64_t committed() const LSMFS_LOCKED { return committed_; }  // the last one whose rows can be read; after a failure, from memory
   bool larger_than(std::size_t times) const LSMFS_LOCKED;              // the open one, by kGroupBytes and kGroupRecords
+  bool has_streamed(std::size_t times) const LSMFS_LOCKED { return open_->streamed_bytes >= times * kGroupStreamed; }
   std::size_t uncommitted_bytes() const LSMFS_LOCKED { return open_->bytes() + (sealed_ ? sealed_->sealed_bytes : 0); }
   // The last group that makes rows or takes them away, a new inode's record too. Records that are only written again may be still to
   // come: they go where the inode is by then.

@@ -167,10 +167,11 @@ void LsmTree::begin_group() {
 
 Result<void> LsmTree::pass_on(Lock& lock, Wait wait, Ino of) {
   LSMFS_TRY(history_.finish_ended(lock));
+  const bool streams = streaming_.contains(of);  // nobody else waits because the group has much for blobs
   const auto is_due = [&]() LSMFS_LOCKED {
-    if (!history_.larger_than(history_.sealed() ? kGroupGrowth : 1)) return false;
     const bool cuts = (open_group().tail && open_group().tail->ino == of) || open_group().find_new(of);
-    return !cuts || history_.larger_than(kGroupMost);
+    if ((streams || !history_.sealed()) && history_.has_streamed(cuts ? kStreamedMost : 1)) return true;
+    return history_.larger_than(cuts ? kGroupMost : history_.sealed() ? kGroupGrowth : 1);
   };
   while (history_.sealed() && is_due()) {
     if (wait == Wait::no) return make_error(EAGAIN, "");

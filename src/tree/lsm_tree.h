@@ -121,6 +121,7 @@ class LsmTree final : public Tree, private History::Client {
   // times as much; and where that would cut off a change from what the group has not made rows of yet, up to kGroupMost times.
   static constexpr std::size_t kGroupGrowth = 4;
   static constexpr std::size_t kGroupMost = 6;
+  static constexpr std::size_t kStreamedMost = 2;  // the same of what it has for blobs, for which only streams wait
   // What the log and the tables may need for one more record, generously; for the check of free space.
   static constexpr std::size_t kRecordRoom = 16 * KiB;
   static constexpr std::uint64_t kLittleRoom = 16 * MiB;

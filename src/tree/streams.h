@@ -26,7 +26,7 @@ struct Stream {
   std::uint64_t next = 0;  // the block of the file that comes next
   std::uint64_t room = 0;  // blocks for which there is space for certain
   bool named = false;      // it has had blocks
-  Clock::Time last{};      // when some came
+  Clock::Time last{};      // when some came, or were committed
 };
 
 struct LargeFile {

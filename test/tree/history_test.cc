@@ -137,6 +137,11 @@ TEST_F(Histories, TellsHowLargeTheOpenGroupIsAndWhichOneMadeRows) {
   EXPECT_TRUE(history().larger_than(1));
   EXPECT_FALSE(history().larger_than(2));
   history().open().records.clear();
+  history().open().streamed_bytes = History::kGroupStreamed;
+  EXPECT_TRUE(history().has_streamed(1));
+  EXPECT_FALSE(history().has_streamed(2));
+  EXPECT_FALSE(history().larger_than(1)) << "these are counted by themselves";
+  history().open().streamed_bytes = 0;
   put("a", std::string(2 * History::kGroupBytes, 'x'));
   EXPECT_TRUE(history().larger_than(2));
   EXPECT_EQ(history().last_rows(), 1U);

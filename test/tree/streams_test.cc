@@ -6,19 +6,26 @@
 
 #include <algorithm>
 #include <random>
+#include <thread>
 
+#include "clock.h"
 #include "gate.h"
 #include "lsmfs/device.h"
 #include "seed.h"
 #include "tree/harness.h"
 #include "tree/held_store.h"
 #include "tree/keys.h"
+#include "tree/pass.h"
 
 namespace lsmfs::test::streams_test {
 namespace {
 
+using namespace std::chrono_literals;
+
 class Streams : public testing::Test {
  protected:
+  explicit Streams(Clock& clock = system_clock()) : clock_(clock) {}
+
   static constexpr std::uint64_t kSize = GiB;
   static constexpr std::uint64_t kPiece = 128 * KiB;
 
@@ -74,8 +81,9 @@ class Streams : public testing::Test {
   std::string pool_;
   Gate commits_{true};
   HeldStore* held_ = nullptr;  // of this mount
+  Clock& clock_;
   Harness h_{ByteCount{kSize},
-             {.sync_interval_ms = 0},
+             {.sync_interval_ms = 0, .clock = &clock_},
              {.store = [this](std::unique_ptr<Store> inner) -> std::unique_ptr<Store> {
                auto held = std::make_unique<HeldStore>(std::move(inner), commits_);
                held_ = held.get();
@@ -272,9 +280,68 @@ TEST_F(Streams, CanBeReadWhenWhatIsOpenCannotBeCommitted) {
   begin(12 * MiB);
   ASSERT_TRUE(tree().sync());
   commits_.shut();
-  append(3 * MiB);
+  append(MiB + MiB / 2);
   held_->release(EIO);
   EXPECT_FALSE(tree().sync());
+  expect_contents();
+}
+
+TEST_F(Streams, WaitForTheDeviceAndNobodyElseDoes) {
+  begin(4 * MiB + kPiece);  // the last of it is in a blob, with room for more
+  ASSERT_TRUE(tree().sync());
+  commits_.shut();
+  std::uint64_t written = 0;
+  for (int refused = 0; refused < 100;) {  // one alone may only mean that the tree's mutex is taken
+    const std::string piece = noise(kPiece);
+    const int error = code(tree().write(ino_, ByteOffset{contents_.size()}, as_bytes(piece), Wait::no));
+    ASSERT_TRUE(error == 0 || error == EAGAIN) << error;
+    if (error == 0) contents_ += piece, written += kPiece;
+    refused = error == 0 ? 0 : refused + 1;
+    if (error != 0) std::this_thread::sleep_for(1ms);
+  }
+  EXPECT_LE(written, 3 * MiB);
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(code(at_once([&](Wait w) { return tree().make(kRootIno, fmt::format("another {}", i), {.mode = S_IFREG | 0644}, w); })), 0);
+  }
+  commits_.open();
+  append(8 * MiB);
+  expect_contents();
+}
+
+struct HasClock {
+  SteppedClock stepped;
+};
+class StreamsInTime : private HasClock, public Streams {
+ protected:
+  StreamsInTime() : Streams(stepped) {}
+  void TearDown() override { commits_.open(); }
+  void pass(Clock::Duration time, std::size_t threads = kTreeThreads) { test::pass(stepped, time, threads); }
+};
+
+TEST_F(StreamsInTime, EndWhenNothingComesForAWhile) {
+  begin(9 * MiB);
+  ASSERT_TRUE(tree().sync());
+  const std::uint64_t while_open = free();
+  pass(1s);
+  ASSERT_TRUE(tree().sync());
+  EXPECT_EQ(free(), while_open);
+  pass(10s);
+  ASSERT_TRUE(tree().sync());
+  EXPECT_GT(free(), while_open);
+}
+
+TEST_F(StreamsInTime, GoOnAfterTheyHaveWaitedForTheDevice) {
+  begin(9 * MiB);
+  const std::uint64_t before = rows();
+  commits_.shut();
+  append(MiB + kPiece);  // a group is passed on
+  ASSERT_TRUE(held_->await_waiting());
+  for (int i = 0; i < 3; ++i) pass(10s, kTreeThreads - 1);
+  commits_.open();
+  ASSERT_TRUE(tree().sync());
+  pass(1s);
+  append(MiB);
+  EXPECT_LT(rows(), before + 16);
   expect_contents();
 }
 
