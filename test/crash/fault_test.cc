@@ -254,7 +254,8 @@ TEST(DeviceFaultsPlanted, AFlushThatIsTriedAgainIsFound) {
   const std::string said = complaints(Kind::flush, false, device_that<TriesFailedFlushesAgain>(), 8);
   EXPECT_NE(said.find("nobody heard of it"), said.npos) << said;
   EXPECT_NE(said.find("a sync succeeded after a failure"), said.npos) << said;
-  EXPECT_NE(said.find("lost what was synced"), said.npos) << said;
+  // What a power cut leaves without that flush is older, or mixed up: which one it was depends on the background work.
+  EXPECT_TRUE(said.find("lost what was synced") != said.npos || said.find("was never like this") != said.npos) << said;
 }
 
 TEST(DeviceFaultsPlanted, ADiscardThatStopsEverythingIsFound) {
