@@ -191,7 +191,9 @@ class BlobReaderImpl final : public BlobReader {
 
   Result<void> read_compressed(const BlobPiece& piece, std::uint64_t skip, MutableBytes to) const {
     thread_local AlignedBuffer stored(kPieceBytes + kBlobBlock), whole(kPieceBytes);
-    thread_local const std::unique_ptr<ZSTD_DCtx, FreesContext> context(ZSTD_createDCtx());
+    thread_local std::unique_ptr<ZSTD_DCtx, FreesContext> context;
+    if (!context) context.reset(ZSTD_createDCtx());
+    if (!context) return make_error(ENOMEM, fmt::format("reading {}", blob_name(number_)));
     const std::uint64_t begin = round_down(piece.at, kBlobBlock);
     // Whole blocks into aligned memory, so that nothing is copied; the file may end within the last.
     LSMFS_ASSIGN(const std::size_t n, file_->read(ByteOffset{begin}, stored.bytes().first(round_up(piece.at + piece.stored, kBlobBlock) - begin)));

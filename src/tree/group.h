@@ -97,7 +97,8 @@ class Committer {
   Committer(Store& store, Clock& clock);
   ~Committer();  // finishes what was begun
 
-  // Puts the rows of its new files, appends what is streamed, and commits it. Must hold: idle, and nobody changes `group` or looks into its batch until finish().
+  // Puts the rows of its new files, appends what is streamed, and commits it. Must hold: idle, and nobody changes `group` or looks into
+  // its batch until finish().
   // `by`: the caller says that it calls wait() at once, so that no other thread need be woken.
   enum class By { its_thread, who_waits };
   void begin(Group& group, By by);
