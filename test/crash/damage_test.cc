@@ -41,7 +41,7 @@ struct Sound {
 // Makes a tree, and notes what it is after each operation.
 class Maker : public Harness {
  public:
-  Maker() {
+  explicit Maker(ByteCount size = ByteCount{kDeviceMin}, const TreeOptions& how = {.sync_interval_ms = 0}) : Harness(size, how) {
     note();
     a = dir(kRootIno, "A");
     b = dir(kRootIno, "B");
@@ -61,11 +61,25 @@ class Maker : public Harness {
     Harness::write(ino, at, pattern(size, ++seed_));
     note();
   }
+  // At the end of A/`name`, in pieces of which each is a part of its blob. `same`: of the first bytes of each, so that zstd makes them smaller.
+  Ino stream(std::string_view name, int pieces, std::size_t same) {
+    const Ino made = file(a, name, 10'000);
+    for (int i = 0; i < pieces; ++i) {
+      Harness::write(made, attr(made).size, std::string(same, static_cast<char>('a' + i)) + pattern(70'000 - same, ++seed_));
+      note();
+      EXPECT_TRUE(tree().sync());
+    }
+    return made;
+  }
   // Files that leave room for next to nothing, and then are written over, so that their tables have rows of which there are newer ones.
   void fill_up() {
     std::vector<Ino> files;
     while (store().room().v > 4 * MiB) files.push_back(file(kRootIno, fmt::format("full{}", files.size()), MiB));
     for (std::size_t i = 0; i < files.size(); i += 7) write(files[i], 100'000, MiB - 100'000);
+  }
+  void cut(Ino ino, std::uint64_t size) {
+    EXPECT_TRUE(tree().setattr(ino, {.size = size}, Wait::yes));
+    note();
   }
   void rename(Ino from, std::string_view name, Ino to, std::string_view new_name) {
     EXPECT_TRUE(tree().rename(from, name, to, new_name, 0, Wait::yes));
@@ -159,12 +173,28 @@ Sound nearly_full() {
   return sound;
 }
 
+// Most of what there is lies in blobs; of one some has been written over, and of one its end was cut off.
+Sound in_blobs() {
+  Maker maker(ByteCount{GiB}, {.sync_interval_ms = 0, .stream_from = ByteCount{kBlockSize}});
+  const Ino over = maker.stream("over", 8, 0);
+  maker.stream("smaller", 6, 50'000);
+  const Ino shorter = maker.stream("shorter", 4, 0);
+  EXPECT_GE(maker.store().blobs().size(), 3U);
+  maker.write(over, 100'000, 50'000);
+  maker.cut(shorter, 123'456);
+  maker.rename(maker.a, "shorter", maker.b, "moved");
+  maker.flush();
+  maker.unmount();
+  return maker.take();
+}
+
 const std::vector<Sound>& starts() {
   static const std::vector<Sound> all = [] {
     std::vector<Sound> made;
     made.push_back(in_tables());
     made.push_back(in_log());
     made.push_back(nearly_full());
+    made.push_back(in_blobs());
     return made;
   }();
   return all;

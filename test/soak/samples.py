@@ -15,7 +15,7 @@ class Sampler:
     """`ballast`: of which the share of the space that is used is asked."""
 
     COLUMNS = ["seconds", "rss_bytes", "threads", "descriptors", "used_share", "files", "tables", "levels", "table_free_bytes", "largest_free_bytes",
-               "cache_bytes", "memtable_bytes", "stat_ms"]
+               "cache_bytes", "memtable_bytes", "blob_bytes", "stat_ms"]
 
     def __init__(self, volume, path, pause, failed):
         self._volume, self._path, self._pause, self._failed = volume, path, pause, failed
@@ -56,7 +56,8 @@ class Sampler:
                 "files": facts.f_files - facts.f_ffree, "tables": sum(level["tables"] for level in info["levels"]),
                 "levels": " ".join(f"{level['level']}:{level['bytes'] >> 20}" for level in info["levels"]),
                 "table_free_bytes": info["volume"]["table_free_bytes"], "largest_free_bytes": info["volume"]["largest_free_bytes"],
-                "cache_bytes": info["memory"]["cache_bytes"], "memtable_bytes": info["memory"]["unwritten_bytes"], "stat_ms": round(stat_ms, 2)}
+                "cache_bytes": info["memory"]["cache_bytes"], "memtable_bytes": info["memory"]["unwritten_bytes"], "blob_bytes": info["blobs"]["bytes"],
+                "stat_ms": round(stat_ms, 2)}
 
     def end(self):
         self._stop.set()

@@ -400,7 +400,7 @@ class Writes(Worker):
     def _compare(self, path, fd):
         if self.rng.random() < 0.5:
             os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-        if os.pread(fd, self.SIZE_MAX + 1, 0) != self._files[path]:
+        if os.pread(fd, len(self._files[path]) + 1, 0) != self._files[path]:
             wrong(f"{path} has other contents than were written")
 
     def verify(self):
@@ -410,6 +410,43 @@ class Writes(Worker):
                 self._compare(path, fd)
             finally:
                 os.close(fd)
+
+
+class Streams(Writes):
+    """Large files that are appended to in order. What they have is written over now and then, for which there is always room, and cut off."""
+
+    FILES, SIZE_MAX = 3, 14 * MiB
+
+    def step(self):
+        path = self.rng.choice(list(self._files))
+        contents = self._files[path]
+        dice = self.rng.random()
+        fd = os.open(path, os.O_RDWR)
+        try:
+            if dice < 0.6 and len(contents) < self.SIZE_MAX:
+                until = len(contents) + self.rng.randrange(1, 4 * MiB)
+                while len(contents) < until:
+                    data = self.rng.randbytes(self.rng.choice([1000, BLOCK, 100_000, 128 * 1024, MiB]))
+                    with room():
+                        done = os.pwrite(fd, data, len(contents))
+                    contents.extend(data[:done])
+            elif dice < 0.8 and contents:
+                at = self.rng.randrange(len(contents))
+                data = self.rng.randbytes(min(len(contents) - at, self.rng.randrange(1, 200_000)))
+                if os.pwrite(fd, data, at) != len(data):
+                    wrong(f"{path} was not written over whole")
+                contents[at:at + len(data)] = data
+            elif dice < 0.9:
+                size = self.rng.randrange(len(contents) + 1)
+                os.ftruncate(fd, size)
+                del contents[size:]
+            else:
+                self._compare(path, fd)
+            if self.rng.random() < 0.2:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+        pace(0.05)
 
 
 class InPlace(Worker):
