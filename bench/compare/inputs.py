@@ -7,6 +7,7 @@ import tarfile
 
 import made_up
 import synthetic_repository
+from shared.cold import seeded
 from shared.commands import ENVIRONMENT, Problem, call, read, run
 
 KiB, MiB = 1 << 10, 1 << 20
@@ -38,6 +39,8 @@ def room(name, tree, repository, settings):
         return int(read("xz", "--robot", "-l", tree).split("\t")[-5]) if tree.endswith(".xz") else 0
     if name == "repository":
         return 0 if repository else (settings["repo-commits"] + settings["repo-files"]) * 16 * KiB
+    if name == "beside":
+        return settings[name]
     return settings[name] * 16 * KiB
 
 
@@ -60,12 +63,15 @@ class Inputs:
             raise Problem(f"{tree} has {entries} entries and {size} bytes, and {what} had {first[0]} and {first[1]} before: something is lost")
 
     def path(self, name):
-        """"tree" and the kinds of made_up: a tar file; "repository": a git repository. Made when it is first asked for."""
+        """"tree" and the kinds of made_up: a tar file; "repository": a git repository; "beside": a large file. Made when it is first
+        asked for."""
         if name not in self._paths:
             if name == "tree":
                 self._paths[name] = self._plain_tar()
             elif name == "repository":
                 self._paths[name] = os.path.realpath(self._repository) if self._repository else self._made_up_repository()
+            elif name == "beside":
+                self._paths[name] = self._large_file(name)
             else:
                 self._say(f"making up a tree: {name}")
                 self._paths[name] = os.path.join(self._folder, name + ".tar")
@@ -79,6 +85,15 @@ class Inputs:
         tar = os.path.join(self._folder, "tree.tar")
         run("sh", "-c", 'xz -dc "$1" > "$2"', "sh", self._tree, tar)
         return tar
+
+    def _large_file(self, name):
+        """Data that does not compress."""
+        self._say(f"making up a large file: {name}")
+        path, rng, left = os.path.join(self._folder, name), seeded(self._seed, name), self._settings[name]
+        with open(path, "wb") as file:
+            while left > 0:
+                left -= file.write(rng.randbytes(min(left, MiB)))
+        return path
 
     def _made_up_repository(self):
         self._say("making up a repository")

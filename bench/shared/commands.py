@@ -47,6 +47,20 @@ def _started(command, **more):
             process.wait()
 
 
+@contextlib.contextmanager
+def going_on(*command):
+    """A command beside what is done meanwhile. It is killed, with all that it has started, and has gone when this is left.
+    Problem: it had ended before."""
+    with _started(command, stdout=subprocess.DEVNULL) as process:
+        yield process
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()  # to the end of what others said, too
+            return
+        _, err = process.communicate()
+        raise Problem(f"{described(command)}: has ended: {one_line(err.decode(errors='replace'))}")
+
+
 def _ended(process, command, seconds):
     """(exit status, stdout, stderr)"""
     try:

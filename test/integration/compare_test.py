@@ -34,9 +34,11 @@ from work.piece import Conditions  # noqa: E402
 PROGRAM = os.path.join(BENCH, "compare", "compare")
 SIMDISK = os.environ.get("LSMFS_SIMDISK", os.path.join(ROOT, "build", "release", "lsmfs-simdisk"))
 TINY = ("sequential=24m,random-file=8m,random-writes=16,fsyncs=20,appends=20,load=8m,huge=16m,created=300,renamed=300,"
-        "objects=60,modules=60,mail=60,repo-commits=40,repo-files=40")
+        "objects=60,modules=60,mail=60,repo-commits=40,repo-files=40,random-reads=8,mixed-seconds=1,accounts=200,transactions=20,"
+        "entries=300,removed=300,moves=5,idle=1,beside=8m")
 MEMORY = {"memory peak", "memory anon"}
-SMALLER = {figure.name for piece in work.PIECES if piece.name in ("sequential", "random", "rename", "huge") for figure in piece.figures}
+SMALLER = {figure.name for piece in work.PIECES 
+           if piece.name in ("sequential", "random", "reads", "mixed", "rename", "huge", "directory", "removal", "shuffle", "beside") for figure in piece.figures}
 
 
 class Case(MountCase):
@@ -96,13 +98,16 @@ class Figures(Case):
             if name + "+umount" in figures:
                 self.assertGreater(figures[name + "+umount"], figures[name], name)
         for names in (("new+fsync p50", "new+fsync p99"), ("fsync p50", "fsync p99"), ("fsync p50", "new+fsync p50"), ("append p50", "append p99"),
-                      ("append+fsync p50", "append+fsync p99"), ("load p50", "load p99", "load p99.9", "load max")):
+                      ("append+fsync p50", "append+fsync p99"), ("fsync by 16 p50", "fsync by 16 p99"), ("load p50", "load p99", "load p99.9", "load max")):
             values = [figures[name] for name in names]
             self.assertEqual(values, sorted(values), names)
         # What does not compress is on the device at least once.
         self.assertGreater(figures["written"], 0.99)
         self.assertLess(figures["written"], 20)
-        self.assertAlmostEqual(figures["grep after/before"], figures["grep after rename"] / figures["grep before rename"])
+        for ratio, above, below in (("grep after/before", "grep after rename", "grep before rename"), ("find after/before", "find after removal", "find before removal"),
+                                    ("grep after idling/before", "grep after idling", "grep before shuffle"), ("untar beside/alone", "untar beside", "untar alone"),
+                                    ("fsync beside/alone p99", "fsync beside p99", "fsync alone p99")):
+            self.assertAlmostEqual(figures[ratio], figures[above] / figures[below])
         if fs == "ext4":
             self.assertGreater(figures["space"] - figures["space empty"], os.path.getsize(self.tree) // 2)
         else:
@@ -181,7 +186,7 @@ class Figures(Case):
     def test_what_was_measured_before_a_failure_is_kept(self):
         done = self.refused(*self.words("--fs", "ext4", "--work", "fsync,unlink", "--set", "huge=100m", "--size", "64m"), says=["huge on ext4", "No space left"])
         self.assertIn("INCOMPLETE: huge on ext4: ", done.stdout)
-        self.assertEqual(list(self.table(done.stdout)), [name for name in work.FIGURES if "fsync p" in name and "append" not in name])
+        self.assertEqual(list(self.table(done.stdout)), [figure.name for piece in work.PIECES if piece.name == "fsync" for figure in piece.figures])
         self.assertIn("No space left", self.result()["incomplete"])
         self.assertGreater(self.result()["rounds"][0]["ext4"]["fsync p50"], 0)
 
@@ -404,6 +409,13 @@ class Meter(MountCase):
 
 class Parts(unittest.TestCase):
     """What needs no file system."""
+
+    def test_what_goes_on_beside_work_is_gone_after_it_and_has_not_ended_before(self):
+        with commands.going_on("sh", "-c", "sleep 1000; true") as process:
+            pass
+        self.assertEqual(process.returncode, -signal.SIGKILL)
+        with self.assertRaisesRegex(commands.Problem, "has ended: no more"), commands.going_on("sh", "-c", "echo no more >&2") as process:
+            process.wait()
 
     def test_a_thread_has_the_name_that_it_has_at_the_end(self):
         before = costs.Reading(10.0, 100, 1.0, {1: ("lsmfs", 2.0), 2: ("lsmfs", 0.5)})

@@ -46,6 +46,7 @@ def _random(session):
         session.note(name, taken)
 
 
+RANDOM_FILE = Setting("random-file", "1g", "bytes of the file", least=4 * KiB, budget="10g")
 _FAR_AHEAD = Budget(1 / 50, "ext4", device="simdisk:hdd")
 
 PIECES = (
@@ -58,8 +59,5 @@ PIECES = (
     Piece("random", _random, (
         Figure("random 4 B", "s", "writes of 4 bytes at random places of an allocated file, after a cold mount, until fsync returns", _FAR_AHEAD),
         Figure("random 4 KiB", "s", "the same with 4 KiB", _FAR_AHEAD),
-    ), settings=(
-        Setting("random-file", "1g", "bytes of the file", least=4 * KiB, budget="10g"),
-        Setting("random-writes", "16k", "writes", budget="256k"),
-    ), room=lambda settings: settings["random-file"] + GiB),
+    ), settings=(RANDOM_FILE, Setting("random-writes", "16k", "writes", budget="256k")), room=lambda settings: settings["random-file"] + GiB),
 )

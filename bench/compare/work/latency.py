@@ -5,16 +5,21 @@ from array import array
 from time import perf_counter_ns
 
 from .data import Noise, percentiles, timed, undisturbed, write_file
+from .fio import fio
 from .piece import Budget, Figure, KiB, MiB, Piece, Setting
 
 BLOCK = 4 * KiB
 APPENDED = 100       # bytes
 LOADED_FILE = 64 * MiB
+SPARSE_PIECES = 64
+AT_ONCE = 16         # processes
+
+FSYNCS = Setting("fsyncs", "1000", "files, each synced; of those at once, writes of each process")
+LOAD = Setting("load", "2g", "bytes in all")
 
 
-def _fsync(session):
-    noise = Noise(session.rng)
-    folder = session.path("folder")
+def write_and_sync(session, folder, noise):
+    """Makes files of one block in a new folder, and syncs each. Returns the nanoseconds of each, and of its fsync alone."""
     os.mkdir(folder)
     whole, alone = [], []
     with session.measured(), undisturbed():
@@ -29,8 +34,19 @@ def _fsync(session):
             os.close(fd)
             whole.append(end - begin)
             alone.append(end - middle)
+    return whole, alone
+
+
+def _fsync(session):
+    whole, alone = write_and_sync(session, session.path("folder"), Noise(session.rng))
     for name, latencies in (("new+fsync", whole), ("fsync", alone)):
         _note(session, name, latencies)
+    folder = session.path("at-once")
+    os.mkdir(folder)
+    job = fio(session, f"--directory={folder}", "--rw=write", f"--bs={BLOCK}", f"--size={session.settings['fsyncs'] * BLOCK}", "--fsync=1", f"--numjobs={AT_ONCE}",
+              "--fallocate=none")
+    for percent in (50, 99):
+        session.note(f"fsync by {AT_ONCE} p{percent}", job["sync"]["lat_ns"]["percentile"][f"{percent}.000000"] / 1e9)
 
 
 def _append(session):
@@ -58,15 +74,15 @@ def _note(session, name, latencies):
         session.note(f"{name} p{percent}", value)
 
 
-def _load(session):
-    """Files written one after the other, as fast as that goes."""
-    noise = Noise(session.rng)
+def write_on(session, folder, noise):
+    """Writes files in a new folder, one after the other, as fast as that goes. Returns the nanoseconds of each write."""
+    os.mkdir(folder)
     latencies = array("q")
     left = session.settings["load"]
     number = 0
     with session.measured(), undisturbed():
         while left > 0:
-            fd = os.open(session.path(f"file{number:05}"), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+            fd = os.open(f"{folder}/file{number:05}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
             try:
                 for _ in range(min(-(-left // BLOCK), LOADED_FILE // BLOCK)):
                     data = noise.take(BLOCK)
@@ -77,26 +93,47 @@ def _load(session):
                 os.close(fd)
             left -= LOADED_FILE
             number += 1
+    return latencies
+
+
+def _load(session):
+    latencies = write_on(session, session.path("folder"), Noise(session.rng))
     for name, value in zip(("load p50", "load p99", "load p99.9", "load max"), percentiles(latencies, 50, 99, 99.9, 100)):
         session.note(name, value)
+
+
+def _write_sparsely(path, size, noise):
+    """A block in each of SPARSE_PIECES equal pieces."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+    try:
+        os.ftruncate(fd, size)
+        for piece in range(SPARSE_PIECES):
+            os.pwrite(fd, noise.take(BLOCK), piece * (size // SPARSE_PIECES))
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def _huge(session):
     size = session.settings["huge"]
     noise = Noise(session.rng)
     calls = {"unlink": os.unlink, "truncate": lambda path: os.truncate(path, 1)}
-    for name in calls:
-        write_file(session.path(name), size, noise)
+    for kind, write in (("", write_file), (" sparse", _write_sparsely)):
+        for name in calls:
+            write(session.path(name + kind), size, noise)
     for name, call in calls.items():
-        session.cold()
-        os.stat(session.path(name))
-        with session.measured():
-            taken = timed(call, session.path(name))
-        session.note(name, taken)
+        for kind in ("", " sparse"):
+            path = session.path(name + kind)
+            session.cold()
+            os.stat(path)
+            with session.measured():
+                taken = timed(call, path)
+            session.note(name + kind, taken)
 
 
 _FSYNC = Budget(1.2, "ext4")
-_AT_ONCE = Budget(0.001)
+_GROUPED = Budget(0.5, "ext4")
+_IMMEDIATE = Budget(0.001)
 
 PIECES = (
     Piece("fsync", _fsync, (
@@ -104,7 +141,9 @@ PIECES = (
         Figure("new+fsync p99", "ms", "the same, what one in a hundred exceeds"),
         Figure("fsync p50", "ms", "that fsync alone, the median", _FSYNC),
         Figure("fsync p99", "ms", "the same, what one in a hundred exceeds"),
-    ), settings=(Setting("fsyncs", "1000", "files"),), room=lambda settings: settings["fsyncs"] * 16 * KiB),
+        Figure(f"fsync by {AT_ONCE} p50", "ms", f"fsync after each write of 4 KiB to a file, by {AT_ONCE} processes at once, the median", _GROUPED),
+        Figure(f"fsync by {AT_ONCE} p99", "ms", "the same, what one in a hundred exceeds", _GROUPED),
+    ), tools=("fio",), settings=(FSYNCS,), room=lambda settings: (2 + AT_ONCE) * settings["fsyncs"] * 16 * KiB),
     Piece("append", _append, (
         Figure("append p50", "us", f"write of {APPENDED} bytes to the end of a file, the median"),
         Figure("append p99", "us", "the same, what one in a hundred exceeds"),
@@ -116,9 +155,11 @@ PIECES = (
         Figure("load p99", "us", "the same, what one in a hundred exceeds"),
         Figure("load p99.9", "us", "the same, what one in a thousand exceeds"),
         Figure("load max", "ms", "the same, the longest"),
-    ), settings=(Setting("load", "2g", "bytes in all"),), room=lambda settings: settings["load"]),
+    ), settings=(LOAD,), room=lambda settings: settings["load"]),
     Piece("huge", _huge, (
-        Figure("unlink", "ms", "unlink of a large allocated file, which has been looked up after a cold mount, until it returns", _AT_ONCE),
-        Figure("truncate", "ms", "truncate of another such file to one byte", _AT_ONCE),
-    ), settings=(Setting("huge", "2g", "bytes of each of the two files", budget="100g"),), room=lambda settings: 2 * settings["huge"]),
+        Figure("unlink", "ms", "unlink of a large allocated file, which has been looked up after a cold mount, until it returns", _IMMEDIATE),
+        Figure("unlink sparse", "ms", f"the same of a file of holes, with a block in each of {SPARSE_PIECES} pieces", _IMMEDIATE),
+        Figure("truncate", "ms", "truncate of another such file to one byte", _IMMEDIATE),
+        Figure("truncate sparse", "ms", "the same of a file of holes", _IMMEDIATE),
+    ), settings=(Setting("huge", "2g", "bytes of each of the four files, two of which are holes", budget="100g"),), room=lambda settings: 2 * settings["huge"]),
 )

@@ -7,7 +7,7 @@ KiB, MiB, GiB = 1 << 10, 1 << 20, 1 << 30
 BEST = "best peer"
 
 # What is shown, by what a figure of one second, one byte, or one is then. All is kept in seconds, bytes, bytes a second.
-UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "MiB": 1 / MiB, "MiB/s": 1 / MiB, "x": 1.0}
+UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "MiB": 1 / MiB, "MiB/s": 1 / MiB, "1/s": 1.0, "x": 1.0}
 SECONDS = ("s", "ms", "us")
 
 
