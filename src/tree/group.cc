@@ -169,9 +169,11 @@ void Committer::commit() {
   Result<void> outcome;
   {
     const Unlocked unlocked(mutex_);
+    group.commit_began = clock_.now();
     group.put_new_files();
     outcome = group.append_streamed();
     if (outcome) outcome = store_.commit(group.batch);
+    group.commit_ended = clock_.now();
   }
   taken_ = false;
   group_ = nullptr;

@@ -60,6 +60,7 @@ struct Group {
   std::optional<Tail> tail;          // not yet in `batch`
   std::vector<Streamed> streamed;
   std::size_t streamed_bytes = 0;
+  Clock::Time commit_began{}, commit_ended{};  // the latter when its commit has ended
   std::vector<BlockBuffer> spare;  // memory for the data of later groups: fresh pages cost more than what is copied into them
   std::vector<std::uint64_t> dropped_blobs;  // nobody wants anything of them any more when it is committed
   Ino written;                       // the file that was written last: it may be written again at once

@@ -123,6 +123,11 @@ Result<void> LsmTree::close() {
 }
 
 Result<void> LsmTree::begin_change(Lock& lock, Wait wait, Ino of) {
+  if (streaming_.contains(of)) {
+    LSMFS_TRY(let_others_pass(lock, wait, of));
+  } else {
+    give_way_.others_changed(of, clock_.now());
+  }
   while (alone_ && !lock.is_alone()) {
     if (wait == Wait::no) return make_error(EAGAIN, "");
     no_longer_alone_.wait(lock);
@@ -163,6 +168,16 @@ void LsmTree::begin_group() {
   if (upkeep_.is_dirty()) return;
   upkeep_.changed(clock_.now());
   look_again_in_time();
+}
+
+Result<void> LsmTree::let_others_pass(Lock& lock, Wait wait, Ino stream) {
+  for (;;) {
+    const Clock::Time now = clock_.now(), due = give_way_.due(stream, now);
+    if (due <= now || lock.is_alone()) return {};
+    if (wait == Wait::no) return make_error(EAGAIN, "");
+    const Waiting waiting("others, as the writer of a large file");
+    lock.without([&] { clock_.sleep_until(due); });
+  }
 }
 
 Result<void> LsmTree::pass_on(Lock& lock, Wait wait, Ino of) {
@@ -228,6 +243,7 @@ void LsmTree::settled(const Group& group) {
 
 void LsmTree::committed(const Group& group) {
   dropped_blobs_.insert(dropped_blobs_.end(), group.dropped_blobs.begin(), group.dropped_blobs.end());
+  if (group.streamed_bytes > 0) give_way_.committed(group.commit_began, group.commit_ended);
   upkeep_.committed(group.batch.bytes());
   look_again_in_time();
   // Cursors keep the tables they read, also when those have been rewritten since.
@@ -265,6 +281,20 @@ Result<void> LsmTree::need_room_to_replace(std::size_t bytes) const {
 }
 
 Result<void> LsmTree::sync() {
+  bool others = false;
+  {
+    const Lock lock(mutex_);
+    others = give_way_.sync_began();
+  }
+  auto done = sync_changes();
+  if (others) {
+    const Lock lock(mutex_);
+    give_way_.others_sync_ended(clock_.now());
+  }
+  return done;
+}
+
+Result<void> LsmTree::sync_changes() {
   {
     const Clock::Time began = clock_.now();
     Lock lock(mutex_);
@@ -425,7 +455,7 @@ void LsmTree::background() {
     const Upkeep::Due due = upkeep_.take(clock_.now(), interval());
     (void)history_.finish_ended(lock);  // a failure is reported and kept there
     lock.unlock();
-    if (due.sync) (void)sync();               // as here
+    if (due.sync) (void)sync_changes();       // as here
     if (due.store_sync) (void)store_.sync();  // there it is kept as well, and met by the next commit
     if (due.note) (void)store_.note_synced();
     const Clock::Time began = clock_.now();

@@ -144,9 +144,10 @@ class LsmTree final : public Tree, private History::Client {
   void pass_on_for_access(Lock& lock) LSMFS_LOCKED;
   bool ends() const LSMFS_LOCKED { return closed_ || options_.read_only; }  // unless a remount lets it be changed again
   bool can_change() const LSMFS_LOCKED { return !options_.read_only && !history_.failure(); }
-  Result<void> pass_on(Lock& lock, Wait wait, Ino of = {}) LSMFS_LOCKED;  // the open group, if large
-  Result<void> commit_all(Lock& lock) LSMFS_LOCKED;                       // both groups; the lock is given up meanwhile
-  void await_commit(Lock& lock, std::uint64_t group) LSMFS_LOCKED;        // History::await(), without parked cursors
+  Result<void> let_others_pass(Lock& lock, Wait wait, Ino stream) LSMFS_LOCKED;  // before it goes on
+  Result<void> pass_on(Lock& lock, Wait wait, Ino of = {}) LSMFS_LOCKED;         // the open group, if large
+  Result<void> commit_all(Lock& lock) LSMFS_LOCKED;                              // both groups; the lock is given up meanwhile
+  void await_commit(Lock& lock, std::uint64_t group) LSMFS_LOCKED;               // History::await(), without parked cursors
   // Of History::Client.
   void put_records(Group& group) LSMFS_LOCKED override;
   void settled(const Group& group) LSMFS_LOCKED override;
@@ -162,6 +163,7 @@ class LsmTree final : public Tree, private History::Client {
   Result<void> need_room_for_names(std::size_t bytes) const LSMFS_LOCKED;
   Result<void> need_room_to_replace(std::size_t bytes) const LSMFS_LOCKED;
   std::uint64_t uncommitted_room(const Store::Room& room) const LSMFS_LOCKED;  // that rows need which are new and not counted there
+  Result<void> sync_changes();  // all that there are
   Result<void> sync_store();
   void close_writers();
   Result<void> stop_changing();
@@ -373,6 +375,7 @@ class LsmTree final : public Tree, private History::Client {
 
   Streaks streaks_ LSMFS_GUARDED_BY(tree_mutex);
   std::unordered_set<Ino> streaming_ LSMFS_GUARDED_BY(tree_mutex);         // files that are streams
+  GiveWay give_way_ LSMFS_GUARDED_BY(tree_mutex);                          // to others
   std::vector<std::uint64_t> dropped_blobs_ LSMFS_GUARDED_BY(tree_mutex);  // that no row names any more, which is durable with the next sync
   std::vector<std::shared_ptr<BlobWriter>> ended_writers_ LSMFS_GUARDED_BY(tree_mutex);  // to be closed without the lock
   BlobReaders blob_readers_{store_};

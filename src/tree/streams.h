@@ -3,8 +3,9 @@
 //
 //   LargeFile   what an inode of the table knows of its blobs, and the stream that it is, if it is one
 //   Streaks     which files are written in order at the moment, and how much of them
+//   GiveWay     for how long streams wait for others
 //
-// What they are not: they write nothing. Not thread-safe: the tree's mutex guards them.
+// What they are not: they write nothing, and read no clock. Not thread-safe: the tree's mutex guards them.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +13,9 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 
+#include "lsmfs/clock.h"
 #include "lsmfs/kv.h"
 #include "lsmfs/tree.h"
 #include "tree/file_blobs.h"
@@ -63,6 +66,52 @@ class Streaks {
   };
   std::array<Streak, kFiles> streaks_;
   std::uint64_t uses_ = 0;
+};
+
+// What streams write takes the processors and the device from others for long at a time. So after each group that has some, they wait while
+// others change something or sync, though never for long.
+class GiveWay {
+ public:
+  using Time = Clock::Time;
+  using Duration = Clock::Duration;
+
+  // After this long without others, nobody else is at work.
+  static constexpr std::chrono::milliseconds kQuiet{5};
+  // After so many times what the latest group took, and no longer than this, streams go on all the same.
+  static constexpr int kTimes = 8;
+  static constexpr std::chrono::milliseconds kMost{20};
+
+  // `of`: the file that was changed, and is no stream; or none.
+  void others_changed(Ino of, Time now) {
+    others_ = now;
+    changed_ = of;
+    unsynced_ = true;
+  }
+  // Whether it is one of others: it is the stream's own where nobody else has changed anything since the last one.
+  bool sync_began() {
+    const bool others = std::exchange(unsynced_, false);
+    if (others) ++syncs_;
+    return others;
+  }
+  void others_sync_ended(Time now) {
+    --syncs_;
+    others_ = now;
+    changed_ = {};
+  }
+  // A group that has blocks of streams, from when its commit began to when it ended.
+  void committed(Time began, Time ended) { until_ = ended + std::min<Duration>(kTimes * (ended - began), kMost); }
+
+  // Until when that stream waits before it looks again; no later than `now`: it goes on. What it did before it was one was no other's.
+  Time due(Ino stream, Time now) const {
+    const Time others = syncs_ > 0 ? now : changed_ == stream ? Time{} : others_;
+    return std::min(until_, others + kQuiet);
+  }
+
+ private:
+  Time others_{}, until_{};
+  Ino changed_;
+  bool unsynced_ = false;  // others have changed something since a sync began
+  int syncs_ = 0;          // of others, under way
 };
 
 }  // namespace lsmfs

@@ -16,6 +16,7 @@
 #include "tree/held_store.h"
 #include "tree/keys.h"
 #include "tree/pass.h"
+#include "tree/streams.h"
 
 namespace lsmfs::test::streams_test {
 namespace {
@@ -316,6 +317,7 @@ class StreamsInTime : private HasClock, public Streams {
   StreamsInTime() : Streams(stepped) {}
   void TearDown() override { commits_.open(); }
   void pass(Clock::Duration time, std::size_t threads = kTreeThreads) { test::pass(stepped, time, threads); }
+  void advance(Clock::Duration time) { stepped.advance(time); }
 };
 
 TEST_F(StreamsInTime, EndWhenNothingComesForAWhile) {
@@ -343,6 +345,76 @@ TEST_F(StreamsInTime, GoOnAfterTheyHaveWaitedForTheDevice) {
   append(MiB);
   EXPECT_LT(rows(), before + 16);
   expect_contents();
+}
+
+TEST_F(StreamsInTime, GiveWayToOthersThoughNotForLong) {
+  begin(8 * MiB + 4 * kPiece);  // its blob has room for all that comes
+  auto others = [&, number = 0]() mutable { h_.make(kRootIno, fmt::format("another {}", ++number), S_IFREG | 0644); };
+  const auto commit_a_group = [&] {  // with blocks of the stream, in a millisecond
+    held_->on_commit = [&] { advance(1ms); };
+    append(kPiece);
+    ASSERT_TRUE(tree().sync());
+    held_->on_commit = [] {};
+  };
+  const auto waits = [&] {
+    for (int i = 0; i < 100; ++i) {  // EAGAIN may also mean that the tree's mutex is taken
+      if (code(tree().write(ino_, ByteOffset{contents_.size()}, as_bytes(noise(kPiece)), Wait::no)) != EAGAIN) return false;
+    }
+    return true;
+  };
+  const auto goes_on = [&] {
+    const std::string piece = noise(kPiece);
+    const int error = code(at_once([&](Wait w) { return tree().write(ino_, ByteOffset{contents_.size()}, as_bytes(piece), w); }));
+    if (error == 0) contents_ += piece;
+    return error == 0;
+  };
+  ASSERT_TRUE(tree().sync());
+  advance(GiveWay::kMost);
+
+  commit_a_group();
+  EXPECT_TRUE(goes_on()) << "nobody else is at work";
+  commit_a_group();
+  others();
+  EXPECT_TRUE(waits());
+  advance(GiveWay::kQuiet - 1ms);
+  EXPECT_TRUE(waits());
+  advance(1ms);
+  EXPECT_TRUE(goes_on()) << "they are at work no more";
+  commit_a_group();
+  for (int i = 0; i < GiveWay::kTimes; ++i) {
+    others();
+    EXPECT_TRUE(waits()) << i;
+    advance(1ms);
+  }
+  others();
+  EXPECT_TRUE(goes_on()) << "they are at work still";
+  expect_contents();
+}
+
+TEST(GiveWay, IsForOthersAlone) {
+  constexpr Ino kStream{7}, kOther{8};
+  constexpr Clock::Time kBegin{1h}, kEnd = kBegin + 1ms;
+  const auto waits = [&](GiveWay& way) {
+    way.committed(kBegin, kEnd);
+    return way.due(kStream, kEnd) > kEnd;
+  };
+  GiveWay way;
+  EXPECT_FALSE(waits(way));
+  way.others_changed(kStream, kEnd);
+  EXPECT_FALSE(waits(way)) << "it was no stream yet";
+  way.others_changed(kOther, kEnd);
+  EXPECT_TRUE(waits(way));
+  way = {};
+  EXPECT_FALSE(way.sync_began()) << "of what the stream itself has written";
+  way.others_changed(kOther, kBegin);
+  ASSERT_TRUE(way.sync_began());
+  way.committed(kBegin, kBegin + 1s);
+  EXPECT_EQ(way.due(kStream, kBegin + 1s), kBegin + 1s + GiveWay::kQuiet) << "the sync is under way";
+  EXPECT_EQ(way.due(kStream, kBegin + 1s + GiveWay::kMost), kBegin + 1s + GiveWay::kMost) << "for too long";
+  EXPECT_FALSE(way.sync_began());
+  way.others_sync_ended(kEnd);
+  EXPECT_TRUE(waits(way));
+  EXPECT_LE(way.due(kStream, kEnd + GiveWay::kQuiet), kEnd + GiveWay::kQuiet);
 }
 
 TEST_F(Streams, HaveHolesLikeOtherFiles) {
