@@ -96,6 +96,10 @@ class Session:
         """Notes what a command takes after a cold mount."""
         self.note(name, self.time_cold(*command, **more))
 
+    def note_ratio(self, name, above, below):
+        """Notes the ratio of two figures that have been noted."""
+        self.note(name, self.figures[above] / self.figures[below])
+
     def note_until_unmounted(self, name, work_of, *arguments):
         """Notes `name`, the seconds that work_of(*arguments) returns, and `name`+umount, those until umount had returned too."""
         with self.measured():

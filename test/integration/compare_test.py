@@ -37,7 +37,7 @@ TINY = ("sequential=24m,random-file=8m,random-writes=16,fsyncs=20,appends=20,loa
         "objects=60,modules=60,mail=60,repo-commits=40,repo-files=40,random-reads=8,mixed-seconds=1,accounts=200,transactions=20,"
         "entries=300,removed=300,moves=5,idle=1,beside=8m")
 MEMORY = {"memory peak", "memory anon"}
-SMALLER = {figure.name for piece in work.PIECES 
+SMALLER = {figure.name for piece in work.PIECES
            if piece.name in ("sequential", "random", "reads", "mixed", "rename", "huge", "directory", "removal", "shuffle", "beside") for figure in piece.figures}
 
 

@@ -7,7 +7,7 @@ from inputs import warm_file
 from shared.commands import going_on, run
 
 from .data import Noise, percentiles
-from .latency import FSYNCS, LOAD, write_and_sync, write_on
+from .latency import FSYNCS, LOAD, note_latencies, write_and_sync, write_on
 from .piece import Budget, Figure, GiB, Piece, Setting
 
 _COPY_ON = 'while cp "$1" "$2"; do :; done'
@@ -28,13 +28,10 @@ def _beside(session):
                 taken = run("tar", "-xf", tar, "-C", folder + "/tree")
             session.note(f"untar {when}", taken)
             _, synced = write_and_sync(session, folder + "/synced", noise)
-            for percent, value in zip((50, 99), percentiles(synced, 50, 99)):
-                session.note(f"fsync {when} p{percent}", value)
+            note_latencies(session, f"fsync {when}", synced)
             session.note(f"load {when} p99.9", *percentiles(write_on(session, folder + "/load", noise), 99.9))
     for name in _COMPARED:
-        what, _, percent = name.partition(" ")
-        percent = percent and " " + percent
-        session.note(f"{what} beside/alone{percent}", session.figures[f"{what} beside{percent}"] / session.figures[f"{what} alone{percent}"])
+        session.note_ratio(*(_named(name, when) for when in ("beside/alone", "beside", "alone")))
 
 
 # What is done, its unit, what it is, and the most that it may take beside a copy, as a multiple of what it takes alone.
@@ -46,13 +43,17 @@ _COMPARED = {
 }
 
 
+def _named(name, when):
+    """The figure of one of these: "fsync p50" done "alone" is "fsync alone p50"."""
+    what, *percent = name.split(" ")
+    return " ".join((what, when, *percent))
+
+
 def _figures():
     for name, (unit, what, limit) in _COMPARED.items():
-        of, _, percent = name.partition(" ")
-        percent = percent and " " + percent
-        yield Figure(f"{of} alone{percent}", unit, what)
-        yield Figure(f"{of} beside{percent}", unit, "the same, beside `cp` of a large file, again and again")
-        yield Figure(f"{of} beside/alone{percent}", "x", "the ratio of the two", Budget(limit))
+        yield Figure(_named(name, "alone"), unit, what)
+        yield Figure(_named(name, "beside"), unit, "the same, beside `cp` of a large file, again and again")
+        yield Figure(_named(name, "beside/alone"), "x", "the ratio of the two", Budget(limit))
 
 
 PIECES = (

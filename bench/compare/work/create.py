@@ -58,7 +58,7 @@ def _rename(session):
     session.note("rename warm", warm)
     session.note_cold("grep after rename", *grep_command(names[2], session.rng), ok=(0, 1))
     session.inputs.same_everywhere("renamed", names[2])
-    session.note("grep after/before", session.figures["grep after rename"] / session.figures["grep before rename"])
+    session.note_ratio("grep after/before", "grep after rename", "grep before rename")
 
 
 PIECES = (

@@ -29,8 +29,7 @@ def _directory(session):
     session.note_cold("many find", "find", folder)
     session.note_cold("many ls -l", "ls", "-l", folder)
     session.inputs.same_everywhere("entries", folder)
-    session.cold()
-    session.note("many removed", session.time("rm", "-rf", folder))
+    session.note_cold("many removed", "rm", "-rf", folder)
 
 
 def _sample(session, when, top, count, noise):
@@ -48,11 +47,10 @@ def _removal(session):
     _sample(session, "before", top, sample, noise)
     run("rm", "-rf", top)
     make_small_files(os.path.join(top, "small"), count, noise)
-    session.cold()
-    session.note("removal", session.time("rm", "-rf", os.path.join(top, "small")))
+    session.note_cold("removal", "rm", "-rf", os.path.join(top, "small"))
     _sample(session, "after", top, sample, noise)
     for name in ("create", "find"):
-        session.note(f"{name} after/before", session.figures[f"{name} after removal"] / session.figures[f"{name} before removal"])
+        session.note_ratio(f"{name} after/before", f"{name} after removal", f"{name} before removal")
 
 
 _LISTED = Budget(2.0, "ext4")

@@ -40,7 +40,7 @@ def write_and_sync(session, folder, noise):
 def _fsync(session):
     whole, alone = write_and_sync(session, session.path("folder"), Noise(session.rng))
     for name, latencies in (("new+fsync", whole), ("fsync", alone)):
-        _note(session, name, latencies)
+        note_latencies(session, name, latencies)
     folder = session.path("at-once")
     os.mkdir(folder)
     job = fio(session, f"--directory={folder}", "--rw=write", f"--bs={BLOCK}", f"--size={session.settings['fsyncs'] * BLOCK}", "--fsync=1", f"--numjobs={AT_ONCE}",
@@ -65,10 +65,10 @@ def _append(session):
                     latencies.append(perf_counter_ns() - begin)
         finally:
             os.close(fd)
-        _note(session, name, latencies)
+        note_latencies(session, name, latencies)
 
 
-def _note(session, name, latencies):
+def note_latencies(session, name, latencies):
     """The median, and what one in a hundred exceeds."""
     for percent, value in zip((50, 99), percentiles(latencies, 50, 99)):
         session.note(f"{name} p{percent}", value)

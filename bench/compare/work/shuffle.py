@@ -58,7 +58,7 @@ def _shuffle(session):
     grep("grep after idling")
     session.inputs.same_everywhere("shuffled", tree)
     for name in ("shuffle", "idling"):
-        session.note(f"grep after {name}/before", session.figures[f"grep after {name}"] / session.figures["grep before shuffle"])
+        session.note_ratio(f"grep after {name}/before", f"grep after {name}", "grep before shuffle")
 
 
 PIECES = (
