@@ -355,7 +355,7 @@ class Git(Worker):
 class Writes(Worker):
     """Random writes, truncations and holes in a few files whose contents are known, with fsyncs."""
 
-    FILES, SIZE_MAX = 6, 2 * MiB
+    FILES, SIZE_MAX, PAUSE = 6, 2 * MiB, 0.002
 
     def __init__(self, root, seed):
         super().__init__(root, seed)
@@ -367,35 +367,37 @@ class Writes(Worker):
 
     def step(self):
         path = self.rng.choice(list(self._files))
-        contents = self._files[path]
-        dice = self.rng.random()
         fd = os.open(path, os.O_RDWR)
         try:
-            if dice < 0.6:
-                at = self.rng.randrange(self.SIZE_MAX - 100_000)
-                data = self.rng.randbytes(self.rng.choice([10, 1000, BLOCK, 30_000, 100_000]))
-                with room():
-                    done = os.pwrite(fd, data, at)  # less than asked, when there is no room for the rest
-                contents.extend(bytes(max(0, at - len(contents))))
-                contents[at:at + done] = data[:done]
-            elif dice < 0.65:
-                size = self.rng.randrange(self.SIZE_MAX)
-                with room() if size > len(contents) else contextlib.nullcontext():
-                    os.ftruncate(fd, size)
-                contents.extend(bytes(max(0, size - len(contents))))
-                del contents[size:]
-            elif dice < 0.75 and contents:
-                at, size = self.rng.randrange(len(contents)), self.rng.randrange(1, 200_000)
-                syscalls.punch_hole(fd, at, size)
-                end = min(at + size, len(contents))
-                contents[at:end] = bytes(end - at)
-            else:
-                self._compare(path, fd)
+            self._act(path, fd, self._files[path], self.rng.random())
             if self.rng.random() < 0.2:
                 (os.fsync if self.rng.random() < 0.5 else os.fdatasync)(fd)
         finally:
             os.close(fd)
-        pace(0.002)
+        pace(self.PAUSE)
+
+    def _act(self, path, fd, contents, dice):
+        """Does to the open file what `dice`, from 0 to 1, says, and the same to its contents."""
+        if dice < 0.6:
+            at = self.rng.randrange(self.SIZE_MAX - 100_000)
+            data = self.rng.randbytes(self.rng.choice([10, 1000, BLOCK, 30_000, 100_000]))
+            with room():
+                done = os.pwrite(fd, data, at)  # less than asked, when there is no room for the rest
+            contents.extend(bytes(max(0, at - len(contents))))
+            contents[at:at + done] = data[:done]
+        elif dice < 0.65:
+            size = self.rng.randrange(self.SIZE_MAX)
+            with room() if size > len(contents) else contextlib.nullcontext():
+                os.ftruncate(fd, size)
+            contents.extend(bytes(max(0, size - len(contents))))
+            del contents[size:]
+        elif dice < 0.75 and contents:
+            at, size = self.rng.randrange(len(contents)), self.rng.randrange(1, 200_000)
+            syscalls.punch_hole(fd, at, size)
+            end = min(at + size, len(contents))
+            contents[at:end] = bytes(end - at)
+        else:
+            self._compare(path, fd)
 
     def _compare(self, path, fd):
         if self.rng.random() < 0.5:
@@ -415,38 +417,28 @@ class Writes(Worker):
 class Streams(Writes):
     """Large files that are appended to in order. What they have is written over now and then, for which there is always room, and cut off."""
 
-    FILES, SIZE_MAX = 3, 14 * MiB
+    FILES, SIZE_MAX, PAUSE = 3, 14 * MiB, 0.05
 
-    def step(self):
-        path = self.rng.choice(list(self._files))
-        contents = self._files[path]
-        dice = self.rng.random()
-        fd = os.open(path, os.O_RDWR)
-        try:
-            if dice < 0.6 and len(contents) < self.SIZE_MAX:
-                until = len(contents) + self.rng.randrange(1, 4 * MiB)
-                while len(contents) < until:
-                    data = self.rng.randbytes(self.rng.choice([1000, BLOCK, 100_000, 128 * 1024, MiB]))
-                    with room():
-                        done = os.pwrite(fd, data, len(contents))
-                    contents.extend(data[:done])
-            elif dice < 0.8 and contents:
-                at = self.rng.randrange(len(contents))
-                data = self.rng.randbytes(min(len(contents) - at, self.rng.randrange(1, 200_000)))
-                if os.pwrite(fd, data, at) != len(data):
-                    wrong(f"{path} was not written over whole")
-                contents[at:at + len(data)] = data
-            elif dice < 0.9:
-                size = self.rng.randrange(len(contents) + 1)
-                os.ftruncate(fd, size)
-                del contents[size:]
-            else:
-                self._compare(path, fd)
-            if self.rng.random() < 0.2:
-                os.fsync(fd)
-        finally:
-            os.close(fd)
-        pace(0.05)
+    def _act(self, path, fd, contents, dice):
+        if dice < 0.6 and len(contents) < self.SIZE_MAX:
+            until = len(contents) + self.rng.randrange(1, 4 * MiB)
+            while len(contents) < until:
+                data = self.rng.randbytes(self.rng.choice([1000, BLOCK, 100_000, 128 * 1024, MiB]))
+                with room():
+                    done = os.pwrite(fd, data, len(contents))
+                contents.extend(data[:done])
+        elif dice < 0.8 and contents:
+            at = self.rng.randrange(len(contents))
+            data = self.rng.randbytes(min(len(contents) - at, self.rng.randrange(1, 200_000)))
+            if os.pwrite(fd, data, at) != len(data):
+                wrong(f"{path} was not written over whole")
+            contents[at:at + len(data)] = data
+        elif dice < 0.9:
+            size = self.rng.randrange(len(contents) + 1)
+            os.ftruncate(fd, size)
+            del contents[size:]
+        else:
+            self._compare(path, fd)
 
 
 class InPlace(Worker):
