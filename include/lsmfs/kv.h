@@ -131,6 +131,7 @@ class BlobReader {
  public:
   virtual ~BlobReader() = default;
   virtual std::uint64_t blocks() const = 0;
+  virtual std::size_t memory() const = 0;  // bytes that it takes, which never change
   // Fills `to`, of whole blocks, from one on. Without a copy if it is aligned to a block. Errors: EUCLEAN (damaged), EIO, EINVAL.
   virtual Result<void> read(std::uint64_t block, MutableBytes to) const = 0;
 };

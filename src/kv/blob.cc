@@ -155,6 +155,9 @@ class BlobReaderImpl final : public BlobReader {
       : file_(std::move(file)), number_(number), index_(std::move(index)) {}
 
   std::uint64_t blocks() const override { return index_.end(); }
+  std::size_t memory() const override {
+    return sizeof(*this) + index_.pieces.capacity() * sizeof(BlobPiece) + index_.sums.capacity() * sizeof(std::uint32_t);
+  }
 
   Result<void> read(std::uint64_t block, MutableBytes to) const override {
     if (to.size() % kBlobBlock != 0 || block > blocks() || to.size() / kBlobBlock > blocks() - block) {

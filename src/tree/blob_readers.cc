@@ -1,6 +1,5 @@
 #include "tree/blob_readers.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace lsmfs {
@@ -14,29 +13,41 @@ Result<void> BlobReaders::read(std::uint64_t blob, const BlobEnd& end, std::uint
 Result<std::shared_ptr<const BlobReader>> BlobReaders::reader(std::uint64_t blob, const BlobEnd& end, std::uint64_t blocks) {
   {
     const MutexLock lock(mutex_);
-    const auto found = std::ranges::find(open_, blob, &Open::blob);
-    if (found != open_.end() && found->reader->blocks() >= blocks) {
-      open_.splice(open_.begin(), open_, found);
-      return found->reader;
+    const auto found = open_.find(blob);
+    if (found != open_.end() && found->second.reader->blocks() >= blocks) {
+      order_.renew(found->second);
+      return found->second.reader;
     }
   }
   LSMFS_ASSIGN(auto opened, store_.open_blob(blob, end));
   std::shared_ptr<const BlobReader> reader(std::move(opened));
   const MutexLock lock(mutex_);
-  std::erase_if(open_, [&](const Open& one) { return one.blob == blob; });
-  open_.push_front({blob, reader});
-  if (open_.size() > kMost) open_.pop_back();
+  drop(blob);
+  Open& one = open_[blob];
+  one.blob = blob;
+  one.reader = reader;
+  order_.add(one);
+  memory_ += reader->memory();
+  while (memory_ > kMost && open_.size() > 1) drop(static_cast<const Open&>(order_.oldest()).blob);
   return reader;
+}
+
+void BlobReaders::drop(std::uint64_t blob) {
+  const auto found = open_.find(blob);
+  if (found == open_.end()) return;
+  memory_ -= found->second.reader->memory();
+  order_.remove(found->second);
+  open_.erase(found);
 }
 
 void BlobReaders::forget(std::uint64_t blob) {
   const MutexLock lock(mutex_);
-  std::erase_if(open_, [&](const Open& one) { return one.blob == blob; });
+  drop(blob);
 }
 
 void BlobReaders::clear() {
   const MutexLock lock(mutex_);
-  open_.clear();
+  while (!open_.empty()) drop(open_.begin()->first);
 }
 
 }  // namespace lsmfs

@@ -77,6 +77,8 @@ TEST(Blob, GivesWhatWasAppendedAsOfEachMoment) {
       const auto blob = open(*m.store, 7, end);
       ASSERT_TRUE(blob);
       ASSERT_EQ(blob->blocks(), end.blocks);
+      EXPECT_GE(blob->memory(), 4 * end.blocks / 32);  // a checksum for each piece that is compressed
+      EXPECT_LE(blob->memory(), 4096 + 40 * end.blocks) << "no more than for a piece and a checksum of each block";
       for (int i = 0; i < 20; ++i) {
         const std::uint64_t block = random() % end.blocks, n = 1 + random() % std::min<std::uint64_t>(end.blocks - block, 300);
         ASSERT_TRUE(read(*blob, block, n) == data.substr(block * kBlobBlock, n * kBlobBlock)) << block << ", " << n;
