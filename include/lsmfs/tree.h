@@ -103,6 +103,7 @@ struct SpaceInfo {
 
 struct TreeCounts {  // inodes that have a name
   std::uint64_t regular = 0, directories = 0, symlinks = 0, others = 0;
+  std::uint64_t displaced = 0;  // of these: whose rows lie elsewhere than their only name says, as after some renames
 };
 
 // Whether a read counts as access: O_NOATIME says that it does not.

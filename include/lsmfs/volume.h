@@ -32,7 +32,7 @@
 
 namespace lsmfs {
 
-inline constexpr std::uint32_t kFormatVersion = 10;
+inline constexpr std::uint32_t kFormatVersion = 11;
 inline constexpr std::size_t kLabelMax = 64;          // bytes
 inline constexpr std::size_t kMadeByMax = 16;         // bytes
 inline constexpr std::uint64_t kDeviceMin = 128 * MiB;  // the least device or image

@@ -185,6 +185,7 @@ void Checker::check_counts() {
   compare_count(said.directories, found.directories, "directories");
   compare_count(said.symlinks, found.symlinks, "symbolic links");
   compare_count(said.others, found.others, "devices, pipes and sockets");
+  compare_count(said.displaced, found.displaced, "files and directories that lie elsewhere than their name says");
 }
 
 void Checker::compare_count(std::uint64_t said, std::uint64_t found, const char* what) {

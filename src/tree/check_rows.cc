@@ -133,6 +133,7 @@ Checker::Found* Checker::add(std::string_view key, const Record& record, Found::
   } else {
     TreeCounts& c = facts_.counts;
     ++(S_ISREG(record.mode) ? c.regular : S_ISDIR(record.mode) ? c.directories : S_ISLNK(record.mode) ? c.symlinks : c.others);
+    if (place == Found::Place::named && !record.home.empty()) ++c.displaced;
   }
   return &found;
 }

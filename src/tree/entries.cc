@@ -27,6 +27,13 @@ void LsmTree::count(const Record& record, int change) {
   n += static_cast<std::uint64_t>(static_cast<std::int64_t>(change));
 }
 
+void LsmTree::count_displaced(Inode& inode) {
+  const bool is = inode.lies_elsewhere();
+  if (is && !inode.displaced) ++state_.counts.displaced;
+  if (!is && inode.displaced) --state_.counts.displaced;
+  inode.displaced = is;
+}
+
 Result<Attr> LsmTree::make(Ino dir_ino, std::string_view name, const NewInode& what, Wait wait) {
   return attempt(wait, [&](Lock& lock) LSMFS_LOCKED -> Result<Attr> {
     LSMFS_TRY(begin_change(lock, wait));

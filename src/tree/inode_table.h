@@ -49,6 +49,7 @@ struct Inode : UseLink {
   Place place = Place::named;
   bool has_row = false;          // orphan: a commit has written its row
   bool linkable = false;         // orphan: it was made without a name, and may get one
+  bool displaced = false;        // the tree's counts have it among those
   bool offered = false;          // least_used() has given it, and nobody has used it since
   // The last groups that change its record, its blocks, (a directory) its entries, and the rows of its
   // extended attributes.
@@ -77,6 +78,8 @@ struct Inode : UseLink {
     if (!own_home) own_home = std::make_shared<const std::string>(home());
     return own_home;
   }
+  // Whether that is elsewhere than its only name says.
+  bool lies_elsewhere() const { return place == Place::named && ino() != kRootIno && !record.home.empty(); }
   // The key of its record.
   std::string row_key() const {
     switch (place) {

@@ -66,6 +66,7 @@ Result<Inode*> LsmTree::adopt(const Lock& lock, Inode& dir, std::string_view nam
     inode.name = name;
   }
   inode.parent = dir.ino();
+  inode.displaced = inode.lies_elsewhere();
   note_displaced(inode);
   return &inodes_.insert(std::move(inode));
 }

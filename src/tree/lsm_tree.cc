@@ -219,10 +219,11 @@ void LsmTree::put_records(Group& group) {
   for (const Ino ino : group.records) {
     Inode* inode = inodes_.find(ino);
     if (!inode || inode->record_group != group.number) continue;
+    back_to_entry(*inode);
+    count_displaced(*inode);
     // Without a name it needs a row only so that what lies below it is found and erased after a crash.
     if (inode->removed() && !inode->has_row && !inode->record.has_rows_below() && inode->record.blob_blocks == 0) continue;
     if (inode->removed()) inode->has_row = true;
-    back_to_entry(*inode);
     group.batch.put(Family::names, inode->row_key(), encode(inode->record));
   }
   state_.as_of = Time::now(clock_);

@@ -45,7 +45,7 @@ struct LsmTree::Moving {
 // Whether `inode` lies elsewhere than its path says, and need not.
 bool LsmTree::is_displaced(const Inode& inode) {
   const Record& record = inode.record;
-  if (inode.place != Inode::Place::named || record.home.empty() || inode.ino() == kRootIno || !record.has_rows_below()) return false;
+  if (!inode.lies_elsewhere() || !record.has_rows_below()) return false;
   if (record.is_directory() && keys::too_deep(*inode.dir_home, inode.name, inode.ino())) return false;
   return record.home != keys::child_home(*inode.dir_home, inode.name, inode.ino());
 }

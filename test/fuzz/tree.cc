@@ -158,7 +158,7 @@ std::vector<std::string> record_examples() {
     all.push_back(row + encode(some));
   }
   all.push_back(row + encode(Link{Ino{77}, S_IFREG}));
-  all.push_back(state + encode(State{Ino{301}, {5, 4, 3, 2}}));
+  all.push_back(state + encode(State{Ino{301}, {5, 4, 3, 2, 1}}));
   return all;
 }
 

@@ -145,6 +145,7 @@ TEST_F(Check, AFileOfOneNameWithAnotherLinkCount) {
 
 TEST_F(Check, AHomeThatIsNotItsOwn) {
   change(keys::entry(root_, "pipe"), [&](Record& record) { record.home = file_home(); });
+  change_state([](State& state) { ++state.counts.displaced; });
   const Ino pipe = h_.walk("pipe");
   expect({{inode(pipe), "home"}});
 }
@@ -298,6 +299,7 @@ TEST_F(Check, ADirectoryThatCannotBeReached) {
   ++record.size;
   ++record.nlink;
   put(keys::entry(inner_home(), "inner"), encode(record));
+  change_state([](State& state) { ++state.counts.displaced; });
   expect({{inode(inner_), "cannot be reached from the root"}});
   // And so does what lies below it.
   const Ino below{next_ino()};
@@ -324,10 +326,11 @@ TEST_F(Check, CountsThatAreNotThoseOfTheInodes) {
     ++state.counts.directories;
     ++state.counts.symlinks;
     ++state.counts.others;
+    ++state.counts.displaced;
     ++state.data_rows;
   });
   expect({{"counts 7 files, and there are 6"}, {"counts 5 directories, and there are 4"}, {"counts 2 symbolic links, and there are 1"},
-          {"counts 2 devices, pipes and sockets, and there are 1"}, {"rows of data, and there are"}});
+          {"counts 2 devices, pipes and sockets, and there are 1"}, {"counts 2 files and directories that lie elsewhere", "and there are 1"}, {"rows of data, and there are"}});
 }
 
 // ---- extended attributes

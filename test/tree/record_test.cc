@@ -53,7 +53,7 @@ TEST(Record, ReadsBackEveryFieldOfEveryKind) {
   EXPECT_EQ(std::get<Link>(*row), link);
   State state;
   state.next_ino = Ino{1'000'000};
-  state.counts = {1, 2, 3, 4};
+  state.counts = {1, 2, 3, 4, 8};
   state.data_rows = 5;
   state.as_of = {6, 7};
   state.in_use = true;
@@ -61,6 +61,7 @@ TEST(Record, ReadsBackEveryFieldOfEveryKind) {
   ASSERT_TRUE(state_back);
   EXPECT_EQ(state_back->next_ino, state.next_ino);
   EXPECT_EQ(state_back->counts.others, 4u);
+  EXPECT_EQ(state_back->counts.displaced, 8u);
   EXPECT_EQ(state_back->data_rows, 5u);
   EXPECT_EQ(state_back->as_of, (Time{6, 7}));
   EXPECT_TRUE(state_back->in_use);

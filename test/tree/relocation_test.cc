@@ -137,6 +137,42 @@ TEST_F(Relocation, IsMadeUpForWhenAWalkComesBy) {
   EXPECT_EQ(h.read_path("elsewhere/d/f"), "contents");
 }
 
+TEST_F(Relocation, WhatLiesElsewhereIsCounted) {
+  const auto displaced = [&] {
+    EXPECT_EQ(code(h.tree().sync()), 0);
+    EXPECT_EQ(h.check(), "");
+    return h.tree().counts().displaced;
+  };
+  const Ino d = h.mkdir(kRootIno, "d"), empty = h.mkdir(kRootIno, "empty");
+  for (int i = 0; i < 5; ++i) h.create(d, fmt::format("f{}", i), std::string(1 * MiB, 'x'));
+  EXPECT_EQ(displaced(), 0u);
+  rename(kRootIno, "empty", elsewhere, "empty");
+  EXPECT_EQ(displaced(), 0u) << "nothing lies below it";
+  rename(kRootIno, "d", elsewhere, "d");
+  EXPECT_EQ(displaced(), 1u);
+  rename(d, "f0", elsewhere, "f0");
+  rename(d, "f1", empty, "f1");
+  EXPECT_EQ(displaced(), 3u);
+  ASSERT_EQ(code(h.tree().unlink(empty, "f1", Wait::yes)), 0);
+  EXPECT_EQ(displaced(), 2u);
+  h.remount();
+  EXPECT_EQ(displaced(), 2u);
+  h.list(h.walk("elsewhere/d"));
+  EXPECT_GT(h.walk("elsewhere/f0").v, 0u);
+  relocate();
+  EXPECT_EQ(displaced(), 1u) << "what is large stays";
+  rename(h.walk("elsewhere"), "d", kRootIno, "d");
+  EXPECT_EQ(displaced(), 0u);
+  // Whose record is not in an entry does not say so.
+  rename(kRootIno, "d", h.walk("elsewhere"), "d");
+  rename(h.walk("elsewhere/d"), "f2", kRootIno, "f2");
+  EXPECT_EQ(displaced(), 2u);
+  ASSERT_TRUE(h.tree().link(h.walk("f2"), kRootIno, "second", Wait::yes));
+  EXPECT_EQ(displaced(), 1u);
+  ASSERT_EQ(code(h.tree().unlink(kRootIno, "second", Wait::yes)), 0);
+  EXPECT_EQ(displaced(), 2u);
+}
+
 TEST_F(Relocation, IsTriedAgainAfterAFlushBetweenItsSteps) {
   FlushesOnce* store = nullptr;
   h.between.store = [&](std::unique_ptr<Store> inner) {
