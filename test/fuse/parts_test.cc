@@ -13,6 +13,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <future>
+#include <latch>
 #include <set>
 #include <string>
 #include <thread>
@@ -42,6 +43,19 @@ TEST(Workers, RunEverythingBeforeDrainReturns) {
   for (int i = 0; i < 1000; ++i) workers.submit([&] { ++done; });
   workers.drain();
   EXPECT_EQ(done, 1000);
+}
+
+TEST(Workers, TheOneThatHadWorkLastGetsTheNext) {
+  Workers workers(4, "test", system_clock());
+  std::latch all(4);
+  for (int i = 0; i < 4; ++i) workers.submit([&] { all.arrive_and_wait(); });
+  workers.drain();
+  std::set<std::thread::id> ran;
+  for (int i = 0; i < 20; ++i) {
+    workers.submit([&] { ran.insert(std::this_thread::get_id()); });
+    workers.drain();
+  }
+  EXPECT_EQ(ran.size(), 1u);
 }
 
 TEST(Workers, RunWhatIsQueuedBeforeTheyAreGone) {

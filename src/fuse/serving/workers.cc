@@ -13,8 +13,8 @@ Workers::~Workers() {
   {
     const MutexLock lock(mutex_);
     stopping_ = true;
+    while (!idlers_.empty()) call_idler();
   }
-  work_or_stop_.notify_all();
   for (auto& thread : threads_) thread.join();
 }
 
@@ -22,16 +22,21 @@ void Workers::submit(std::function<void()> work) {
   Request request = current_request;
   if (request.opcode != 0) ++handed_on;
   if (request.since == Clock::Time{}) request.since = clock_.now();
-  {
-    const MutexLock lock(mutex_);
-    queue_.push_back({std::move(work), request});
-  }
-  work_or_stop_.notify_one();
+  const MutexLock lock(mutex_);
+  queue_.push_back({std::move(work), request});
+  if (!idlers_.empty()) call_idler();
+}
+
+void Workers::call_idler() {
+  Idler* const idler = idlers_.back();
+  idlers_.pop_back();
+  idler->is_called = true;
+  idler->called.notify_one();
 }
 
 void Workers::drain() {
   MutexLock lock(mutex_);
-  idle_.wait(lock, [this]() LSMFS_REQUIRES(mutex_) { return queue_.empty() && running_.empty(); });
+  all_done_.wait(lock, [this]() LSMFS_REQUIRES(mutex_) { return queue_.empty() && running_.empty(); });
 }
 
 std::vector<UnderWay> Workers::under_way() const {
@@ -47,10 +52,16 @@ std::vector<UnderWay> Workers::under_way() const {
 
 void Workers::run() {
   const Waits& waits = Waits::of_this_thread();
+  Idler idler;
   MutexLock lock(mutex_);
   for (;;) {
-    work_or_stop_.wait(lock, [this]() LSMFS_REQUIRES(mutex_) { return stopping_ || !queue_.empty(); });
-    if (queue_.empty()) return;
+    if (queue_.empty()) {
+      if (stopping_) return;
+      idler.is_called = false;
+      idlers_.push_back(&idler);
+      idler.called.wait(lock, [&] { return idler.is_called; });
+      continue;
+    }
     Job job = std::move(queue_.front());
     queue_.pop_front();
     const auto place = running_.insert(running_.end(), Running{job.request, &waits});
@@ -61,7 +72,7 @@ void Workers::run() {
     current_request = {};
     lock.lock();
     running_.erase(place);
-    if (queue_.empty() && running_.empty()) idle_.notify_all();
+    if (queue_.empty() && running_.empty()) all_done_.notify_all();
   }
 }
 

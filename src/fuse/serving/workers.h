@@ -1,4 +1,5 @@
-// A fixed number of threads that run closures in the order they came.
+// A fixed number of threads that run closures in the order they came. Of those without work the one that had some last gets the
+// next: its processor is the warmest.
 //
 // What it is not: it has no priorities, no results and no limit; the kernel bounds how many
 // requests can be waiting. Threads: all functions from any thread; drain() not from a worker.
@@ -49,11 +50,19 @@ class Workers {
     const Waits* waits;  // of the thread that runs it
   };
 
+  // A thread without work.
+  struct Idler {
+    std::condition_variable called;
+    bool is_called = false;
+  };
+
   void run();
+  void call_idler() LSMFS_REQUIRES(mutex_);  // there is one
 
   Clock& clock_;
   mutable Mutex mutex_;
-  std::condition_variable work_or_stop_, idle_;
+  std::vector<Idler*> idlers_ LSMFS_GUARDED_BY(mutex_);  // the one that had work last comes last
+  std::condition_variable all_done_;
   std::deque<Job> queue_ LSMFS_GUARDED_BY(mutex_);
   std::list<Running> running_ LSMFS_GUARDED_BY(mutex_);
   bool stopping_ LSMFS_GUARDED_BY(mutex_) = false;
