@@ -6,6 +6,7 @@
 
 #include "cli/messages.h"
 #include "cli/mount_options.h"
+#include "cli/nearest.h"
 #include "cli/sizes.h"
 
 namespace lsmfs::cli {
@@ -27,6 +28,18 @@ std::vector<std::string> words(int argc, char** argv) {
     words.emplace_back(i < end && std::string_view(argv[i]) == "-C" && !number_follows ? "-C0" : argv[i]);
   }
   return words;
+}
+
+// CLI11 says of a command that does not exist only that there must be one.
+std::optional<std::string> wrong_command(const CLI::App& app, int argc, char** argv) {
+  const std::string_view word = argc > 1 ? argv[1] : "";
+  if (word.empty() || word.starts_with('-') || app.get_require_subcommand_min() == 0) return std::nullopt;
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  if (std::ranges::find(known, word) != known.end()) return std::nullopt;
+  const std::string_view meant = nearest(word, known);
+  return fmt::format("{}: is no command{}; see {} --help", word, meant.empty() ? "" : fmt::format(", did you mean {}?", meant), app.get_name());
 }
 
 }  // namespace
@@ -106,10 +119,11 @@ std::vector<std::string> split_command(int& argc, char** argv) {
 
 void ignore(CLI::App& app, const std::string& flags, const std::string& why) { app.add_flag(flags, why); }
 
-std::optional<int> parse(CLI::App& app, int argc, char** argv, int usage) {
-  app.set_version_flag("--version", "lsmfs " LSMFS_VERSION);
+std::optional<int> parse(CLI::App& app, int argc, char** argv, int usage, const std::string& version) {
+  app.set_version_flag(version, "lsmfs " LSMFS_VERSION);
   app.option_defaults()->always_capture_default(false);
   try {
+    if (const auto wrong = wrong_command(app, argc, argv)) return report({usage, *wrong});
     app.parse(words(argc, argv));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version

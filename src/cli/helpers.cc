@@ -33,13 +33,13 @@ int mount_helper(const std::string& name, int argc, char** argv) {
   return mount(arguments);
 }
 
-// mkfs.lsmfs [-Vv] [options of lsmfs mkfs] DEVICE
+// mkfs.lsmfs [-V] [-v] [options of lsmfs mkfs] DEVICE
 int mkfs_helper(const std::string& name, int argc, char** argv) {
   CLI::App app{"Makes an empty lsmfs for mkfs(8)", name};
   MkfsArguments arguments;
   take(app, arguments);
-  ignore(app, "-V,-v", "ignored");
-  if (const auto code = parse(app, argc, argv, kUsage)) return *code;
+  ignore(app, "-v", "ignored");
+  if (const auto code = parse(app, argc, argv, kUsage, "-V,--version")) return *code;
   return mkfs(arguments);
 }
 

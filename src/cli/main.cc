@@ -2,7 +2,9 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <string_view>
+#include <vector>
 
 #include "cli/arguments.h"
 #include "cli/exit_codes.h"
@@ -15,36 +17,45 @@ using namespace lsmfs::cli;
 
 int run(int argc, char** argv) {
   if (const auto code = run_as_helper(argc, argv)) return *code;
+  std::vector<char*> words(argv, argv + argc);
+  if (words.size() > 1 && words[1] == std::string_view("help")) {  // "help COMMAND" is "COMMAND --help"
+    static char help[] = "--help";
+    words.erase(words.begin() + 1);
+    words.push_back(help);
+    argv = words.data();
+  }
   CLI::App app{"A file system whose whole tree lives in one log-structured merge tree, in path order.", "lsmfs"};
   app.require_subcommand(1);
 
   MkfsArguments mkfs_arguments;
-  CLI::App* mkfs_command = app.add_subcommand("mkfs", "Make an empty file system on a device or in an image file");
+  CLI::App* mkfs_command = app.add_subcommand("mkfs", "Make an empty file system on a device or in an image file")->group("Make and mount");
   take(*mkfs_command, mkfs_arguments);
   MountArguments mount_arguments;
-  CLI::App* mount_command = app.add_subcommand("mount", "Mount a device or image; returns when it answers");
+  CLI::App* mount_command = app.add_subcommand("mount", "Mount a device or image; returns when it answers")->group("Make and mount");
   take(*mount_command, mount_arguments);
   UmountArguments umount_arguments;
-  CLI::App* umount_command = app.add_subcommand("umount", "Unmount; returns when all is on disk, or says who still uses it elsewhere");
+  CLI::App* umount_command = app.add_subcommand("umount", "Unmount; returns when all is on disk, or says who still uses it elsewhere")->group("Make and mount");
   take(*umount_command, umount_arguments);
   FsckArguments fsck_arguments;
-  CLI::App* fsck_command = app.add_subcommand("fsck", "Look whether all of a file system is sound, and repair it");
+  CLI::App* fsck_command = app.add_subcommand("fsck", "Look whether all of a file system is sound, and repair it")->group("Check and repair");
   take(*fsck_command, fsck_arguments);
   InfoArguments info_arguments;
-  CLI::App* info_command = app.add_subcommand("info", "Print facts: label, sizes, compression, files, levels");
+  CLI::App* info_command = app.add_subcommand("info", "Print facts: label, sizes, compression, files, levels")->group("Look");
   take(*info_command, info_arguments);
 
   std::string trim_path;
-  CLI::App* trim_command = app.add_subcommand("trim", "Discard free space, as fstrim does; prints how much");
+  CLI::App* trim_command = app.add_subcommand("trim", "Discard free space, as fstrim does; prints how much")->group("Give back free space");
   trim_command->add_option("directory", trim_path, "where it is mounted")->required();
 
   ScrubArguments scrub_arguments;
-  CLI::App* scrub_command = app.add_subcommand("scrub", "Read and verify all of a mounted file system");
+  CLI::App* scrub_command = app.add_subcommand("scrub", "Read and verify all of a mounted file system")->group("Check and repair");
   take(*scrub_command, scrub_arguments);
 
   LayoutArguments layout_arguments;
-  CLI::App* layout_command = app.add_subcommand("layout", "Read a tree with cold caches, and tell how well it lies on its disk");
+  CLI::App* layout_command = app.add_subcommand("layout", "Read a tree with cold caches, and tell how well it lies on its disk")->group("Look");
   take(*layout_command, layout_arguments);
+
+  app.add_subcommand("help", "Print the help of a command, or this")->group("Look");
 
   const std::string_view command = argc > 1 ? argv[1] : "";
   std::vector<std::string> operands;
@@ -79,7 +90,10 @@ int main(int argc, char** argv) {
   // What is written past a limit of the size of files fails, too, and that can be told.
   signal(SIGXFSZ, SIG_IGN);
   try {
-    return run(argc, argv);
+    const int code = run(argc, argv);
+    const bool all_written = std::fflush(stdout) == 0 && !std::ferror(stdout);
+    if (!all_written) tell("stdout: not all of it could be written; is its disk full?");
+    return all_written || code != kOk ? code : kFailure;
   } catch (const std::exception& error) {  // of libraries: no memory, mostly
     return report({kSystemError, error.what()});
   }

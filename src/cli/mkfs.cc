@@ -65,7 +65,12 @@ std::optional<Problem> check_size(const std::string& path, const std::optional<B
   return std::nullopt;
 }
 
-Result<VolumeInfo> make_file_system(Device& device, const std::string& label) {
+struct Made {
+  VolumeInfo volume;
+  ByteCount room;  // for files
+};
+
+Result<Made> make_file_system(Device& device, const std::string& label) {
   LSMFS_TRY(Volume::format(device, {.label = label, .made_by = LSMFS_VERSION}));
   LSMFS_ASSIGN(const auto volume, Volume::open(device));
   LSMFS_ASSIGN(const auto store, Store::open(*volume, {}));
@@ -79,8 +84,9 @@ Result<VolumeInfo> make_file_system(Device& device, const std::string& label) {
     LSMFS_TRY(tree->setattr(kRootIno, owner, Wait::yes));
     LSMFS_TRY(tree->close());
   }
+  const ByteCount room = store->space().free;
   LSMFS_TRY(store->close());
-  return volume->info();
+  return Made{volume->info(), room};
 }
 
 }  // namespace
@@ -109,8 +115,9 @@ int mkfs(const MkfsArguments& arguments) {
   const auto made = make_file_system(**device, arguments.label);
   if (!made) return report({kFailure, explain(path, made.error())});
   image.keep();
-  fmt::print("{}: lsmfs {}{}, {}\n", path, made->uuid.text(),
-             made->label.empty() ? "" : fmt::format(", label {}", made->label), format_size(made->device_size.v));
+  const VolumeInfo& volume = made->volume;
+  fmt::print("{}: lsmfs {}{}, {}, {} of them for files\n", path, volume.uuid.text(),
+             volume.label.empty() ? "" : fmt::format(", label {}", volume.label), format_size(volume.device_size.v), format_size(made->room.v));
   return kOk;
 }
 

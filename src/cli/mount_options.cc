@@ -1,12 +1,15 @@
 #include "cli/mount_options.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <string_view>
 
 #include "cli/choices.h"
+#include "cli/nearest.h"
 #include "cli/sizes.h"
 
 namespace lsmfs::cli {
@@ -19,6 +22,26 @@ constexpr std::array<std::string_view, 19> kIgnored{
     "defaults", "auto",    "noauto", "_netdev", "user",     "nouser",     "users",  "nousers", "owner",
     "noowner",  "group",   "nogroup", "silent", "loud",   "iversion", "noiversion", "mand",   "nomand",  "default_permissions"};
 constexpr std::array<std::string_view, 5> kIgnoredStarts{"x-", "X-", "comment=", "user=", "uhelper="};
+// What other file systems know, from whose entries in fstab it comes along. A start ends with "=".
+struct Foreign {
+  std::string_view word, hint;
+};
+constexpr std::string_view kAlwaysSo = "is always so here; leave it out", kNeverSo = "cannot be switched off; leave it out";
+constexpr std::string_view kNoJournal = "there is no journal, and all changes are in order; leave it out", kNoQuotas = "there are no quotas";
+constexpr std::string_view kOwners = "owners and modes are kept in the file system; use chown and chmod";
+constexpr Foreign kForeign[] = {
+    {"discard", "freed space is discarded by fstrim or lsmfs trim; leave it out"},
+    {"nodiscard", kAlwaysSo}, {"user_xattr", kAlwaysSo}, {"barrier", kAlwaysSo}, {"barrier=1", kAlwaysSo}, {"delalloc", kAlwaysSo},
+    {"nouser_xattr", kNeverSo}, {"nobarrier", kNeverSo}, {"barrier=0", kNeverSo}, {"nodelalloc", kNeverSo},
+    {"commit=", "sync_interval=SECONDS does that here"}, {"data=", kNoJournal}, {"journal_checksum", kNoJournal}, {"journal_async_commit", kNoJournal},
+    {"noload", "ro replays the log in memory alone; leave it out"}, {"norecovery", "ro replays the log in memory alone; leave it out"},
+    {"errors=", "after an error of the device nothing more is written; leave it out"},
+    {"quota", kNoQuotas}, {"usrquota", kNoQuotas}, {"grpquota", kNoQuotas}, {"prjquota", kNoQuotas}, {"uquota", kNoQuotas}, {"gquota", kNoQuotas},
+    {"pquota", kNoQuotas}, {"usrjquota=", kNoQuotas}, {"grpjquota=", kNoQuotas}, {"jqfmt=", kNoQuotas},
+    {"compress", "all is compressed where that saves space; leave it out"}, {"compress=", "all is compressed where that saves space; leave it out"},
+    {"autodefrag", "order is kept without it; leave it out"}, {"subvol=", "there are no subvolumes"}, {"subvolid=", "there are no subvolumes"},
+    {"uid=", kOwners}, {"gid=", kOwners}, {"umask=", kOwners}, {"fmask=", kOwners}, {"dmask=", kOwners}};
+
 // What the mount table says of every FUSE mount: mount(8) hands it on when it remounts.
 constexpr std::array<std::string_view, 5> kOfTheMountTable{"user_id=", "group_id=", "blksize=", "max_read=", "seclabel"};
 
@@ -110,6 +133,8 @@ Result<void> read_kernel(ParsedOptions& parsed, std::string_view word, std::stri
   return {};
 }
 
+std::uint64_t memory_of_this_machine() { return static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)); }
+
 constexpr MountOption kOptions[] = {
     {.words = "ro, rw", .fallback = "rw", .help = "read only; read and write",
      .read = [](ParsedOptions& parsed, std::string_view word, std::string_view) -> Result<void> {
@@ -124,6 +149,9 @@ constexpr MountOption kOptions[] = {
           const auto size = parse_size(value);
           if (!size || *size < kCacheMin) {
             return wrong(fmt::format("give a size of at least {}, as in cache=256M", format_size(kCacheMin.v)));
+          }
+          if (const std::uint64_t there = memory_of_this_machine(); size->v > there) {
+            return wrong(fmt::format("this machine has {} of memory", format_size(there)));
           }
           parsed.cache = *size;
           return {};
@@ -181,16 +209,39 @@ constexpr MountOption kOptions[] = {
      .put = [](const ParsedOptions&, LayerOptions&) {}, .change = [](const ParsedOptions&, MountSettings&) {}},
 };
 
+std::string_view name_of(std::string_view word) { return word.substr(0, word.find('=')); }
+bool has_value(std::string_view word) { return word.find('=') != word.npos; }
+
+// Of an option, as its help writes them.
+std::vector<std::string_view> words_of(const MountOption& option) {
+  std::vector<std::string_view> words;
+  for (std::string_view rest = option.words; !rest.empty();) {
+    words.push_back(rest.substr(0, rest.find(", ")));
+    rest.remove_prefix(std::min(words.back().size() + 2, rest.size()));
+  }
+  return words;
+}
+
 // Whether a word is one of an option's.
 bool is_of(const MountOption& option, std::string_view word) {
-  const auto equals = word.find('=');
-  for (std::string_view rest = option.words; !rest.empty();) {
-    const std::string_view one = rest.substr(0, rest.find(", "));
-    rest.remove_prefix(std::min(one.size() + 2, rest.size()));
-    const auto its_equals = one.find('=');
-    if (one.substr(0, its_equals) == word.substr(0, equals) && (its_equals == one.npos) == (equals == word.npos)) return true;
+  return std::ranges::any_of(words_of(option), [&](std::string_view one) { return name_of(one) == name_of(word) && has_value(one) == has_value(word); });
+}
+
+// Of a word that is not known: what would be right.
+std::string hint_for(std::string_view word) {
+  for (const Foreign& foreign : kForeign) {
+    if (word == foreign.word || (foreign.word.ends_with('=') && word.starts_with(foreign.word))) return std::string(foreign.hint);
   }
-  return false;
+  std::vector<std::string_view> known(kForTheKernel.begin(), kForTheKernel.end());
+  std::ranges::copy(kIgnored, std::back_inserter(known));
+  for (const MountOption& option : kOptions) {
+    for (const std::string_view one : words_of(option)) {
+      if (name_of(one) == name_of(word)) return fmt::format("write {}", one);  // with a value, or without one
+      known.push_back(name_of(one));
+    }
+  }
+  const std::string_view meant = nearest(name_of(word), known);
+  return fmt::format("unknown{}; lsmfs mount --help lists what there is", meant.empty() ? "" : fmt::format(", did you mean {}?", meant));
 }
 
 Result<void> apply(ParsedOptions& parsed, std::string_view word, bool sloppy) {
@@ -208,7 +259,7 @@ Result<void> apply(ParsedOptions& parsed, std::string_view word, bool sloppy) {
   }
   if (word.empty() || contains(kIgnored, word) || begins_with(kIgnoredStarts, word)) return {};
   if (sloppy || (parsed.remount && begins_with(kOfTheMountTable, word))) return {};
-  return bad("unknown; lsmfs mount --help lists what there is");
+  return bad(hint_for(word));
 }
 
 template <class Visit>

@@ -12,7 +12,7 @@ class MountHelper : public MountFolder {};
 
 TEST_F(HelperNames, MkfsTakesWhatMkfs8Passes) {
   const std::string image = make_file("image", 128 * MiB);
-  EXPECT_NE(accepted({"-V", "-v", "-L", "x", image}, {.name = "/sbin/mkfs.lsmfs"}).find("label x"), std::string::npos);
+  EXPECT_NE(accepted({"-v", "-L", "x", image}, {.name = "/sbin/mkfs.lsmfs"}).find("label x"), std::string::npos);
   refused(1, {image}, {"holds an lsmfs", "-f"}, {.name = "mkfs.lsmfs"});
   refused(1, {"-q9", image}, {"mkfs.lsmfs --help"}, {.name = "mkfs.lsmfs"});
   refused(1, {image, "100000"}, {"100000"}, {.name = "mkfs.lsmfs"});

@@ -21,10 +21,43 @@ TEST_F(Usage, EveryCommandHasHelp) {
   }
 }
 
+TEST_F(Usage, HelpIsACommandToo) {
+  EXPECT_EQ(accepted({"help"}), accepted({"--help"}));
+  for (const char* command : {"mkfs", "layout"}) EXPECT_EQ(accepted({"help", command}), accepted({command, "--help"}));
+  refused(1, {"help", "fly"}, {"fly", "no command", "lsmfs --help"});
+}
+
+TEST_F(Usage, CommandsAreGroupedByWhatPeopleDo) {
+  const std::string text = accepted({"--help"});
+  const auto mount = text.find("Make and mount"), check = text.find("Check and repair"), fsck = text.find("  fsck");
+  ASSERT_NE(fsck, text.npos);
+  EXPECT_LT(mount, check);
+  EXPECT_LT(check, fsck);
+}
+
+TEST_F(Usage, AMistypedCommandIsAnsweredWithTheNearest) {
+  refused(1, {"moun", "/x", "/y"}, {"moun", "did you mean mount?"});
+  refused(1, {"fsk"}, {"did you mean fsck?"});
+  refused(1, {"umuont"}, {"did you mean umount?"});
+  const Outcome fly = run({"fly"});
+  EXPECT_EQ(fly.err.find("did you mean"), fly.err.npos) << fly.err;
+}
+
+TEST_F(Usage, WhatCannotBeWrittenIsAFailure) {
+  const std::string image = make_image("image");
+  for (const char* command : {"info --json", "info", "--help"}) {
+    const std::string line = std::string(LSMFS_PROGRAM) + " " + command + (std::string_view(command).starts_with("info") ? " '" + image + "'" : "") + " >/dev/full 2>'" + path("said") + "'";
+    const int status = std::system(line.c_str());
+    EXPECT_EQ(WEXITSTATUS(status), 1) << command;
+    EXPECT_NE(read("said", 0, 7).find("lsmfs:"), std::string::npos) << command;
+  }
+}
+
 TEST_F(Usage, TheVersionIsOneLine) {
   const std::string text = accepted({"--version"});
   EXPECT_TRUE(text.starts_with("lsmfs ")) << text;
   EXPECT_EQ(text.find('\n'), text.size() - 1);
+  EXPECT_EQ(accepted({"-V"}, {.name = "mkfs.lsmfs"}), text);
 }
 
 TEST_F(Usage, WrongArgumentsAreRefusedWithOneLineAndAHint) {
@@ -58,6 +91,14 @@ TEST_F(Usage, UnknownMountOptionsAreNamed) {
   refused(1, {"mount", image, directory, "-o", "noatime,colour=red"}, {"colour=red", "unknown"});
   refused(1, {"mount", image, directory, "-o", "cache=much"}, {"cache=much", "256M"});
   refused(1, {"mount", image, directory, "-o", "cache=1K"}, {"cache=1K", "at least"});
+  refused(1, {"mount", image, directory, "-o", "cache=900T"}, {"cache=900T", "this machine has"});
+  refused(1, {"mount", image, directory, "-o", "cache"}, {"option cache", "cache=SIZE"});
+  refused(1, {"mount", image, directory, "-o", "writeback=1"}, {"writeback=1", "write writeback"});
+  refused(1, {"mount", image, directory, "-o", "relatim"}, {"relatim", "did you mean relatime?"});
+  refused(1, {"mount", image, directory, "-o", "discard"}, {"discard", "fstrim"});
+  refused(1, {"mount", image, directory, "-o", "data=ordered"}, {"data=ordered", "leave it out"});
+  refused(1, {"mount", image, directory, "-o", "commit=30"}, {"commit=30", "sync_interval"});
+  refused(1, {"mount", image, directory, "-o", "user_xattr"}, {"user_xattr", "always"});
   refused(1, {"mount", image, directory, "-o", "sync_interval=-1"}, {"sync_interval=-1"});
   refused(1, {"mount", image, directory, "-o", "latency=maybe"}, {"latency=maybe", "auto"});
   refused(1, {"mount", image, directory, "-o", "io_uring=1"}, {"io_uring=1", "auto"});

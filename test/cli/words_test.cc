@@ -1,8 +1,9 @@
-// Sizes and mount options as people write them.
+// Sizes, mount options and mistyped words as people write them.
 
 #include <gtest/gtest.h>
 
 #include "cli/mount_options.h"
+#include "cli/nearest.h"
 #include "cli/sizes.h"
 
 namespace lsmfs::cli::words_test {
@@ -112,6 +113,18 @@ TEST(MountOptions, ThatAreUnknownAreNamed) {
     ASSERT_FALSE(parsed) << bad;
     EXPECT_NE(parsed.error().context.find(bad), std::string::npos) << parsed.error().context;
   }
+}
+
+TEST(Nearest, IsTheOneWithTheFewestMistakesUnlessTheyAreMany) {
+  constexpr std::string_view kWords[] = {"relatime", "noatime", "nodiratime", "ro", "writeback"};
+  EXPECT_EQ(nearest("relatme", kWords), "relatime");
+  EXPECT_EQ(nearest("raletime", kWords), "relatime");
+  EXPECT_EQ(nearest("noattime", kWords), "noatime");
+  EXPECT_EQ(nearest("nodirtaime", kWords), "nodiratime");
+  EXPECT_EQ(nearest("noatime", kWords), "noatime");
+  EXPECT_EQ(nearest("or", kWords), "ro");
+  EXPECT_EQ(nearest("wroteback", kWords), "writeback");
+  for (const std::string& far : {std::string("colour"), std::string("x"), std::string(), std::string(100'000, 'r')}) EXPECT_EQ(nearest(far, kWords), "") << far.substr(0, 10);
 }
 
 }  // namespace
