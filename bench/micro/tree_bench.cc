@@ -4,9 +4,11 @@
 
 #include <sys/stat.h>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -271,6 +273,59 @@ void Unlink(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * kAtATime);
 }
 BENCHMARK(Unlink)->UseRealTime();
+
+// What is done in a directory with so many entries of random names, of which the kernel knows none: microseconds each.
+void InADirectory(benchmark::State& state) {
+  constexpr std::uint64_t kEach = 20'000;
+  const auto entries = static_cast<std::uint64_t>(state.range(0));
+  NewTree f;
+  const Ino dir = make(*f.tree, kRootIno, "directory", S_IFDIR | 0755);
+  const auto name = [](std::uint64_t i) {
+    const std::uint64_t mixed[] = {i};
+    return std::to_string(checksum(std::as_bytes(std::span(mixed))));
+  };
+  const auto create = [&](std::uint64_t i) { f.tree->forget(make_file(*f.tree, dir, name(i)), 1); };
+  std::mt19937_64 random(1);
+  std::vector<Ino> listed;
+  for (auto _ : state) {
+    const auto microseconds_each = [&](const char* what, std::uint64_t times, const auto& each) {
+      const auto begin = std::chrono::steady_clock::now();
+      for (std::uint64_t i = 0; i < times; ++i) each(i);
+      const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin;
+      state.counters[what] = took.count() / static_cast<double>(times);
+    };
+    std::uint64_t made = 0;
+    while (made < entries) create(made++);
+    must(f.tree->sync());
+    microseconds_each("create", kEach, [&](std::uint64_t) { create(made++); });
+    must(f.tree->sync());
+    microseconds_each("lookup", kEach, [&](std::uint64_t) {
+      const auto found = served([&](Wait wait) { return f.tree->lookup(dir, name(random() % made), wait); });
+      if (!found) give_up(make_error(EUCLEAN, "lookup"));
+      f.tree->forget(found->ino, 1);
+    });
+    std::uint64_t cookie = 0, given = 0;
+    microseconds_each("list", made, [&](std::uint64_t i) {
+      if (i < given) return;  // as many as one request gives
+      std::size_t now = 0;
+      listed.clear();
+      served([&](Wait wait) {
+        return f.tree->readdir(dir, cookie, /*plus=*/true, [&](const DirEntry& entry) {
+          if (now == kEntriesAtATime) return false;
+          ++now;
+          cookie = entry.next_cookie;
+          if (entry.name != "." && entry.name != "..") listed.push_back(entry.attr.ino);
+          return true;
+        }, wait);
+      });
+      given += listed.size();
+      for (const Ino file : listed) f.tree->forget(file, 1);
+    });
+    if (given != made) give_up(make_error(EUCLEAN, "readdir"));
+    microseconds_each("unlink", kEach, [&](std::uint64_t i) { served([&](Wait wait) { return f.tree->unlink(dir, name(i), wait); }); });
+  }
+}
+BENCHMARK(InADirectory)->ArgName("entries")->Arg(10'000)->Arg(10'000'000)->Iterations(1)->Unit(benchmark::kSecond)->UseRealTime();
 
 }  // namespace
 }  // namespace lsmfs::bench
