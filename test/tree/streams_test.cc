@@ -292,11 +292,11 @@ TEST_F(Streams, WaitForTheDeviceAndNobodyElseDoes) {
   ASSERT_TRUE(tree().sync());
   commits_.shut();
   std::uint64_t written = 0;
+  std::string piece = noise(kPiece);
   for (int refused = 0; refused < 10'000;) {  // a few may only mean that the tree's mutex is taken
-    const std::string piece = noise(kPiece);
     const int error = code(tree().write(ino_, ByteOffset{contents_.size()}, as_bytes(piece), Wait::no));
     ASSERT_TRUE(error == 0 || error == EAGAIN) << error;
-    if (error == 0) contents_ += piece, written += kPiece;
+    if (error == 0) contents_ += piece, written += kPiece, piece = noise(kPiece);
     refused = error == 0 ? 0 : refused + 1;
     if (error != 0) std::this_thread::yield();
   }
