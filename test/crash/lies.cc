@@ -78,12 +78,12 @@ class Reader {
     const auto known = expected_.find(path);
     if (known == expected_.end()) return lie("a name that never was: " + path);
     const Line& right = known->second;
-    const Line found = parse(Model::line(path, attr, "", {}));
+    const Line found = parse(Model::line(path, attr, {}, {}));
     // Of a wrong size, nothing is read.
     if (found.attributes != right.attributes) return lie("wrong attributes: " + found.text + "for " + right.text);
     if (attr.blocks > div_up(attr.size, kBlockSize) * 8) lie("more blocks than the size allows: " + path);
     const auto contents = contents_of(attr);
-    if (contents && parse(Model::line(path, attr, *contents, {})).data != right.data) lie("wrong data: " + path);
+    if (contents && parse(Model::line(path, attr, Contents(*contents), {})).data != right.data) lie("wrong data: " + path);
     compare_xattrs(path, attr, right);
     if (S_ISDIR(attr.mode)) list(path, attr.ino);
   }
@@ -117,7 +117,7 @@ class Reader {
       const bool is_new = good(value) ? values.emplace(name, std::move(*value)).second : unread.insert(name).second;
       if (!is_new || !right.xattrs.contains(name)) lie("an extended attribute that never was, or listed twice: " + path + " " + name);
     }
-    auto found = parse(Model::line(path, attr, "", values)).xattrs;
+    auto found = parse(Model::line(path, attr, {}, values)).xattrs;
     for (const auto& [name, word] : right.xattrs) {
       if (unread.contains(name)) found[name] = word;
     }

@@ -119,8 +119,8 @@ int Trial::make_unnamed_and_link(const std::string& path) {
   made->mode = S_IFREG | 0600;
   made->linkable = true;
   made->inherit_flags(*at.dir);
-  made->data = pattern(6000, ++seed_);
-  (void)both_ways([&](Wait wait) { return tree().write(made->ino, ByteOffset{0}, as_bytes(made->data), wait); });
+  made->data = Contents(pattern(6000, ++seed_));
+  (void)both_ways([&](Wait wait) { return tree().write(made->ino, ByteOffset{0}, as_bytes(*made->data), wait); });
   return both("link of a new file to " + path, model_.link(made, at.dir, at.name),
               [&](Wait wait) { return tree().link(made->ino, at.dir->ino, at.name, wait); }, {made, at.dir});
 }

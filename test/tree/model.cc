@@ -5,6 +5,7 @@
 #include <linux/falloc.h>
 #include <stdio.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "tree/harness.h"
@@ -47,7 +48,7 @@ int Model::make(const NodePtr& dir, const std::string& name, std::uint32_t mode,
   made = std::make_shared<Node>();
   made->mode = mode;
   made->nlink = S_ISDIR(mode) ? 2 : 1;
-  made->data = target;
+  made->data = Contents(target);
   made->inherit_flags(*dir);
   dir->entries[name] = made;
   if (S_ISDIR(mode)) ++dir->nlink;
@@ -140,35 +141,38 @@ int Model::rename(const NodePtr& from_dir, const std::string& from, const NodePt
 int Model::write(const NodePtr& node, std::uint64_t offset, const std::string& data) {
   if (!S_ISREG(node->mode)) return node->is_directory() ? EISDIR : EINVAL;
   if (data.empty()) return 0;
-  if (node->data.size() < offset + data.size()) node->data.resize(offset + data.size());
-  node->data.replace(offset, data.size(), data);
+  std::string& bytes = node->data.change();
+  if (bytes.size() < offset + data.size()) bytes.resize(offset + data.size());
+  bytes.replace(offset, data.size(), data);
   return 0;
 }
 
 int Model::truncate(const NodePtr& node, std::uint64_t size) {
   if (!S_ISREG(node->mode)) return node->is_directory() ? EISDIR : EINVAL;
-  node->data.resize(size);
+  node->data.change().resize(size);
   return 0;
 }
 
 int Model::fallocate(const NodePtr& node, int mode, std::uint64_t offset, std::uint64_t length) {
   if (!S_ISREG(node->mode)) return node->is_directory() ? EISDIR : ENODEV;
   const std::uint64_t end = offset + length;
-  if (!(mode & FALLOC_FL_KEEP_SIZE) && end > node->data.size()) node->data.resize(end);
+  std::string& bytes = node->data.change();
+  if (!(mode & FALLOC_FL_KEEP_SIZE) && end > bytes.size()) bytes.resize(end);
   if (mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE)) {
-    for (std::uint64_t i = offset; i < std::min<std::uint64_t>(end, node->data.size()); ++i) node->data[i] = 0;
+    const auto at = [&](std::uint64_t offset_in) { return bytes.begin() + static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(offset_in, bytes.size())); };
+    std::fill(at(offset), at(end), '\0');
   }
   return 0;
 }
 
-std::string Model::line(const std::string& path, const Attr& a, const std::string& contents,
+std::string Model::line(const std::string& path, const Attr& a, const Contents& contents,
                         const std::map<std::string, std::string>& xattrs) {
   std::string more;
   for (const auto& [name, value] : xattrs) more += fmt::format(" {}={}:{:x}", name, value.size(), checksum(value));
   const auto text = [](const Time& t) { return fmt::format("{}.{}", t.seconds, t.nanoseconds); };
   return fmt::format("{} ino={} mode={:o} nlink={} uid={} gid={} rdev={} flags={:x} size={} mtime={} ctime={} btime={} data={:x}{}\n", path,
                      a.ino.v, a.mode, a.nlink, a.uid, a.gid, a.rdev, a.flags, S_ISDIR(a.mode) ? 0 : a.size, text(a.mtime),
-                     text(a.ctime), text(a.btime), checksum(contents), more);
+                     text(a.ctime), text(a.btime), contents.checksum(), more);
 }
 
 std::string Model::dump() const {
@@ -182,7 +186,7 @@ std::string Model::dump() const {
     a.gid = n.gid;
     a.rdev = n.rdev;
     a.flags = n.flags;
-    a.size = n.data.size();
+    a.size = n.data->size();
     a.mtime = n.mtime;
     a.ctime = n.ctime;
     a.btime = n.btime;
@@ -222,7 +226,7 @@ std::string dump(Tree& tree, std::set<std::string>* failed) {
       auto value = both_ways([&](Wait w) { return tree.getxattr(a.ino, name, w); });
       xattrs[name] = value ? *value : fail(path, value.error());
     }
-    out += Model::line(path, a, contents, xattrs);
+    out += Model::line(path, a, Contents(std::move(contents)), xattrs);
     if (!S_ISDIR(a.mode)) return;
     std::vector<std::pair<std::string, Attr>> children;
     std::uint64_t cookie = 0;

@@ -6,18 +6,45 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "lsmfs/tree.h"
 
 namespace lsmfs::test {
 
+// Bytes that copies share until one of them is changed. Their checksum is computed once.
+class Contents {
+ public:
+  Contents() : Contents(std::string()) {}
+  explicit Contents(std::string bytes) : shared_(std::make_shared<Shared>(std::move(bytes))) {}
+  const std::string& operator*() const { return shared_->bytes; }
+  const std::string* operator->() const { return &shared_->bytes; }
+  std::string& change() {
+    shared_ = std::make_shared<Shared>(shared_.use_count() == 1 ? std::move(shared_->bytes) : shared_->bytes);
+    return shared_->bytes;
+  }
+  std::uint64_t checksum() const {
+    if (!shared_->checksum) shared_->checksum = lsmfs::checksum(shared_->bytes);
+    return *shared_->checksum;
+  }
+
+ private:
+  struct Shared {
+    explicit Shared(std::string what) : bytes(std::move(what)) {}
+    std::string bytes;
+    std::optional<std::uint64_t> checksum;
+  };
+  std::shared_ptr<Shared> shared_;
+};
+
 struct Node {
   Ino ino;  // as the tree numbered it
   std::uint32_t mode = 0, nlink = 0, uid = 0, gid = 0, flags = 0;
   std::uint64_t rdev = 0;
-  std::string data;  // a file's contents, a symbolic link's target
+  Contents data;  // a file's contents, a symbolic link's target
   Time mtime, ctime, btime;
   std::map<std::string, std::string> xattrs;
   std::map<std::string, std::shared_ptr<Node>> entries;
@@ -53,7 +80,7 @@ class Model {
 
   // All that a user can see of the tree, one line for each name in order.
   std::string dump() const;
-  static std::string line(const std::string& path, const Attr& attr, const std::string& contents,
+  static std::string line(const std::string& path, const Attr& attr, const Contents& contents,
                           const std::map<std::string, std::string>& xattrs);
 };
 

@@ -69,8 +69,8 @@ class Driver {
   }
   std::uint64_t position(const NodePtr& node) {
     switch (below(4)) {
-      case 0: return node->data.size();
-      case 1: return below(node->data.size() + 1);
+      case 0: return node->data->size();
+      case 1: return below(node->data->size() + 1);
       case 2: return below(40) * kBlockSize;
       default: return below(200'000);
     }
@@ -267,14 +267,14 @@ class Driver {
     MutableBytes to{reinterpret_cast<std::byte*>(got.data()), got.size()};
     const auto n = both_ways([&](Wait w) { return harness_.tree().read(node->ino, ByteOffset{offset}, to, w); });
     ASSERT_TRUE(n) << n.error().message();
-    const std::string expected = offset < node->data.size() ? node->data.substr(offset, got.size()) : "";
+    const std::string expected = offset < node->data->size() ? node->data->substr(offset, got.size()) : "";
     got.resize(*n);
     ASSERT_EQ(got, expected) << "read at " << offset << " of inode " << node->ino.v;
   }
 
   // Data and holes must take turns up to the end, and holes hold nothing.
   void check_holes(const NodePtr& node) {
-    const std::string& data = node->data;
+    const std::string& data = *node->data;
     const auto seek = [&](std::uint64_t from, int whence) {
       return both_ways([&](Wait w) { return harness_.tree().seek(node->ino, ByteOffset{from}, whence, w); });
     };
