@@ -53,7 +53,7 @@ function(lsmfs_test name)
   target_link_libraries(${name} PRIVATE ${ARG_USES} GTest::gtest_main)
   lsmfs_own_target(${name})
   # Templates that many of them have take most of the time of compiling one. Each has a namespace of its own.
-  set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 14)
   if(NOT ARG_OPTIMISED OR LSMFS_SANITIZE)
     target_compile_options(${name} PRIVATE -O0)  # what they test is optimised: that is where the time goes
   endif()
