@@ -188,16 +188,19 @@ Sound in_blobs() {
   return maker.take();
 }
 
-const std::vector<Sound>& starts() {
-  static const std::vector<Sound> all = [] {
-    std::vector<Sound> made;
-    made.push_back(in_tables());
-    made.push_back(in_log());
-    made.push_back(nearly_full());
-    made.push_back(in_blobs());
-    return made;
-  }();
-  return all;
+// Where faults are planted: the others take seconds to make.
+const Sound& planted_start() {
+  static const Sound sound = in_tables();
+  return sound;
+}
+
+std::vector<Sound> starts() {
+  std::vector<Sound> made;
+  made.push_back(planted_start());
+  made.push_back(in_log());
+  made.push_back(nearly_full());
+  made.push_back(in_blobs());
+  return made;
 }
 
 // ---- where the damage is
@@ -436,13 +439,13 @@ std::pair<std::string, std::string> row_with(Store& store, Family family, std::s
 
 // What a flipped bit would do that no checksum covers.
 TEST_F(Damage, WrongDataWithRightChecksumsWouldBeNoticed) {
-  SparseDevice device{starts()[0].image};
+  SparseDevice device{planted_start().image};
   change_rows(device, [](Store& store, Batch& batch) {
     auto [key, value] = row_with(store, Family::blocks, "");
     value[value.size() / 2] ^= 1;
     batch.put(Family::blocks, key, value);
   });
-  const Verdict verdict = read(device, starts()[0]);
+  const Verdict verdict = read(device, planted_start());
   EXPECT_FALSE(verdict.detected);
   EXPECT_TRUE(verdict.problem.starts_with("wrong data: ")) << verdict.problem;
 }
@@ -458,7 +461,7 @@ class LosesAttributes : public StoreDecorator {
 };
 
 TEST_F(Damage, AnErrorOfOneCallHidesNoOtherLie) {
-  const Sound& start = starts()[0];
+  const Sound& start = planted_start();
   const auto read_with = [&](const std::function<void(Store&, Batch&)>& how) {
     SparseDevice device{start.image};
     change_rows(device, how);
@@ -510,7 +513,7 @@ std::vector<std::pair<std::uint64_t, std::uint64_t>> table_blocks(const SparseIm
 }
 
 TEST_F(Damage, AChecksumThatIsNotCheckedIsNoticed) {
-  const Sound& start = starts()[0];
+  const Sound& start = planted_start();
   const auto blocks = table_blocks(start.image);
   ASSERT_FALSE(blocks.empty());
   int tried = 0;
@@ -545,7 +548,7 @@ TEST_F(Damage, AChecksumThatIsNotCheckedIsNoticed) {
 // ---- a repair that loses more than it says
 
 TEST_F(Damage, ARepairThatZeroesAnotherFileIsNoticed) {
-  const Sound& start = starts()[0];
+  const Sound& start = planted_start();
   SparseImage image = start.image;
   for (const auto& [at, size] : table_blocks(start.image)) {
     const std::size_t place = bytes_at(start.image, at, size).find(start.data.substr(200'000, 64));
@@ -575,7 +578,7 @@ std::string without(std::string dump, const std::string& path) {
 }
 
 TEST_F(Damage, WhatARepairSaysExcusesThatAndNothingElse) {
-  const Past& past = starts()[0].past;
+  const Past& past = planted_start().past;
   const std::string& right = past.moments.back();
   const std::string& earlier = past.moments[past.moments.size() - 2];
   EXPECT_EQ(unsaid(right, past, {}), "");
