@@ -99,7 +99,8 @@ std::uint64_t number_from(const char* variable, std::uint64_t otherwise) {
 
 std::size_t executions_of(const Target& target) {
   const bool everything = std::getenv("LSMFS_LONG") != nullptr, image = &target == &kImage;
-  return number_from("LSMFS_FUZZ_EXECUTIONS", everything ? target.executions * (image ? 1000 : 10) : target.executions);
+  const std::size_t wanted = image ? (everything ? target.executions * 1000 : target.executions) : everything ? target.executions * 10 : target.executions / 2;
+  return number_from("LSMFS_FUZZ_EXECUTIONS", wanted);
 }
 
 class Fuzz : public testing::TestWithParam<const Target*> {
