@@ -7,7 +7,7 @@
 namespace lsmfs::fuzz {
 namespace {
 
-constexpr std::uint64_t kPieceMax = 64;  // bytes that one change puts in or takes out, mostly
+constexpr std::uint64_t kChangeMax = 64;  // bytes that one change puts in or takes out, mostly
 
 }  // namespace
 
@@ -78,12 +78,12 @@ void Mutator::change_varint(std::string& bytes) {
 void Mutator::move_piece(std::string& bytes, std::string_view other) {
   const std::size_t at = below(bytes.size() + 1);
   const std::size_t from = below(other.size());
-  const std::string piece(other.substr(from, below(8) == 0 ? other.npos : 1 + below(kPieceMax)));
+  const std::string piece(other.substr(from, below(8) == 0 ? other.npos : 1 + below(kChangeMax)));
   switch (below(4)) {
     case 0: bytes.insert(at, piece); break;
     case 1: bytes.replace(at, piece.size(), piece); break;
-    case 2: bytes.erase(at, below(16) == 0 ? bytes.npos : 1 + below(kPieceMax)); break;
-    default: bytes.insert(at, std::string(1 + below(kPieceMax), static_cast<char>(below(2) ? 0 : random()))); break;
+    case 2: bytes.erase(at, below(16) == 0 ? bytes.npos : 1 + below(kChangeMax)); break;
+    default: bytes.insert(at, std::string(1 + below(kChangeMax), static_cast<char>(below(2) ? 0 : random()))); break;
   }
 }
 

@@ -19,7 +19,7 @@ using test::SparseDevice;
 using test::SparseImage;
 using test::Stack;
 
-constexpr std::uint32_t kNoId = ACL_UNDEFINED_ID;
+constexpr std::uint32_t kNobody = ACL_UNDEFINED_ID;
 
 template <class T>
 T must(Result<T> result) {
@@ -62,8 +62,8 @@ class Maker {
     must(tree_.rename(kRootIno, "before", a_, "after", 0, Wait::yes));
     set(foo_, "user.small", "value");
     set(foo_, "user.large", test::pattern(6'000, 1));
-    const acl::List list{{ACL_USER_OBJ, 7, kNoId}, {ACL_USER, 6, 1000}, {ACL_GROUP_OBJ, 5, kNoId},
-                         {ACL_MASK, 7, kNoId},     {ACL_OTHER, 0, kNoId}};
+    const acl::List list{{ACL_USER_OBJ, 7, kNobody}, {ACL_USER, 6, 1000}, {ACL_GROUP_OBJ, 5, kNobody},
+                         {ACL_MASK, 7, kNobody},     {ACL_OTHER, 0, kNobody}};
     set(b, acl::kDefault, acl::encode(list));
     set(foo_, acl::kAccess, acl::encode(list));
     file(b, "of the list", 10);
