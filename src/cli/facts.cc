@@ -59,8 +59,8 @@ std::string facts_json(Opened& opened, const MountFacts* mount) {
   json["files"] = {{"regular", counts.regular},
                    {"directories", counts.directories},
                    {"symlinks", counts.symlinks},
-                   {"others", counts.others},
-                   {"displaced", counts.displaced}};
+                   {"others", counts.others}};
+  json["displaced"] = counts.displaced;
   json["levels"] = Json::array();
   for (const auto& level : stats.levels) {
     json["levels"].push_back({{"level", level.level}, {"tables", level.files}, {"bytes", level.bytes.v}});
@@ -146,7 +146,7 @@ std::optional<std::string> facts_text(const std::string& text) {
   }
   line("files", fmt::format("{} regular, {} directories, {} symlinks, {} others", number("/files/regular"),
                             number("/files/directories"), number("/files/symlinks"), number("/files/others")));
-  if (number("/files/displaced") > 0) line("displaced", fmt::format("{} of these, by renames", number("/files/displaced")));
+  if (number("/displaced") > 0) line("displaced", fmt::format("{} of these, by renames", number("/displaced")));
   if (at("/levels").is_array()) {
     for (std::size_t i = 0; i < at("/levels").size(); ++i) {
       const std::string prefix = fmt::format("/levels/{}/", i);

@@ -231,6 +231,7 @@ void LsmTree::remove_name(Inode& dir, std::string_view name, Inode& inode, const
   // Somebody may have it open: the blocks stay until it is forgotten.
   record.home = inode.home();
   inodes_.clear_name(inode, Inode::Place::orphan);
+  count_displaced(inode);  // it may be gone when the records are put
   if (record.all_blocks() > 0 && inode.lookups > 0) {
     leaving_.files.insert(inode.ino());
     leaving_.last = clock_.now();

@@ -237,7 +237,7 @@ class LsmTree final : public Tree, private History::Client {
   void remove_name(Inode& dir, std::string_view name, Inode& inode, const Time& now) LSMFS_LOCKED;
   Result<void> remove(Ino dir, std::string_view name, bool directory, Wait wait);
   void count(const Record& record, int change) LSMFS_LOCKED;
-  void count_displaced(Inode& inode) LSMFS_LOCKED;  // its record goes with the group that is passed on
+  void count_displaced(Inode& inode) LSMFS_LOCKED;  // when its record is put, or it goes
 
   // ---- rename (rename.cc)
   bool is_within(const Inode& inode, const Inode& ancestor) const LSMFS_LOCKED;

@@ -372,7 +372,7 @@ TEST_F(MountCommand, InfoTellsTheSameMountedOrNot) {
     EXPECT_EQ(json["files"]["regular"], 1);
     EXPECT_EQ(json["files"]["directories"], 2);
     EXPECT_EQ(json["files"]["symlinks"], 1);
-    EXPECT_EQ(json["files"]["displaced"], 0);
+    EXPECT_EQ(json["displaced"], 0);
     EXPECT_LE(json["space"]["free_bytes"], json["space"]["total_bytes"]);
   }
   EXPECT_EQ(by_image["mount_point"], path("mnt"));

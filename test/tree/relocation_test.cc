@@ -144,7 +144,7 @@ TEST_F(Relocation, WhatLiesElsewhereIsCounted) {
     return h.tree().counts().displaced;
   };
   const Ino d = h.mkdir(kRootIno, "d"), empty = h.mkdir(kRootIno, "empty");
-  for (int i = 0; i < 5; ++i) h.create(d, fmt::format("f{}", i), std::string(1 * MiB, 'x'));
+  for (int i = 0; i < 10; ++i) h.create(d, fmt::format("f{}", i), std::string(1 * MiB, 'x'));
   EXPECT_EQ(displaced(), 0u);
   rename(kRootIno, "empty", elsewhere, "empty");
   EXPECT_EQ(displaced(), 0u) << "nothing lies below it";
@@ -155,6 +155,18 @@ TEST_F(Relocation, WhatLiesElsewhereIsCounted) {
   EXPECT_EQ(displaced(), 3u);
   ASSERT_EQ(code(h.tree().unlink(empty, "f1", Wait::yes)), 0);
   EXPECT_EQ(displaced(), 2u);
+  // Whom nobody has open goes at once.
+  const Ino f4 = h.walk("elsewhere/d/f4");
+  rename(d, "f4", empty, "f4");
+  EXPECT_EQ(displaced(), 3u);
+  h.tree().forget(f4, 1'000);
+  ASSERT_EQ(code(h.tree().unlink(empty, "f4", Wait::yes)), 0);
+  EXPECT_EQ(displaced(), 2u);
+  rename(d, "f3", empty, "f3");
+  h.tree().forget(h.walk("elsewhere/empty/f3"), 1'000);
+  rename(elsewhere, "f0", empty, "f3");
+  EXPECT_EQ(displaced(), 2u) << "what was there is gone";
+  rename(empty, "f3", elsewhere, "f0");
   h.remount();
   EXPECT_EQ(displaced(), 2u);
   h.list(h.walk("elsewhere/d"));
