@@ -1,14 +1,27 @@
 # Run by `cmake --install`, which alone knows the prefix. See install.cmake.
-cmake_path(ABSOLUTE_PATH bin BASE_DIRECTORY "${CMAKE_INSTALL_PREFIX}" NORMALIZE)
-cmake_path(ABSOLUTE_PATH sbin BASE_DIRECTORY "${CMAKE_INSTALL_PREFIX}" NORMALIZE)
+foreach(folder bin sbin data man)
+  cmake_path(ABSOLUTE_PATH ${folder} BASE_DIRECTORY "${CMAKE_INSTALL_PREFIX}" NORMALIZE)
+endforeach()
+
+function(link target name)
+  message(STATUS "Installing: $ENV{DESTDIR}${name}")
+  cmake_path(GET name PARENT_PATH folder)
+  file(MAKE_DIRECTORY "$ENV{DESTDIR}${folder}")
+  file(CREATE_LINK "${target}" "$ENV{DESTDIR}${name}" SYMBOLIC)
+endfunction()
 
 # Types as the mount table has them: fuseblk.lsmfs on a block device, fuse.lsmfs for an image.
+# Each helper has its command's page. bash and fish look for a completion under the name that is typed.
 file(RELATIVE_PATH program "${sbin}" "${bin}/lsmfs")
-file(MAKE_DIRECTORY "$ENV{DESTDIR}${sbin}")
 foreach(name mkfs.lsmfs fsck.lsmfs fsck.fuse.lsmfs fsck.fuseblk.lsmfs
              mount.lsmfs mount.fuse.lsmfs mount.fuseblk.lsmfs)
-  message(STATUS "Installing: $ENV{DESTDIR}${sbin}/${name}")
-  file(CREATE_LINK "${program}" "$ENV{DESTDIR}${sbin}/${name}" SYMBOLIC)
+  string(REGEX REPLACE "[.].*" "" command ${name})
+  link("${program}" "${sbin}/${name}")
+  if(pages)
+    link("lsmfs-${command}.8" "${man}/man8/${name}.8")
+  endif()
+  link("lsmfs" "${data}/bash-completion/completions/${name}")
+  link("lsmfs.fish" "${data}/fish/vendor_completions.d/${name}.fish")
 endforeach()
 
 set(lsmfs "${bin}/lsmfs")
