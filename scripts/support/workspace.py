@@ -10,6 +10,7 @@ does the same when its owner dies without doing so (killed by a timeout, say).
 
 import contextlib
 import fcntl
+import itertools
 import os
 import shutil
 import signal
@@ -128,10 +129,11 @@ def _thaw(path):
             _run("fsfreeze", "--unfreeze", point, seconds=10)
 
 
-def clean(path, gently=True, kept=None):
+def clean(path, gently=True, kept=None, patience=60.0):
     """Takes down all below `path` and removes it; what is below the folder `kept` is taken down and left there. Returns
     one line for each mount, loop device or process that was still there. `gently`: lets file systems write out what they
-    hold."""
+    hold. `patience`: seconds after which it gives up on what does not go; a loop device goes only when nobody has it open, be it
+    for a look, or because one of its threads still writes to it."""
     roots = [path] + ([kept] if kept else [])
 
     def below(find):
@@ -139,7 +141,8 @@ def clean(path, gently=True, kept=None):
 
     left = []
     _thaw(path)
-    for attempt in range(5):
+    deadline = time.monotonic() + patience
+    for attempt in itertools.count():
         mounts = below(mounts_below)
         processes = processes_of(path)
         if attempt == 0:
@@ -158,7 +161,7 @@ def clean(path, gently=True, kept=None):
             left += [f"loop device {loop}" for loop in loops]
         for loop in loops:
             _run("losetup", "-d", loop, seconds=60)
-        if not below(mounts_below) and not below(loops_below) and not processes_of(path):
+        if not below(mounts_below) and not below(loops_below) and not processes_of(path) or time.monotonic() > deadline:
             break
         time.sleep(0.5)
     if not mounts_below(path):  # never walk into something that is still mounted

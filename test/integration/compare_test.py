@@ -20,6 +20,7 @@ sys.path[:0] = [os.path.join(BENCH, "compare"), BENCH, os.path.join(BENCH, "agin
 
 import costs  # noqa: E402
 import inputs  # noqa: E402
+import loop  # noqa: E402
 import made_up  # noqa: E402
 import report  # noqa: E402
 import work  # noqa: E402
@@ -375,6 +376,19 @@ class Mounts(MountCase):
         system.unmount(points[1])
         system.unmount(points[0])
         self.assertEqual(workspace.processes_of(points[0], LSMFS), [])
+
+
+class Folders(MountCase):
+    def test_of_work_wait_for_whoever_looks_at_a_loop_device(self):
+        with workspace.Workspace("looked-at") as work:
+            image = os.path.join(work.path, "image")
+            loop.make_sparse(image, 64 * MiB)
+            device = loop.attach(image)
+            with open(device, "rb") as looking:
+                look = subprocess.Popen(["sleep", "5"], stdin=looking)
+        self.assertEqual(workspace.loops_below(work.path), [])
+        self.assertFalse(os.path.exists(work.path))
+        look.wait()
 
 
 @lsmfs_only
