@@ -92,8 +92,8 @@ int main(int argc, char** argv) {
   try {
     const int code = run(argc, argv);
     const bool all_written = std::fflush(stdout) == 0 && !std::ferror(stdout);
-    if (!all_written) tell("stdout: not all of it could be written; is its disk full?");
-    return all_written || code != kOk ? code : kFailure;
+    if (!all_written && code == kOk) return report({kFailure, "stdout: not all of it could be written; is its disk full?"});
+    return code;  // who has failed has said why
   } catch (const std::exception& error) {  // of libraries: no memory, mostly
     return report({kSystemError, error.what()});
   }
