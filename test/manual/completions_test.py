@@ -214,5 +214,10 @@ class Zsh(Words, Completions):
 
 del Completions
 
+
+def tearDownModule():
+    shells.DUMP.cleanup()
+
+
 if __name__ == "__main__":
     harness.main()

@@ -99,14 +99,14 @@ def fish(lines, **more):
     return _answers(_run(["fish", "--no-config", "-c", FISH, os.path.join(FOLDER, "lsmfs.fish")], text, **more), len(lines))
 
 
-_dump = tempfile.TemporaryDirectory()  # what compinit finds, for which it reads a thousand files
+DUMP = tempfile.TemporaryDirectory()  # what compinit finds, for which it reads a thousand files; whoever asks cleans it up
 
 
 def zsh(lines, cwd, **more):
     with tempfile.TemporaryDirectory() as place:
         setup, out = os.path.join(place, "setup"), os.path.join(place, "out")
         with open(setup, "w", encoding="utf-8") as file:
-            file.write(ZSH_SETUP.format(folder=FOLDER, out=out, dump=os.path.join(_dump.name, "dump")))
+            file.write(ZSH_SETUP.format(folder=FOLDER, out=out, dump=os.path.join(DUMP.name, "dump")))
         _run(["zsh", "-f", "-c", ZSH, "zsh", setup, out], "".join(line + "\n" for line in lines), cwd=cwd, **more)
         # Told to end, what runs in the terminal takes a moment.
         until(lambda: not workspace.processes_of(cwd, shutil.which("zsh")), "the end of the shell in the terminal")
