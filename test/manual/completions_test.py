@@ -216,7 +216,7 @@ del Completions
 
 
 def tearDownModule():
-    shells.DUMP.cleanup()
+    shells.forget()
 
 
 if __name__ == "__main__":

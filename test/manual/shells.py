@@ -1,5 +1,6 @@
 """Has a shell complete command lines, with the completions of this tree."""
 
+import functools
 import os
 import re
 import shutil
@@ -99,14 +100,23 @@ def fish(lines, **more):
     return _answers(_run(["fish", "--no-config", "-c", FISH, os.path.join(FOLDER, "lsmfs.fish")], text, **more), len(lines))
 
 
-DUMP = tempfile.TemporaryDirectory()  # what compinit finds, for which it reads a thousand files; whoever asks cleans it up
+@functools.cache
+def _found():
+    """A folder for what compinit finds, for which it reads a thousand files."""
+    return tempfile.TemporaryDirectory()
+
+
+def forget():
+    """To be called by whoever has asked zsh."""
+    _found().cleanup()
+    _found.cache_clear()
 
 
 def zsh(lines, cwd, **more):
     with tempfile.TemporaryDirectory() as place:
         setup, out = os.path.join(place, "setup"), os.path.join(place, "out")
         with open(setup, "w", encoding="utf-8") as file:
-            file.write(ZSH_SETUP.format(folder=FOLDER, out=out, dump=os.path.join(DUMP.name, "dump")))
+            file.write(ZSH_SETUP.format(folder=FOLDER, out=out, dump=os.path.join(_found().name, "dump")))
         _run(["zsh", "-f", "-c", ZSH, "zsh", setup, out], "".join(line + "\n" for line in lines), cwd=cwd, **more)
         # Told to end, what runs in the terminal takes a moment.
         until(lambda: not workspace.processes_of(cwd, shutil.which("zsh")), "the end of the shell in the terminal")
