@@ -161,7 +161,8 @@ def clean(path, gently=True, kept=None, patience=60.0):
             left += [f"loop device {loop}" for loop in loops]
         for loop in loops:
             _run("losetup", "-d", loop, seconds=60)
-        if not below(mounts_below) and not below(loops_below) and not processes_of(path) or time.monotonic() > deadline:
+        remains = below(mounts_below) or below(loops_below) or processes_of(path)
+        if not remains or time.monotonic() > deadline:
             break
         time.sleep(0.5)
     if not mounts_below(path):  # never walk into something that is still mounted

@@ -99,7 +99,7 @@ std::uint64_t number_from(const char* variable, std::uint64_t otherwise) {
 
 std::size_t executions_of(const Target& target) {
   const bool everything = std::getenv("LSMFS_LONG") != nullptr, image = &target == &kImage;
-  const std::size_t wanted = image ? (everything ? target.executions * 1000 : target.executions) : everything ? target.executions * 10 : target.executions / 2;
+  const std::size_t wanted = everything ? target.executions * (image ? 1000 : 10) : target.executions / (image ? 1 : 2);
   return number_from("LSMFS_FUZZ_EXECUTIONS", wanted);
 }
 
