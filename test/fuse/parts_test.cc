@@ -29,6 +29,7 @@
 #include "fuse/serving/replies.h"
 #include "fuse/serving/turnstile.h"
 #include "fuse/serving/workers.h"
+#include "fuse/transport/request_memory.h"
 #include "fuse/transport/rings.h"
 
 namespace lsmfs::parts_test {
@@ -36,6 +37,20 @@ namespace {
 
 using test::SteppedClock;
 using namespace std::chrono_literals;
+
+TEST(RequestMemory, UsesAgainOnlyWhatNobodyHolds) {
+  auto pool = std::make_unique<RequestMemory>(kDeviceBlock);
+  auto first = pool->take();
+  const auto second = pool->take();
+  EXPECT_NE(first, second);
+  const AlignedBuffer* const memory = first.get();
+  std::shared_ptr<const void> held = std::move(first);
+  EXPECT_NE(pool->take().get(), memory);
+  held.reset();
+  EXPECT_EQ(pool->take().get(), memory);
+  pool.reset();  // what is still held stays
+  EXPECT_EQ(second->bytes()[kDeviceBlock - 1], std::byte{0});
+}
 
 TEST(Workers, RunEverythingBeforeDrainReturns) {
   Workers workers(4, "test", system_clock());

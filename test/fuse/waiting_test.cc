@@ -8,6 +8,7 @@
 
 #include <cstring>
 #include <thread>
+#include <vector>
 
 #include "fuse/mounted.h"
 #include "gate.h"
@@ -99,6 +100,29 @@ TEST_F(Waiting, RequestsThatNeedNotWaitOvertakeThoseThatDo) {
   gate_.open();
   slow.join();
   EXPECT_EQ(code, 0);
+}
+
+TEST_F(Waiting, AWriteKeepsItsDataWhileOthersFollow) {
+  constexpr std::size_t kWriters = 4;
+  const auto name = [](std::size_t i) { return "held-" + std::to_string(i); };
+  const auto data = [](std::size_t i) { return std::string(MiB, static_cast<char>('a' + i)); };
+  tree_.set_hook([&](const std::string& call, Wait wait) -> Result<void> {
+    if (call != "write") return {};
+    if (wait == Wait::no) return make_error(EAGAIN, "");
+    gate_.pass();
+    return {};
+  });
+  std::vector<int> codes(kWriters, -1);
+  std::vector<std::thread> writers;
+  for (std::size_t i = 0; i < kWriters; ++i) writers.emplace_back([&, i] { codes[i] = write_file(path(name(i)), data(i)); });
+  gate_.await(kWriters);
+  EXPECT_EQ(write_file(path("none"), ""), 0);
+  gate_.open();
+  for (auto& writer : writers) writer.join();
+  EXPECT_EQ(codes, std::vector<int>(kWriters, 0));
+  tree_.set_hook([](const std::string&, Wait) { return Result<void>(); });
+  KernelCaches().drop();
+  for (std::size_t i = 0; i < kWriters; ++i) EXPECT_EQ(read_file(path(name(i))), data(i));
 }
 
 TEST_F(Waiting, SyncWaitsOnAWorker) {

@@ -37,16 +37,27 @@ def _random(session):
     size, count = session.settings["random-file"], session.settings["random-writes"]
     path = session.path("large")
     noise = Noise(session.rng)
+
+    def read_in_order(name):
+        session.cold()
+        with session.measured():
+            taken = timed(read_file, path, size)
+        session.note(name, size / taken)
+
     write_file(path, size, noise)
+    read_in_order("read before random")
     for name, length in (("random 4 B", 4), ("random 4 KiB", 4 * KiB)):
         places = [session.rng.randrange(size // length) * length for _ in range(count)]
         session.cold()
         with session.measured():
             taken = timed(_write_at_random, path, places, length, noise)
         session.note(name, taken)
+    read_in_order("read after random")
+    session.note_ratio("read after/before random", "read after random", "read before random")
 
 
 RANDOM_FILE = Setting("random-file", "1g", "bytes of the file", least=4 * KiB, budget="10g")
+_STILL_READ = Budget(0.7)
 _FAR_AHEAD = Budget(1 / 50, "ext4", device="simdisk:hdd")
 
 PIECES = (
@@ -57,7 +68,10 @@ PIECES = (
                Budget(1.15)),
     ), settings=(Setting("sequential", "4g", "bytes of the file", budget="4g"),), room=lambda settings: settings["sequential"]),
     Piece("random", _random, (
+        Figure("read before random", "MiB/s", "a file of data that does not compress, in order, after a cold mount", more_is_better=True),
         Figure("random 4 B", "s", "writes of 4 bytes at random places of an allocated file, after a cold mount, until fsync returns", _FAR_AHEAD),
         Figure("random 4 KiB", "s", "the same with 4 KiB", _FAR_AHEAD),
+        Figure("read after random", "MiB/s", "the file in order, after a cold mount", more_is_better=True),
+        Figure("read after/before random", "x", "the ratio of the two", _STILL_READ, more_is_better=True),
     ), settings=(RANDOM_FILE, Setting("random-writes", "16k", "writes", budget="256k")), room=lambda settings: settings["random-file"] + GiB),
 )

@@ -1,8 +1,12 @@
 """Single calls: how long each of many takes, or one that has much to do. Python adds about a microsecond to each."""
 
 import os
+import time
 from array import array
 from time import perf_counter_ns
+
+from shared.cold import used_bytes
+from shared.commands import Problem
 
 from .data import Noise, percentiles, timed, undisturbed, write_file
 from .fio import fio
@@ -13,6 +17,8 @@ APPENDED = 100       # bytes
 LOADED_FILE = 64 * MiB
 SPARSE_PIECES = 64
 AT_ONCE = 16         # processes
+FREED = 95           # percent of a file: the rest may be kept for what is in flight
+LONGEST_WAIT = 300   # seconds
 
 FSYNCS = Setting("fsyncs", "1000", "files, each synced; of those at once, writes of each process")
 LOAD = Setting("load", "2g", "bytes in all")
@@ -114,6 +120,15 @@ def _write_sparsely(path, size, noise):
         os.close(fd)
 
 
+def _wait_for_less_used(point, most):
+    """Returns when df says that at most so many bytes are used."""
+    begin = perf_counter_ns()
+    while (used := used_bytes(point)) > most:
+        if perf_counter_ns() - begin > LONGEST_WAIT * 1e9:
+            raise Problem(f"{point} still uses {used} bytes after {LONGEST_WAIT} seconds, more than {most}")
+        time.sleep(0.01)
+
+
 def _huge(session):
     size = session.settings["huge"]
     noise = Noise(session.rng)
@@ -126,14 +141,19 @@ def _huge(session):
             path = session.path(name + kind)
             session.cold()
             os.stat(path)
+            used = used_bytes(session.point)
             with session.measured():
                 taken = timed(call, path)
+                freed = taken if kind else taken + timed(_wait_for_less_used, session.point, used - size * FREED // 100)
             session.note(name + kind, taken)
+            if not kind:
+                session.note(name + " freed", freed)
 
 
 _FSYNC = Budget(1.2, "ext4")
 _GROUPED = Budget(0.5, "ext4")
 _IMMEDIATE = Budget(0.001)
+_SOON = Budget(5.0)
 
 PIECES = (
     Piece("fsync", _fsync, (
@@ -158,8 +178,10 @@ PIECES = (
     ), settings=(LOAD,), room=lambda settings: settings["load"]),
     Piece("huge", _huge, (
         Figure("unlink", "ms", "unlink of a large allocated file, which has been looked up after a cold mount, until it returns", _IMMEDIATE),
+        Figure("unlink freed", "s", f"from that call until df has {FREED} % of it back", _SOON),
         Figure("unlink sparse", "ms", f"the same of a file of holes, with a block in each of {SPARSE_PIECES} pieces", _IMMEDIATE),
         Figure("truncate", "ms", "truncate of another such file to one byte", _IMMEDIATE),
+        Figure("truncate freed", "s", f"from that call until df has {FREED} % of it back", _SOON),
         Figure("truncate sparse", "ms", "the same of a file of holes", _IMMEDIATE),
     ), settings=(Setting("huge", "2g", "bytes of each of the four files, two of which are holes", budget="100g"),), room=lambda settings: 2 * settings["huge"]),
 )

@@ -16,6 +16,7 @@
 #include "fuse/serving/handlers.h"
 #include "fuse/serving/newer.h"
 #include "fuse/transport/message.h"
+#include "fuse/transport/request_memory.h"
 
 namespace lsmfs {
 namespace {
@@ -26,10 +27,15 @@ constexpr auto kInterruptEvery = std::chrono::milliseconds(10);
 // system calls which are not allowed.
 class RequestBuffer : public fuse_buf {
  public:
-  RequestBuffer() : fuse_buf{}, memory_(kSize) { mem = memory_.data(); }
+  RequestBuffer() : fuse_buf{} { request_memory = &memory_; }
+  ~RequestBuffer() { request_memory = nullptr; }
+  RequestBuffer(const RequestBuffer&) = delete;
+  RequestBuffer& operator=(const RequestBuffer&) = delete;
 
   // Waits for a request. Gives its bytes; 0: the connection is gone; else an errno value, negative.
   int receive(int from) {
+    if (!memory_) memory_ = pool_.take();
+    mem = memory_->data();
     const ssize_t got = read(from, mem, kSize);
     if (got < 0) return errno == ENODEV ? 0 : -errno;
     if (static_cast<std::size_t>(got) < sizeof(fuse_in_header)) return -EIO;
@@ -40,7 +46,8 @@ class RequestBuffer : public fuse_buf {
  private:
   // The kernel wants to know that any request fits: the largest write, and what comes before its data.
   static constexpr std::size_t kSize = kTransferMax + kDeviceBlock;
-  AlignedBuffer memory_;
+  RequestMemory pool_{kSize};
+  std::shared_ptr<AlignedBuffer> memory_;  // empty: somebody has taken it
 };
 
 // What libfuse and lsmfs send to the kernel, all of it, as writev(2).

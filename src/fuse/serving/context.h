@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -16,6 +17,7 @@
 #include "fuse/serving/turnstile.h"
 #include "fuse/serving/workers.h"
 #include "fuse/transport/libfuse.h"
+#include "fuse/transport/request.h"
 #include "fuse/transport/rings.h"
 #include "lsmfs/fuse.h"
 #include "lsmfs/tree.h"
@@ -42,9 +44,19 @@ struct Context {
 
 inline Context& context_of(fuse_req_t req) { return *static_cast<Context*>(fuse_req_userdata(req)); }
 
-// Copies of what points into the request, which is gone when a worker comes to it.
+// What points into the request, for a worker: by the time it comes to it, the next request lies there.
+struct OwnedBytes {
+  std::shared_ptr<const void> memory;  // where they lie
+  Bytes bytes;
+  operator Bytes() const { return bytes; }
+};
 inline std::string owned(std::string_view text) { return std::string(text); }
-inline std::vector<std::byte> owned(Bytes bytes) { return {bytes.begin(), bytes.end()}; }
+inline OwnedBytes owned(Bytes bytes) {
+  // With the memory that the request was read into, unless most of that would be held for nothing.
+  if (request_memory && *request_memory && bytes.size() >= (*request_memory)->size() / 2) return {std::move(*request_memory), bytes};
+  const auto copy = std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end());
+  return {copy, *copy};
+}
 
 // Answers with the result of a call; false when it has to be made again with Wait::yes.
 template <class Reply>

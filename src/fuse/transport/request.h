@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "lsmfs/base.h"
 #include "lsmfs/clock.h"
+#include "lsmfs/device.h"
 
 namespace lsmfs {
 
@@ -22,6 +24,10 @@ struct Request {
 inline constinit thread_local Request current_request{};
 // How many of its requests this thread has handed to workers.
 inline constinit thread_local std::uint64_t handed_on = 0;
+
+// What this thread's request was read into: who needs its bytes for longer takes it, and the next one is read into other memory. nullptr,
+// or empty: it cannot be had.
+inline constinit thread_local std::shared_ptr<AlignedBuffer>* request_memory = nullptr;
 
 // Where the answer to this thread's request may be made, so that it need not be copied there; empty: nowhere.
 inline constinit thread_local MutableBytes reply_room{};
