@@ -107,8 +107,11 @@ class Figures(Case):
         self.assertLess(figures["written"], 20)
         for ratio, above, below in (("grep after/before", "grep after rename", "grep before rename"), ("find after/before", "find after removal", "find before removal"),
                                     ("grep after idling/before", "grep after idling", "grep before shuffle"), ("untar beside/alone", "untar beside", "untar alone"),
-                                    ("fsync beside/alone p99", "fsync beside p99", "fsync alone p99")):
+                                    ("fsync beside/alone p99", "fsync beside p99", "fsync alone p99"),
+                                    ("read after/before random", "read after random", "read before random")):
             self.assertAlmostEqual(figures[ratio], figures[above] / figures[below])
+        for call in ("unlink", "truncate"):
+            self.assertGreaterEqual(figures[call + " freed"], figures[call])
         if fs == "ext4":
             self.assertGreater(figures["space"] - figures["space empty"], os.path.getsize(self.tree) // 2)
         else:
@@ -124,7 +127,7 @@ class Figures(Case):
         elif cells["ext4"]["median"] > 0:
             ratio = cells["lsmfs"]["median"] / cells["ext4"]["median"]
             self.assertEqual((line["lsmfs / best peer"], line["lsmfs / ext4"]), (f"{ratio:.{2 if ratio < 100 else 0}f}x",) * 2)
-        limit = re.fullmatch(r"at (most|least) ([0-9.]+) (x best peer|x ext4|x|ms|MiB)", row.get("budget", ""))
+        limit = re.fullmatch(r"at (most|least) ([0-9.]+) (x best peer|x ext4|x|s|ms|MiB)", row.get("budget", ""))
         if "budget" not in row:
             self.assertEqual((line["budget"], line["met"]), ("-", "-"))
             return
@@ -135,7 +138,7 @@ class Figures(Case):
         if name in SMALLER:
             self.assertEqual((row["met"], line["met"]), ({"lsmfs": None}, "(smaller)"))
             return
-        value = ratio if limit[3].startswith("x ") else cells["lsmfs"]["median"] * {"x": 1, "ms": 1000, "MiB": 1 / MiB}[limit[3]]
+        value = ratio if limit[3].startswith("x ") else cells["lsmfs"]["median"] * {"x": 1, "s": 1, "ms": 1000, "MiB": 1 / MiB}[limit[3]]
         met = value >= float(limit[2]) if limit[1] == "least" else value <= float(limit[2])
         self.assertEqual((row["met"], line["met"]), ({"lsmfs": met}, "yes" if met else "NO"))
 
