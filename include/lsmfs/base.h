@@ -288,6 +288,7 @@ struct Uuid {
   std::array<std::uint8_t, 16> bytes{};
   static Uuid random();
   std::string text() const;  // 36 characters, lower case
+  static std::optional<Uuid> parse(std::string_view text);  // in that form, of either case
   friend bool operator==(const Uuid&, const Uuid&) = default;
 };
 

@@ -56,6 +56,11 @@ class Device {
   virtual Result<void> discard(ByteOffset from, ByteCount length) = 0;
 
   virtual ByteCount size() const = 0;  // rounded down to kDeviceBlock
+  // Looks how large it is now, for size() to tell: a disk or an image may have grown since it was opened. Of one that has become smaller
+  // than it was then size() stays, and requests past its end fail.
+  virtual Result<void> look_again() { return {}; }
+  // Gives an image file another size; what is behind it is gone. EOPNOTSUPP: it is no file.
+  virtual Result<void> set_size(ByteCount) { return make_error(EOPNOTSUPP, path()); }
   virtual bool writable() const = 0;
   virtual bool is_block_device() const = 0;
   virtual const std::string& path() const = 0;

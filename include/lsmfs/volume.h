@@ -32,9 +32,10 @@
 
 namespace lsmfs {
 
-inline constexpr std::uint32_t kFormatVersion = 11;
+inline constexpr std::uint32_t kFormatVersion = 12;
 inline constexpr std::size_t kLabelMax = 64;          // bytes
 inline constexpr std::size_t kMadeByMax = 16;         // bytes
+inline constexpr std::size_t kMountOptionsMax = 256;  // bytes
 inline constexpr std::uint64_t kDeviceMin = 128 * MiB;  // the least device or image
 inline constexpr std::uint64_t kTableGranule = 64 * KiB;  // a table takes whole pieces of this size
 
@@ -83,6 +84,8 @@ class FileReader {
 
 // EINVAL unless it can be a volume's label: UTF-8 without control characters of at most kLabelMax bytes.
 Result<void> check_label(std::string_view label);
+// EINVAL unless a volume can keep them: printable ASCII without spaces, of at most kMountOptionsMax bytes. What they mean is not asked.
+Result<void> check_mount_options(std::string_view options);
 
 // What a volume uses of its format beyond the version, a bit each.
 struct Features {
@@ -106,8 +109,16 @@ struct VolumeInfo {
   std::string label;
   Features features;
   std::string made_by;          // the version of the program that made it; "": not said
+  std::string mount_options;    // what holds at a mount unless something else is said there; as after -o
   std::int64_t created_ns = 0;  // since 1970
-  ByteCount device_size;        // at mkfs; the device may not be smaller now
+  ByteCount device_size;        // of the volume; the device may be larger, but not smaller
+};
+
+// What of it can be changed; what is not set stays.
+struct VolumeChange {
+  std::optional<std::string> label;
+  std::optional<Uuid> uuid;
+  std::optional<std::string> mount_options;
 };
 
 struct VolumeUsage {
@@ -171,6 +182,11 @@ class Volume {
   // nothing else. Errors: those of open() but for damage that it can mend; EROFS.
   static Result<void> repair(Device& device, const std::function<void(std::string_view)>& said);
 
+  // Gives a volume that nobody has open another end: what lies behind is moved before it first, a bounded piece at a time, and a crash
+  // loses nothing. `at` is told how much has been moved of how much. The device itself keeps its size. Errors: ENOSPC (what is there
+  // does not fit, or its regions do not), EINVAL (larger than it is), EROFS, those of open(); nothing has been lost then.
+  static Result<void> shrink(Device& device, ByteCount size, const std::function<void(ByteCount done, ByteCount all)>& at);
+
   virtual ~Volume() = default;  // does not sync
 
   // Names: 1 to 255 bytes. create() replaces an existing file of that name.
@@ -204,8 +220,13 @@ class Volume {
   // The error that stopped the volume (promise 3), if one did.
   virtual std::optional<Error> failure() const = 0;
   virtual VolumeInfo info() const = 0;
-  // Durable when it returns. Errors: EINVAL as in FormatOptions, EROFS, EIO.
-  virtual Result<void> set_label(std::string_view label) = 0;
+  // All of it at one moment, and durable when it returns. Errors: EINVAL (check_label(), check_mount_options()), EROFS, EIO.
+  virtual Result<void> change(const VolumeChange& change) = 0;
+  // Gives it so many bytes of its device, or all (nullopt), while everything else goes on; the device may have grown since it was opened.
+  // Durable when it returns. Errors: EINVAL (fewer than it has), ENOSPC (the device has fewer), EFBIG (too many for its regions), EROFS, EIO.
+  virtual Result<void> grow(std::optional<ByteCount> size) = 0;
+  // What table_total of usage() would be with another size. ENOSPC, EFBIG: it cannot have that size.
+  virtual Result<ByteCount> table_total_with(ByteCount size) const = 0;
   virtual VolumeUsage usage() const = 0;
 };
 

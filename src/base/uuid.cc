@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <charconv>
 #include <random>
 
 #include "lsmfs/base.h"
@@ -22,6 +23,20 @@ std::string Uuid::text() const {
     text += fmt::format("{:02x}", bytes[i]);
   }
   return text;
+}
+
+std::optional<Uuid> Uuid::parse(std::string_view text) {
+  Uuid uuid;
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < uuid.bytes.size(); ++i) {
+    if ((i == 4 || i == 6 || i == 8 || i == 10) && (at >= text.size() || text[at++] != '-')) return std::nullopt;
+    if (text.size() < at + 2) return std::nullopt;
+    const char* const end = text.data() + at + 2;
+    const auto [stopped, error] = std::from_chars(text.data() + at, end, uuid.bytes[i], 16);
+    if (error != std::errc() || stopped != end) return std::nullopt;
+    at += 2;
+  }
+  return at == text.size() ? std::optional(uuid) : std::nullopt;
 }
 
 }  // namespace lsmfs

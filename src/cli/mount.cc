@@ -14,6 +14,7 @@
 #include "cli/device_use.h"
 #include "cli/exit_codes.h"
 #include "cli/facts.h"
+#include "cli/kept_options.h"
 #include "cli/limits.h"
 #include "cli/log.h"
 #include "cli/memory.h"
@@ -180,14 +181,18 @@ class Service {
   Administration administration(const MountFacts& facts) {
     return {.info_json = [this, facts] { return facts_json(*opened_, &facts); },
             .label = [this] { return opened_->volume().info().label; },
-            .set_label = [this](std::string_view label) { return set_label(label); }};
+            .set_label = [this](std::string_view label) { return set_label(label); },
+            .grow = [this](std::optional<ByteCount> size) -> Result<ByteCount> {
+              LSMFS_TRY(opened_->store().grow(size));
+              return opened_->volume().info().device_size;
+            }};
   }
 
   // After a remount as read-only the volume can be written, and must not.
   Result<void> set_label(std::string_view label) {
     LSMFS_TRY(check_label(label));
     if (opened_->tree().read_only()) return make_error(EROFS, path_);
-    return opened_->volume().set_label(label);
+    return opened_->volume().change({.label = std::string(label)});
   }
 
   void follow_log(MountOptions& mount) const {
@@ -258,13 +263,24 @@ int mount(const MountArguments& arguments) {
 
   if (arguments.fake) return fake(path);
 
+  auto merged = arguments.options;
+  if (const auto kept = kept_options(path); kept && !kept->empty()) {
+    if (const auto known = check_kept_options(*kept)) {
+      merged.insert(merged.begin(), *kept);
+    } else {
+      tell(fmt::format("{}: the options that it keeps, {}, are not taken: {}", path, *kept, known.error().context));
+    }
+  }
+  const auto all = parse_mount_options(merged, arguments.sloppy);
+  if (!all) return report({kUsage, all.error().context});
+
   keep_little_free_memory();
   const std::string log_file = arguments.log.empty() ? "" : absolute_path(arguments.log);
   auto log = Log::open(log_file, arguments.foreground);
   if (!log) return report({kUsage, fmt::format("--log {}", log.error().message())});
   return run_and_report(!arguments.foreground, [&](Starter& starter) {
     static std::optional<Service> until_the_process_ends;
-    return until_the_process_ends.emplace(path, directory, *options, Service::LogPlace{log_file, arguments.foreground}, *log).run(starter);
+    return until_the_process_ends.emplace(path, directory, *all, Service::LogPlace{log_file, arguments.foreground}, *log).run(starter);
   });
 }
 

@@ -14,6 +14,8 @@ class DeviceDecorator : public Device {
   Result<void> flush() override { return inner_.flush(); }
   Result<void> discard(ByteOffset from, ByteCount length) override { return inner_.discard(from, length); }
   ByteCount size() const override { return inner_.size(); }
+  Result<void> set_size(ByteCount size) override { return inner_.set_size(size); }
+  Result<void> look_again() override { return inner_.look_again(); }
   bool writable() const override { return inner_.writable(); }
   bool is_block_device() const override { return inner_.is_block_device(); }
   const std::string& path() const override { return inner_.path(); }

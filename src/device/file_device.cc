@@ -5,6 +5,8 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 
 #include "device/requests.h"
@@ -36,7 +38,7 @@ Error request_error(std::string context) {
 class FileDevice final : public Device {
  public:
   FileDevice(Fd fd, std::string path, std::uint64_t size, bool writable, bool block)
-      : fd_(std::move(fd)), path_(std::move(path)), size_(size), writable_(writable), block_(block) {}
+      : fd_(std::move(fd)), path_(std::move(path)), opened_size_(size), size_(size), writable_(writable), block_(block) {}
 
   Result<void> read(ByteOffset from, MutableBytes to) override {
     LSMFS_TRY(check_request(*this, "read", from, to.size(), to.data()));
@@ -96,7 +98,22 @@ class FileDevice final : public Device {
     return request_error(fmt::format("discard of {} bytes at {} of {}", length.v, from.v, path_));
   }
 
-  ByteCount size() const override { return ByteCount{size_}; }
+  ByteCount size() const override { return ByteCount{size_.load()}; }
+
+  Result<void> look_again() override {
+    const off_t end = ::lseek(fd_.get(), 0, SEEK_END);  // which confined processes may call, unlike the ioctl
+    if (end < 0) return system_error(fmt::format("cannot get the size of {}", path_));
+    size_.store(std::max(round_down(static_cast<std::uint64_t>(end), kDeviceBlock), opened_size_));
+    return {};
+  }
+
+  Result<void> set_size(ByteCount size) override {
+    if (block_) return make_error(EOPNOTSUPP, path_);
+    if (::ftruncate(fd_.get(), static_cast<off_t>(size.v)) != 0) return system_error(fmt::format("cannot give {} a size of {} bytes", path_, size.v));
+    size_.store(round_down(size.v, kDeviceBlock));
+    return {};
+  }
+
   bool writable() const override { return writable_; }
   bool is_block_device() const override { return block_; }
   const std::string& path() const override { return path_; }
@@ -105,7 +122,8 @@ class FileDevice final : public Device {
  private:
   const Fd fd_;
   const std::string path_;
-  const std::uint64_t size_;
+  const std::uint64_t opened_size_;
+  std::atomic<std::uint64_t> size_;
   const bool writable_;
   const bool block_;
 };

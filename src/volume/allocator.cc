@@ -98,6 +98,12 @@ bool Allocator::release(const Extent& extent) {
   return true;
 }
 
+void Allocator::grow(std::uint64_t length) {
+  const Extent more{start_ + length_, round_down(length, granule_)};
+  length_ += more.length;
+  if (more.length > 0) release(more);
+}
+
 std::uint64_t Allocator::free_at(std::uint64_t at) const {
   auto run = by_start_.find(at);
   return run == by_start_.end() ? 0 : run->second;

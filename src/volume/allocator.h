@@ -31,6 +31,8 @@ class Allocator {
   bool take(const Extent& extent);
   // False when the range is not wholly in use: nothing changes then.
   bool release(const Extent& extent);
+  // The region goes on behind its end, with so many bytes more, all free.
+  void grow(std::uint64_t length);
 
   bool contains(const Extent& extent) const;  // in the region, whole granules
   std::uint64_t granule() const { return granule_; }

@@ -63,6 +63,9 @@ class Catalog {
   // Operations that make an empty catalog equal to this one.
   std::string snapshot() const;
 
+  // The table region goes on behind its end, with so many bytes more.
+  void grow(std::uint64_t length) { table_.grow(length); }
+
   const std::map<std::uint64_t, FileRecord>& files() const { return files_; }
   std::uint64_t next_id() const { return next_id_; }
   // The free granules when nothing but the files here is on the device.

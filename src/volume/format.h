@@ -45,7 +45,11 @@ struct Superblock {
   std::uint64_t read_only;
   std::uint64_t incompatible;
   char made_by[kMadeByMax];    // the version of the program that made it
-  std::uint8_t rest[3872];     // zeros, or what compatible features keep here
+  std::uint64_t seed;            // of the checksums of metadata records and frames
+  std::uint32_t options_length;
+  std::uint32_t zero;
+  char options[kMountOptionsMax];  // for mounting, as after -o
+  std::uint8_t rest[3600];         // zeros, or what compatible features keep here
 };
 static_assert(sizeof(Superblock) == kBlock);
 static_assert(offsetof(Superblock, version) == 8);
@@ -62,7 +66,10 @@ static_assert(offsetof(Superblock, compatible) == 184);
 static_assert(offsetof(Superblock, read_only) == 192);
 static_assert(offsetof(Superblock, incompatible) == 200);
 static_assert(offsetof(Superblock, made_by) == 208);
-static_assert(offsetof(Superblock, rest) == 224);
+static_assert(offsetof(Superblock, seed) == 224);
+static_assert(offsetof(Superblock, options_length) == 232);
+static_assert(offsetof(Superblock, options) == 240);
+static_assert(offsetof(Superblock, rest) == 496);
 
 // ---- metadata log ------------------------------------------------------------------------
 
@@ -77,7 +84,7 @@ struct RecordHeader {
   std::uint64_t generation;      // of the area: counts the snapshots ever written
   std::uint64_t sequence;        // within the generation: 0 is the snapshot
   std::uint64_t payload_length;  // bytes that follow this header
-  std::uint64_t checksum;        // seed metadata_seed(uuid), over header and payload
+  std::uint64_t checksum;        // seed that of the superblock, over header and payload
 };
 static_assert(sizeof(RecordHeader) == 40);
 static_assert(offsetof(RecordHeader, kind) == 6);
@@ -116,7 +123,7 @@ struct FrameHeader {
   std::uint64_t offset;            // of the payload in the file
   std::uint64_t session;           // random, for each time the file is opened to append
   std::uint64_t previous_session;  // the session of the frame before this one; 0 for a file's first
-  std::uint64_t checksum;          // seed frame_seed(uuid, file), over header and payload
+  std::uint64_t checksum;          // seed frame_seed(seed of the superblock, file), over header and payload
 };
 static_assert(sizeof(FrameHeader) == 72);
 static_assert(offsetof(FrameHeader, payload_length) == 8);

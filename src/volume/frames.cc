@@ -77,8 +77,9 @@ Result<std::optional<FrameHeader>> frame_at(Window& window, std::uint64_t positi
 
 }  // namespace
 
-std::uint64_t frame_seed(const Uuid& volume, std::uint64_t file_id, std::uint64_t file_seed) {
-  std::string text(reinterpret_cast<const char*>(volume.bytes.data()), volume.bytes.size());
+std::uint64_t frame_seed(std::uint64_t volume, std::uint64_t file_id, std::uint64_t file_seed) {
+  std::string text;
+  put_le64(text, volume);
   put_le64(text, file_id);
   put_le64(text, file_seed);
   return checksum(text);

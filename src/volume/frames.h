@@ -24,7 +24,8 @@ inline std::uint64_t frame_length(std::uint64_t payload) {
   return round_up(sizeof(format::FrameHeader) + payload, format::kBlock);
 }
 
-std::uint64_t frame_seed(const Uuid& volume, std::uint64_t file_id, std::uint64_t file_seed);
+// `volume`: SuperblockInfo::seed.
+std::uint64_t frame_seed(std::uint64_t volume, std::uint64_t file_id, std::uint64_t file_seed);
 
 // Sums header and payload that are at the front of `frame` and sets the checksum there.
 void seal_frame(MutableBytes frame, std::uint64_t seed);

@@ -118,6 +118,14 @@ Result<void> Journal::reach(std::uint64_t round) {
 }
 
 void Journal::look_at_log(const std::function<void(const MetadataLog&)>& look) {
+  between_rounds([&] { look(log_); });
+}
+
+void Journal::grow(std::uint64_t length) {
+  between_rounds([&] { catalog_.grow(length); });
+}
+
+void Journal::between_rounds(const std::function<void()>& alone) {
   MutexLock lock(mutex_);
   {
     const Waiting waiting("the flush of another thread");
@@ -125,7 +133,7 @@ void Journal::look_at_log(const std::function<void(const MetadataLog&)>& look) {
   }
   running_ = true;
   lock.unlock();
-  look(log_);
+  alone();
   lock.lock();
   running_ = false;
   done_changed_.notify_all();

@@ -60,6 +60,8 @@ class Journal {
   bool frees_pending() const;
   // Lets `look` see the metadata log while nothing is appended to it. Whoever wants durability waits meanwhile.
   void look_at_log(const std::function<void(const MetadataLog&)>& look);
+  // Records may say from now on that files lie in so many bytes more behind the end of the table region.
+  void grow(std::uint64_t length);
 
  private:
   struct Round {
@@ -67,6 +69,8 @@ class Journal {
     std::vector<FilePtr> removed;
     std::vector<std::pair<FilePtr, std::vector<Extent>>> retired;
   };
+  // `alone` runs while no round does.
+  void between_rounds(const std::function<void()>& alone);
   Result<void> run(Round& round);
   static void release(Round& round);
 

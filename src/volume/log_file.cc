@@ -73,7 +73,7 @@ Result<void> LogFile::load() {
   const auto read = [this](std::uint64_t position, MutableBytes to) LSMFS_REQUIRES(mutex_) {
     return read_extents(shared_.journal, extents_, position, to, label());
   };
-  LSMFS_ASSIGN(auto scan, scan_log(record_, frame_seed(shared_.superblock.info.uuid, id_, seed_), read, shared_.salvage));
+  LSMFS_ASSIGN(auto scan, scan_log(record_, frame_seed(shared_.seed, id_, seed_), read, shared_.salvage));
   frames_ = std::move(scan.frames);
   size_ = scan.size;
   position_ = scan.position;
@@ -140,7 +140,7 @@ WriteQueue::Job LogFile::make_frame() {
   job.stream = &stream_;
   job.sequence = sequence_;
   job.frame = std::exchange(buffer_, shared_.queue.buffer());
-  job.seed = frame_seed(shared_.superblock.info.uuid, id_, seed_);
+  job.seed = frame_seed(shared_.seed, id_, seed_);
   job.places = places(extents_, position_, length);
   frames_.push_back({header.offset, position_ + sizeof header, used_, sequence_});
   position_ += length;
@@ -219,7 +219,7 @@ Result<void> LogFile::scrub(const Stop& stop) {
     if (stop()) return make_error(EINTR, "scrub");
     return read_extents(shared_.journal, file.extents, position, to, file.name);
   };
-  LSMFS_TRY(scan_log(file, frame_seed(shared_.superblock.info.uuid, id_, seed_), read));
+  LSMFS_TRY(scan_log(file, frame_seed(shared_.seed, id_, seed_), read));
   return {};
 }
 

@@ -316,7 +316,7 @@ bool MetadataLog::read_on(Image& image) const {
 }
 
 std::vector<std::string> MetadataLog::damage(const Image& image, const SuperblockInfo& superblock) {
-  const auto records = Records::of(image.bytes.bytes().first(image.size), superblock.metadata_seed());
+  const auto records = Records::of(image.bytes.bytes().first(image.size), superblock.seed);
   if (!records) return {fmt::format("the metadata log is damaged: {}", kTooManySums)};
   std::vector<std::string> lines;
   std::vector<std::uint64_t> single;  // records of which one copy is sound

@@ -37,6 +37,9 @@ class MetadataLog {
   // At most one append between two flushes that succeed.
   Result<void> append(std::string_view delta, const Snapshot& snapshot);
 
+  // The next record is a snapshot, in the other area.
+  void begin_anew() { whole_ = false; }
+
   std::uint64_t generation() const { return generation_; }
   // Whether every record has both its copies.
   bool whole() const { return whole_; }
@@ -61,7 +64,7 @@ class MetadataLog {
   MetadataLog(Device& device, const SuperblockInfo& superblock)
       : device_(&device),
         areas_{superblock.layout.metadata[0], superblock.layout.metadata[1]},
-        seed_(superblock.metadata_seed()) {}
+        seed_(superblock.seed) {}
 
   Result<void> write(format::RecordKind kind, std::string_view payload);
 

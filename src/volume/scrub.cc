@@ -5,16 +5,17 @@
 namespace lsmfs {
 namespace {
 
-Result<void> scrub_metadata(Shared& shared, Label& label, const Stop& stop, ScrubStep& step) {
-  step.damage = label.damaged_superblocks(shared);
+Result<void> scrub_metadata(Shared& shared, const Stop& stop, ScrubStep& step) {
+  step.damage = shared.superblocks.damaged(shared.journal);
   step.read.v += 2 * format::kBlock;
 
-  MetadataLog::Image image(shared.superblock.layout);
+  const SuperblockInfo superblock = shared.superblocks.now();
+  MetadataLog::Image image(superblock.layout);
   for (bool more = true; more;) {
     if (stop()) return make_error(EINTR, "scrub");
     shared.journal.look_at_log([&](const MetadataLog& log) { more = log.read_on(image); });
   }
-  for (auto& line : MetadataLog::damage(image, shared.superblock)) step.damage.push_back(std::move(line));
+  for (auto& line : MetadataLog::damage(image, superblock)) step.damage.push_back(std::move(line));
   step.read.v += image.size;
   return {};
 }
@@ -32,11 +33,10 @@ Result<void> scrub_file(File& file, const Stop& stop, ScrubStep& step) {
 
 }  // namespace
 
-Result<ScrubStep> scrub(Shared& shared, Label& label, const std::vector<std::shared_ptr<File>>& files, ScrubRange& range,
-                        const Stop& stop) {
+Result<ScrubStep> scrub(Shared& shared, const std::vector<std::shared_ptr<File>>& files, ScrubRange& range, const Stop& stop) {
   ScrubStep step;
   if (range.next == 0) {
-    LSMFS_TRY(scrub_metadata(shared, label, stop, step));
+    LSMFS_TRY(scrub_metadata(shared, stop, step));
     range.next = 1;
   }
   bool looked = step.read.v > 0;

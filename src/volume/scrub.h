@@ -1,7 +1,7 @@
 // Verifying what is on the device of an open volume, beside everything else that goes on.
 //
 // What keeps it from taking something half written for damage: of a log file only frames are read that are durable; of the
-// metadata log a copy is taken while nothing is appended; the superblocks change under the label's lock; and the space of a
+// metadata log a copy is taken while nothing is appended; the superblocks change under a lock of theirs; and the space of a
 // file is not given away while somebody reads it.
 #pragma once
 
@@ -9,13 +9,11 @@
 #include <vector>
 
 #include "volume/file.h"
-#include "volume/label.h"
 #include "volume/shared.h"
 
 namespace lsmfs {
 
 // As Volume::scrub(), of a range that has begun. Number 0 stands for what is no file. `files`: by their numbers.
-Result<ScrubStep> scrub(Shared& shared, Label& label, const std::vector<std::shared_ptr<File>>& files, ScrubRange& range,
-                        const Stop& stop);
+Result<ScrubStep> scrub(Shared& shared, const std::vector<std::shared_ptr<File>>& files, ScrubRange& range, const Stop& stop);
 
 }  // namespace lsmfs

@@ -8,19 +8,22 @@
 
 #include "volume/journal.h"
 #include "volume/space.h"
+#include "volume/superblocks.h"
 #include "volume/write_queue.h"
 
 namespace lsmfs {
 
 struct Shared {
-  Shared(Device& device, const SuperblockInfo& superblock_info, const VolumeOptions& options, Catalog catalog, MetadataLog log)
-      : superblock(superblock_info),
+  Shared(Device& device, const SuperblockInfo& superblock, const VolumeOptions& options, Catalog catalog, MetadataLog log)
+      : seed(superblock.seed),
+        superblocks(superblock),
         salvage(options.salvage),
-        space(std::make_shared<Space>(catalog, superblock_info.layout)),
+        space(std::make_shared<Space>(catalog, superblock.layout)),
         journal(device, std::move(catalog), std::move(log)),
         queue(journal) {}
 
-  const SuperblockInfo superblock;
+  const std::uint64_t seed;  // of checksums
+  Superblocks superblocks;
   const std::function<void(std::string_view)> salvage;  // VolumeOptions::salvage
   const std::shared_ptr<Space> space;
   Journal journal;

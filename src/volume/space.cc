@@ -126,6 +126,11 @@ void Space::release(const std::vector<Extent>& extents) {
   }
 }
 
+void Space::grow(std::uint64_t length) {
+  const MutexLock lock(mutex_);
+  table_.grow(length);
+}
+
 bool Space::fits(std::uint64_t bytes) const { return charged_ <= charge_limit_ && bytes <= charge_limit_ - charged_; }
 
 bool Space::can_charge(std::uint64_t bytes) const {

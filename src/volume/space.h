@@ -30,6 +30,8 @@ class Space {
   // nullopt: less than `need` is free; nothing is taken then.
   std::optional<std::vector<Extent>> take(const Request& request);
   void release(const std::vector<Extent>& extents);
+  // The table region goes on behind its end, with so many bytes more.
+  void grow(std::uint64_t length);
 
   // Lends the next piece of table space at or after `from` that is free and lies in `range`, of a free
   // run that has `least` bytes there. Waits for the piece that is out. nullopt: there is none any more.

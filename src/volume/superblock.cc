@@ -26,9 +26,11 @@ std::string unknown_features(std::uint64_t features, std::uint64_t known, std::s
   return fmt::format("it has features ({:#x}) {}; {}use a newer lsmfs", unknown, what, maker);
 }
 
+bool is_printable(char c) { return c > ' ' && c <= '~'; }
+
 // Printable characters, then zeros: nobody is to be told what a stranger wrote there.
 bool is_version_text(std::string_view field) {
-  const auto end = std::ranges::find_if_not(field, [](char c) { return c > ' ' && c <= '~'; });
+  const auto end = std::ranges::find_if_not(field, is_printable);
   return std::all_of(end, field.end(), [](char c) { return c == '\0'; });
 }
 
@@ -40,7 +42,7 @@ Result<void> check_writable(const Device& device, const VolumeInfo& info) {
   return make_error(EPROTONOSUPPORT, fmt::format("{}: {}, or mount it with -o ro", device.path(), unknown));
 }
 
-bool in_order(const Layout& layout, std::uint64_t device_size) {
+bool in_order(const Layout& layout) {
   std::uint64_t at = MiB;
   for (const Extent& e : {layout.metadata[0], layout.metadata[1], layout.fixed, layout.table}) {
     // Each bound is checked before it is added, so that nothing here can overflow.
@@ -49,7 +51,7 @@ bool in_order(const Layout& layout, std::uint64_t device_size) {
     at = e.end();
   }
   if (layout.table.start == layout.fixed.end()) return false;
-  return std::max(layout.metadata[0].length, layout.metadata[1].length) <= metadata_area_max(device_size);
+  return std::max(layout.metadata[0].length, layout.metadata[1].length) <= format::kMetadataAreaMax;
 }
 
 Result<SuperblockInfo> read_copy(Device& device, std::uint64_t offset) {
@@ -104,21 +106,16 @@ Result<SuperblockInfo> sound_copy(Device& device, const VolumeOptions& options) 
 
 std::uint64_t second_superblock_offset(std::uint64_t device_size) { return round_down(device_size, MiB) - MiB; }
 
-// Half of an area holds a snapshot, which has some 140 bytes for a table; many a table is smaller than it is meant to be.
-std::uint64_t metadata_area_max(std::uint64_t device_size) {
-  return std::clamp(round_down(device_size / 65536, MiB), 16 * MiB, format::kMetadataAreaMax);
-}
-
-std::uint64_t SuperblockInfo::metadata_seed() const {
-  return checksum({reinterpret_cast<const std::byte*>(info.uuid.bytes.data()), info.uuid.bytes.size()});
-}
+std::uint64_t seed_for(const Uuid& uuid) { return checksum({reinterpret_cast<const std::byte*>(uuid.bytes.data()), uuid.bytes.size()}); }
 
 Result<Layout> plan_layout(std::uint64_t device_size) {
   if (device_size < kDeviceMin) {
     return make_error(ENOSPC, fmt::format("{} bytes are too small for a volume; it needs at least {} ({} MiB)",
                                           device_size, kDeviceMin, kDeviceMin / MiB));
   }
-  const std::uint64_t area = round_down(std::clamp(device_size / 256, MiB, metadata_area_max(device_size)), MiB);
+  // Half of an area holds a snapshot, which has some 140 bytes for a table; many a table is smaller than it is meant to be.
+  const std::uint64_t area_most = std::clamp(round_down(device_size / 65536, MiB), 16 * MiB, format::kMetadataAreaMax);
+  const std::uint64_t area = round_down(std::clamp(device_size / 256, MiB, area_most), MiB);
   const std::uint64_t fixed = round_down(std::clamp(device_size / 16, 16 * MiB, GiB), MiB);
   Layout layout;
   layout.second_superblock = second_superblock_offset(device_size);
@@ -128,6 +125,21 @@ Result<Layout> plan_layout(std::uint64_t device_size) {
   // The gap keeps an extent of one region from touching one of the other: they could not be told apart when joined.
   const std::uint64_t table = layout.fixed.end() + MiB;
   layout.table = {table, layout.second_superblock - table};
+  return layout;
+}
+
+Result<Layout> layout_for(const Layout& now, std::uint64_t device_size) {
+  constexpr std::uint64_t kTableLeast = 64 * MiB;
+  // Logs must suit the memtables of a larger volume, and the list of files the count of its tables. New ones have a 16th for logs.
+  constexpr std::uint64_t kDevicePerLogs = 1024;
+  const std::uint64_t least = std::max(kDeviceMin, now.table.start + kTableLeast + MiB);
+  if (device_size < least) return make_error(ENOSPC, fmt::format("its regions need at least {} bytes", least));
+  if (now.fixed.length < GiB && device_size / kDevicePerLogs > now.fixed.length) {
+    return make_error(EFBIG, fmt::format("the region of its logs suits at most {} bytes; make a new one and copy the files", now.fixed.length * kDevicePerLogs));
+  }
+  Layout layout = now;
+  layout.second_superblock = second_superblock_offset(device_size);
+  layout.table.length = layout.second_superblock - layout.table.start;
   return layout;
 }
 
@@ -150,6 +162,10 @@ void encode_superblock(const SuperblockInfo& info, Superblock& out) {
   out.read_only = info.info.features.read_only;
   out.incompatible = info.info.features.incompatible;
   std::memcpy(out.made_by, info.info.made_by.data(), std::min(info.info.made_by.size(), kMadeByMax));
+  out.seed = info.seed;
+  const std::size_t options = std::min(info.info.mount_options.size(), kMountOptionsMax);
+  out.options_length = static_cast<std::uint32_t>(options);
+  std::memcpy(out.options, info.info.mount_options.data(), options);
   std::copy(info.rest.begin(), info.rest.end(), out.rest);
   out.checksum = superblock_checksum(out);
 }
@@ -180,6 +196,7 @@ Result<SuperblockInfo> decode_superblock(const Superblock& block) {
     return make_error(EPROTONOSUPPORT, unknown);
   }
   if (block.label_length > kLabelMax) return damaged("length of the label");
+  if (block.options_length > kMountOptionsMax) return damaged("length of the mount options");
   if (block.device_size < kDeviceMin || block.device_size > static_cast<std::uint64_t>(INT64_MAX))
     return damaged("device size");
 
@@ -190,6 +207,9 @@ Result<SuperblockInfo> decode_superblock(const Superblock& block) {
   if (!check_label(info.info.label)) return damaged("label");
   info.info.features = {block.compatible, block.read_only, block.incompatible};
   info.info.made_by = made_by;
+  info.info.mount_options.assign(block.options, block.options_length);
+  if (!check_mount_options(info.info.mount_options)) return damaged("mount options");
+  info.seed = block.seed;
   std::copy(std::begin(block.rest), std::end(block.rest), info.rest.begin());
   info.info.created_ns = block.created_ns;
   info.info.device_size = ByteCount{block.device_size};
@@ -199,7 +219,7 @@ Result<SuperblockInfo> decode_superblock(const Superblock& block) {
   info.layout.fixed = extent(block.fixed);
   info.layout.table = extent(block.table);
   info.layout.second_superblock = second_superblock_offset(block.device_size);
-  if (!in_order(info.layout, block.device_size)) return damaged("regions");
+  if (!in_order(info.layout)) return damaged("regions");
   return info;
 }
 
@@ -209,13 +229,17 @@ Result<SuperblockInfo> read_superblock(Device& device, const VolumeOptions& opti
   return superblock;
 }
 
-Result<void> write_superblocks(Device& device, const SuperblockInfo& info) {
+Result<void> write_superblock(Device& device, const SuperblockInfo& info, std::uint64_t at) {
   AlignedBuffer buffer(sizeof(Superblock));
   Superblock block;
   encode_superblock(info, block);
   std::memcpy(buffer.data(), &block, sizeof block);
-  LSMFS_TRY(device.write(ByteOffset{info.layout.second_superblock}, buffer.bytes()));
-  return device.write(ByteOffset{0}, buffer.bytes());
+  return device.write(ByteOffset{at}, buffer.bytes());
+}
+
+Result<void> write_superblocks(Device& device, const SuperblockInfo& info) {
+  LSMFS_TRY(write_superblock(device, info, info.layout.second_superblock));
+  return write_superblock(device, info, 0);
 }
 
 Result<void> check_label(std::string_view label) {
@@ -227,6 +251,14 @@ Result<void> check_label(std::string_view label) {
     if (!character || is_control(character->code)) return make_error(EINVAL, "label must be UTF-8 without control characters");
     rest.remove_prefix(character->bytes);
   }
+  return {};
+}
+
+Result<void> check_mount_options(std::string_view options) {
+  if (options.size() > kMountOptionsMax) {
+    return make_error(EINVAL, fmt::format("mount options of {} bytes; at most {} are kept", options.size(), kMountOptionsMax));
+  }
+  if (!std::ranges::all_of(options, is_printable)) return make_error(EINVAL, "mount options must be ASCII without spaces");
   return {};
 }
 

@@ -23,7 +23,7 @@ class Loan {
 }  // namespace
 
 Result<ByteCount> trim(Shared& shared, const TrimRange& range, const Stop& stop) {
-  const std::uint64_t size = shared.superblock.info.device_size.v;
+  const std::uint64_t size = shared.superblocks.now().info.device_size.v;
   if (range.start.v >= size || range.length.v < format::kBlock || range.least.v > size) {
     return make_error(EINVAL, fmt::format("trim of {} bytes at {}, runs of at least {}, of a volume of {}",
                                           range.length.v, range.start.v, range.least.v, size));

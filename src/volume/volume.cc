@@ -8,7 +8,6 @@
 #include "lsmfs/mutex.h"
 #include "volume/file.h"
 #include "volume/handles.h"
-#include "volume/label.h"
 #include "volume/scrub.h"
 #include "volume/trim.h"
 
@@ -32,10 +31,9 @@ std::uint64_t random_seed() {
 class VolumeImpl final : public Volume {
  public:
   VolumeImpl(Device& device, const SuperblockInfo& superblock, const VolumeOptions& options, Catalog catalog, MetadataLog log)
-      : next_id_(catalog.next_id()) {
+      : device_(device), next_id_(catalog.next_id()) {
     const std::map<std::uint64_t, FileRecord> records = catalog.files();
     shared_ = std::make_shared<Shared>(device, superblock, options, std::move(catalog), std::move(log));
-    label_.emplace(*shared_);
     for (const auto& [id, record] : records) files_.emplace(record.name, make_file(*shared_, record, false));
   }
 
@@ -158,18 +156,49 @@ class VolumeImpl final : public Volume {
       for (const auto& [name, file] : files_) files.push_back(file);
     }
     std::ranges::sort(files, {}, &File::id);
-    return lsmfs::scrub(*shared_, *label_, files, range, stop);
+    return lsmfs::scrub(*shared_, files, range, stop);
   }
 
   bool writable() const override { return shared_->journal.writable(); }
   std::optional<Error> failure() const override { return shared_->journal.failure(); }
-  Result<void> set_label(std::string_view label) override { return label_->set(*shared_, label); }
 
-  VolumeInfo info() const override {
-    VolumeInfo info = shared_->superblock.info;
-    info.label = label_->text();
-    return info;
+  Result<void> change(const VolumeChange& change) override {
+    if (change.label) LSMFS_TRY(check_label(*change.label));
+    if (change.mount_options) LSMFS_TRY(check_mount_options(*change.mount_options));
+    return shared_->superblocks.change(shared_->journal, [&](SuperblockInfo& superblock) {
+      VolumeInfo& info = superblock.info;
+      info.label = change.label.value_or(info.label);
+      info.uuid = change.uuid.value_or(info.uuid);
+      info.mount_options = change.mount_options.value_or(info.mount_options);
+    });
   }
+
+  Result<void> grow(std::optional<ByteCount> wanted) override {
+    LSMFS_TRY(shared_->journal.check());
+    const MutexLock growing(growing_);
+    const SuperblockInfo now = shared_->superblocks.now();
+    LSMFS_TRY(device_.look_again());
+    const ByteCount size = wanted.value_or(device_.size());
+    if (size < now.info.device_size) return make_error(EINVAL, "a volume in use cannot shrink");
+    if (size > device_.size()) return make_error(ENOSPC, fmt::format("{} has {} bytes", device_.path(), device_.size().v));
+    LSMFS_ASSIGN(const Layout layout, layout_for(now.layout, size.v));
+    // Nothing may lie behind the old end before both copies of the superblock know of the new one.
+    LSMFS_TRY(shared_->superblocks.change(shared_->journal, [&](SuperblockInfo& superblock) {
+      superblock.info.device_size = size;
+      superblock.layout = layout;
+    }));
+    const std::uint64_t more = layout.table.length - now.layout.table.length;
+    shared_->journal.grow(more);
+    shared_->space->grow(more);
+    return {};
+  }
+
+  Result<ByteCount> table_total_with(ByteCount size) const override {
+    LSMFS_ASSIGN(const Layout layout, layout_for(shared_->superblocks.now().layout, size.v));
+    return ByteCount{layout.table.length};
+  }
+
+  VolumeInfo info() const override { return shared_->superblocks.now().info; }
 
   VolumeUsage usage() const override {
     VolumeUsage usage;
@@ -201,7 +230,8 @@ class VolumeImpl final : public Volume {
   }
 
   std::shared_ptr<Shared> shared_;
-  std::optional<Label> label_;
+  Device& device_;
+  Mutex growing_;  // taken before all others
   mutable Mutex mutex_;  // taken before the journal's; never held during I/O
   std::unordered_map<std::string, FilePtr> files_ LSMFS_GUARDED_BY(mutex_);
   std::uint64_t next_id_ LSMFS_GUARDED_BY(mutex_);
@@ -226,6 +256,7 @@ Result<void> Volume::format(Device& device, const FormatOptions& options) {
   LSMFS_ASSIGN(superblock.layout, plan_layout(size));
   superblock.info.version = kFormatVersion;
   superblock.info.uuid = options.uuid;
+  superblock.seed = seed_for(options.uuid);
   superblock.info.label = options.label;
   superblock.info.made_by = options.made_by;
   superblock.info.created_ns =

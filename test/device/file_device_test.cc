@@ -50,6 +50,26 @@ TEST_F(FileDeviceTest, KeepsWhatIsWrittenInAnImage) {
   EXPECT_FALSE((*device)->write(ByteOffset{MiB}, a.bytes()));
 }
 
+TEST_F(FileDeviceTest, IsLargerOnceItHasLookedAgain) {
+  ASSERT_TRUE(create_image(path("img"), ByteCount{MiB}));
+  auto device = open_device(path("img"), Access::read_write, Sharing::exclusive);
+  ASSERT_TRUE(device) << device.error().message();
+  ASSERT_TRUE(create_image(path("img"), ByteCount{3 * MiB + 1000}));
+  EXPECT_EQ((*device)->size().v, MiB);
+  AlignedBuffer a(kDeviceBlock);
+  EXPECT_EQ((*device)->write(ByteOffset{2 * MiB}, a.bytes()).error().code, ENXIO);
+  ASSERT_TRUE((*device)->look_again());
+  EXPECT_EQ((*device)->size().v, 3 * MiB);
+  EXPECT_TRUE((*device)->write(ByteOffset{2 * MiB}, a.bytes()));
+  std::filesystem::resize_file(path("img"), 2 * MiB);
+  ASSERT_TRUE((*device)->look_again());
+  EXPECT_EQ((*device)->size().v, 2 * MiB);
+  std::filesystem::resize_file(path("img"), MiB / 2);
+  ASSERT_TRUE((*device)->look_again());
+  EXPECT_EQ((*device)->size().v, MiB);
+  EXPECT_EQ((*device)->read(ByteOffset{MiB / 2}, a.bytes()).error().code, EIO);
+}
+
 TEST_F(FileDeviceTest, WorksOnAFileSystemThatMayRefuseDirectIo) {
   if (::access("/dev/shm", W_OK) != 0) GTEST_SKIP() << "no tmpfs to try";
   const std::string image = "/dev/shm/lsmfs-device-test-" + std::to_string(::getpid());

@@ -105,14 +105,14 @@ void add_structures(Prepared& p) {
       format::RecordHeader header;
       std::memcpy(&header, block_at(at).data(), sizeof header);
       if (header.magic != format::kRecordMagic) continue;
-      pieces(Place::records).push_back({at, sizeof header + header.payload_length, area.end() - at, superblock.metadata_seed()});
+      pieces(Place::records).push_back({at, sizeof header + header.payload_length, area.end() - at, superblock.seed});
     }
   }
 
   Catalog catalog(superblock.layout);
   must(MetadataLog::load(device, superblock, [&](std::string_view payload) { return catalog.apply(payload); }));
   for (const auto& [id, file] : catalog.files()) {
-    const std::uint64_t seed = frame_seed(superblock.info.uuid, id, file.seed);
+    const std::uint64_t seed = frame_seed(superblock.seed, id, file.seed);
     std::uint64_t left = file.size;
     for (const Extent& extent : file.extents) {
       if (file.kind != FileKind::log) {

@@ -36,6 +36,8 @@ SuperblockInfo superblock_of(std::uint64_t device_size, std::string label) {
   info.info.version = kFormatVersion;
   info.info.uuid.bytes = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
   info.info.label = std::move(label);
+  info.info.mount_options = "noatime,cache=64M";
+  info.seed = seed_for(info.info.uuid);
   info.info.created_ns = 1'700'000'000'000'000'000;
   info.info.device_size = ByteCount{device_size};
   info.layout = *plan_layout(device_size);
@@ -65,7 +67,7 @@ void check_layout(const Layout& layout, std::uint64_t device_size) {
     at = region.end();
   }
   check(layout.table.start > layout.fixed.end(), "the regions of tables and logs touch");
-  for (const Extent& area : layout.metadata) check(area.length <= metadata_area_max(device_size), "a metadata area is too long");
+  for (const Extent& area : layout.metadata) check(area.length <= format::kMetadataAreaMax, "a metadata area is too long");
   check(layout.second_superblock == last, "the second superblock is not in the last whole MiB");
 }
 
@@ -92,7 +94,8 @@ bool run_superblock(std::string_view input) {
   encode_superblock(*decoded, third);
   check(text_of(again) == text_of(third), "what was encoded decodes to something else");
   check(decoded->info.label == info->info.label && decoded->info.uuid == info->info.uuid &&
-            decoded->info.created_ns == info->info.created_ns && decoded->info.features == info->info.features && decoded->info.made_by == info->info.made_by && decoded->info.device_size == info->info.device_size,
+            decoded->info.created_ns == info->info.created_ns && decoded->info.features == info->info.features && decoded->info.made_by == info->info.made_by &&
+            decoded->info.device_size == info->info.device_size && decoded->info.mount_options == info->info.mount_options && decoded->seed == info->seed,
         "a field does not survive");
   return true;
 }
@@ -242,7 +245,7 @@ bool run_metadata_log(std::string_view input) {
       for (std::uint64_t at = kArea; at > 0;) {  // from the end: a record may lie in the payload of one before it
         at -= kBlock;
         const MutableBytes rest = bytes.bytes().subspan(area + at, kArea - at);
-        if (std::memcmp(rest.data(), "LSMD", 4) == 0) seal_record(rest, small_superblock().metadata_seed());
+        if (std::memcmp(rest.data(), "LSMD", 4) == 0) seal_record(rest, small_superblock().seed);
       }
     }
   }

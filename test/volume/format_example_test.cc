@@ -44,6 +44,8 @@ SuperblockInfo example_volume() {
   info.info.version = kFormatVersion;
   info.info.uuid = kExampleUuid;
   info.info.label = "scratch";
+  info.info.mount_options = "noatime";
+  info.seed = seed_for(kExampleUuid);
   info.info.made_by = "0.1.0";
   info.info.created_ns = 1'700'000'000'000'000'000;
   info.info.device_size = ByteCount{128 * MiB};
@@ -70,7 +72,10 @@ TEST(FormatExample, OfASuperblockIsDecoded) {
   const std::string bytes = example("superblock");
   format::Superblock written;
   encode_superblock(example_volume(), written);
-  const std::string_view expected(reinterpret_cast<const char*>(&written), offsetof(format::Superblock, rest));
+  const std::string_view whole(reinterpret_cast<const char*>(&written), sizeof written);
+  ASSERT_GT(bytes.size(), offsetof(format::Superblock, options));
+  const std::string_view expected = whole.substr(0, bytes.size());
+  EXPECT_EQ(whole.find_first_not_of('\0', bytes.size()), whole.npos);
   ASSERT_TRUE(bytes == expected) << "the example should be\n" << dump(expected);
 
   format::Superblock block{};
@@ -78,6 +83,7 @@ TEST(FormatExample, OfASuperblockIsDecoded) {
   auto info = decode_superblock(block);
   ASSERT_TRUE(ok(info));
   EXPECT_EQ(info->info.label, "scratch");
+  EXPECT_EQ(info->info.mount_options, "noatime");
   EXPECT_EQ(info->info.uuid.text(), "1b4e28ba-2fa1-41d2-883f-0016d3cca427");
   EXPECT_EQ(info->layout.metadata[1].start, 2 * MiB);
   EXPECT_EQ(info->layout.fixed, (Extent{3 * MiB, 16 * MiB}));
@@ -103,7 +109,7 @@ TEST(FormatExample, OfAMetadataPayloadIsDecoded) {
 
 TEST(FormatExample, OfAFrameIsDecoded) {
   const std::string bytes = example("frame");
-  const std::uint64_t seed = frame_seed(kExampleUuid, 6, 0x1122334455667788);
+  const std::uint64_t seed = frame_seed(seed_for(kExampleUuid), 6, 0x1122334455667788);
   AlignedBuffer frame(kDeviceBlock);
   format::FrameHeader header{};
   header.magic = format::kFrameMagic;

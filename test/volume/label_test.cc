@@ -45,11 +45,11 @@ TEST_F(LabelTest, IsThereAtOnceAndAfterTheNextOpen) {
     ASSERT_TRUE(ok(volume));
     before = (*volume)->info();
     for (const std::string& label : {std::string("new"), std::string(), std::string("größer"), std::string(kLabelMax, 'x')}) {
-      ASSERT_TRUE(ok((*volume)->set_label(label)));
+      ASSERT_TRUE(ok((*volume)->change({.label = label})));
       EXPECT_EQ((*volume)->info().label, label);
       EXPECT_EQ(read_volume_info(device_)->label, label);
     }
-    ASSERT_TRUE(ok((*volume)->set_label("last")));
+    ASSERT_TRUE(ok((*volume)->change({.label = "last"})));
     ASSERT_TRUE(ok(test::write_file(**volume, "file", FileKind::table, "contents")));
   }
   std::string notices;
@@ -69,14 +69,14 @@ TEST_F(LabelTest, RefusesWhatMkfsRefuses) {
   auto volume = Volume::open(device_);
   ASSERT_TRUE(ok(volume));
   for (const std::string& label : {std::string(kLabelMax + 1, 'x'), std::string("a\nb"), std::string("\xff"), std::string(1, '\0')}) {
-    EXPECT_EQ((*volume)->set_label(label).error().code, EINVAL);
+    EXPECT_EQ((*volume)->change({.label = label}).error().code, EINVAL);
   }
   EXPECT_EQ((*volume)->info().label, "old");
   SparseDevice reading(device_.image(), false);
   auto read_only = Volume::open(reading);
   ASSERT_TRUE(ok(read_only));
-  EXPECT_EQ((*read_only)->set_label("new").error().code, EROFS);
-  EXPECT_EQ((*read_only)->set_label("a\nb").error().code, EINVAL);  // as ext4: what is asked comes first
+  EXPECT_EQ((*read_only)->change({.label = "new"}).error().code, EROFS);
+  EXPECT_EQ((*read_only)->change({.label = "a\nb"}).error().code, EINVAL);  // as ext4: what is asked comes first
 }
 
 TEST_F(LabelTest, IsTheOldOrTheNewOneAfterAPowerCut) {
@@ -90,7 +90,7 @@ TEST_F(LabelTest, IsTheOldOrTheNewOneAfterAPowerCut) {
     {
       auto volume = Volume::open(device);
       ASSERT_TRUE(ok(volume));
-      ASSERT_TRUE(ok((*volume)->set_label("new")));
+      ASSERT_TRUE(ok((*volume)->change({.label = "new"})));
       done = device.events();
     }
     const auto trace = device.trace();
@@ -121,7 +121,7 @@ TEST_F(LabelTest, IsTheOldOrTheNewOneAfterAPowerCut) {
           next.record();
           auto volume = Volume::open(next);
           ASSERT_TRUE(ok(volume));
-          ASSERT_TRUE(ok((*volume)->set_label("newest")));
+          ASSERT_TRUE(ok((*volume)->change({.label = "newest"})));
           const auto second_trace = next.trace();
           PowerCut second(cut.image(), second_trace);
           while (second.advance()) {
@@ -148,10 +148,10 @@ TEST_F(LabelTest, AWriteThatFailsStopsTheVolumeAndLeavesAnOldOrNewOne) {
     auto volume = Volume::open(*device);
     ASSERT_TRUE(ok(volume));
     left = failing;
-    EXPECT_EQ((*volume)->set_label("new").error().code, EIO);
+    EXPECT_EQ((*volume)->change({.label = "new"}).error().code, EIO);
     EXPECT_EQ((*volume)->info().label, "old");
     EXPECT_TRUE((*volume)->failure());
-    EXPECT_EQ((*volume)->set_label("new").error().code, EIO);
+    EXPECT_EQ((*volume)->change({.label = "new"}).error().code, EIO);
     volume->reset();
     const auto info = read_volume_info(memory);
     ASSERT_TRUE(ok(info));

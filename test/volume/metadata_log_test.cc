@@ -93,7 +93,7 @@ class MetadataLogTest : public ::testing::Test {
     header.generation = generation;
     header.kind = static_cast<std::uint16_t>(kind);
     std::memcpy(record.data(), &header, sizeof header);
-    fuzz::seal_record(record, superblock_.metadata_seed());
+    fuzz::seal_record(record, superblock_.seed);
   }
   // One copy of a sound record of generation 1, in an area that is empty behind it.
   void put_record(Device& device, std::uint64_t block, format::RecordKind kind, std::uint64_t sequence, std::string_view payload) {
@@ -108,7 +108,7 @@ class MetadataLogTest : public ::testing::Test {
     std::memcpy(rest.data(), &header, sizeof header);
     ASSERT_LE(sizeof header + payload.size(), rest.size());
     std::memcpy(rest.data() + sizeof header, payload.data(), payload.size());
-    fuzz::seal_record(rest.bytes(), superblock_.metadata_seed());
+    fuzz::seal_record(rest.bytes(), superblock_.seed);
     ASSERT_TRUE(ok(device.write(ByteOffset{block_of_area(0, block)}, rest.bytes())));
   }
 
@@ -456,7 +456,7 @@ TEST_F(MetadataLogTest, RefusesAnAreaOfWhichEachBlockBeginsARecordThatReachesToI
 TEST_F(MetadataLogTest, IgnoresRecordsOfAnotherVolume) {
   SparseDevice device{SparseImage(kSize)};
   ASSERT_TRUE(ok(MetadataLog::format(device, superblock_, delta(0, 0))));
-  superblock_.info.uuid = Uuid::random();
+  superblock_.seed = seed_for(Uuid::random());
   EXPECT_EQ(load(device).error().code, EUCLEAN);
 }
 

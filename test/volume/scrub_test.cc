@@ -115,7 +115,7 @@ TEST_F(Scrub, EachCopyOfTheSuperblock) {
     EXPECT_NE(line().find(std::string("the ") + which + " superblock is damaged"), std::string::npos);
     flip(at + 1000);
   }
-  ASSERT_TRUE(ok(volume_->set_label("another")));
+  ASSERT_TRUE(ok(volume_->change({.label = "another"})));
   EXPECT_TRUE(scrub().damage.empty());
 }
 
@@ -311,7 +311,7 @@ TEST_F(Scrub, GoesOnBesideChangesOfAllKinds) {
       ASSERT_TRUE(ok(volume_->rename("new", "small")));
       ASSERT_TRUE(ok(volume_->note_synced()));
       if (i % 10 == 0) {
-        ASSERT_TRUE(ok(volume_->set_label("label " + std::to_string(i))));
+        ASSERT_TRUE(ok(volume_->change({.label = "label " + std::to_string(i)})));
       }
     }
   });

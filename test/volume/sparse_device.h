@@ -24,6 +24,11 @@ class SparseImage {
  public:
   explicit SparseImage(std::uint64_t size) : size_(size) {}
   std::uint64_t size() const { return size_; }
+  // As a disk that is enlarged, or cut off.
+  void set_size(std::uint64_t size) {
+    blocks_.erase(blocks_.lower_bound(size), blocks_.end());
+    size_ = size;
+  }
 
   void read(std::uint64_t at, MutableBytes to) const {
     for (std::uint64_t i = 0; i < to.size(); i += kDeviceBlock) {

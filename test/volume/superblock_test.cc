@@ -157,7 +157,7 @@ TEST_F(SuperblockTest, WithAnUnknownCompatibleFeatureAllGoesOnAndItsFieldsStay) 
   auto volume = Volume::open(device_);
   ASSERT_TRUE(ok(volume));
   EXPECT_EQ((*volume)->info().features.compatible, 0x2u);
-  ASSERT_TRUE(ok((*volume)->set_label("another")));
+  ASSERT_TRUE(ok((*volume)->change({.label = "another"})));
   volume->reset();
   auto damaged = load(0);
   damaged.checksum ^= 1;
@@ -225,6 +225,8 @@ TEST_F(SuperblockTest, RefusesRegionsThatCannotBe) {
       [](auto& b) { b.version = 0; },
       [](auto& b) { b.made_by[3] = '\n'; },
       [](auto& b) { b.made_by[0] = '\x1b'; },
+      [](auto& b) { b.options_length = 257; },
+      [](auto& b) { b.options_length = 8; },  // zeros
   };
   int n = 0;
   for (const Change& change : changes) {

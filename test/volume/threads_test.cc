@@ -147,7 +147,7 @@ TEST_F(Threads, ManyWorkAtOnceAndAllIsThereInTheEnd) {
       const auto trimmed = volume_->trim({}, [] { return false; });
       ASSERT_TRUE(ok(trimmed));
       EXPECT_GT(trimmed->v, 0u);
-      EXPECT_TRUE(ok(volume_->set_label(std::to_string(n))));
+      EXPECT_TRUE(ok(volume_->change({.label = std::to_string(n)})));
       EXPECT_EQ(volume_->info().label, std::to_string(n));
     }
   });

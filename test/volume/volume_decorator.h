@@ -48,7 +48,9 @@ class VolumeDecorator : public Volume {
   bool writable() const override { return inner_->writable(); }
   std::optional<Error> failure() const override { return inner_->failure(); }
   VolumeInfo info() const override { return inner_->info(); }
-  Result<void> set_label(std::string_view label) override { return inner_->set_label(label); }
+  Result<void> grow(std::optional<ByteCount> size) override { return inner_->grow(size); }
+  Result<ByteCount> table_total_with(ByteCount size) const override { return inner_->table_total_with(size); }
+  Result<void> change(const VolumeChange& change) override { return inner_->change(change); }
   VolumeUsage usage() const override { return inner_->usage(); }
 
  protected:

@@ -1,9 +1,11 @@
-#include "volume/label.h"
+#include "volume/superblocks.h"
 
 #include <fmt/format.h>
 
 #include <cstring>
 #include <utility>
+
+#include "volume/journal.h"
 
 namespace lsmfs {
 namespace {
@@ -18,44 +20,41 @@ Result<SuperblockInfo> read(const Journal& journal, std::uint64_t at) {
 
 }  // namespace
 
-std::string Label::text() const {
+SuperblockInfo Superblocks::now() const {
   const MutexLock lock(mutex_);
-  return text_;
+  return now_;
 }
 
-Result<void> Label::set(Shared& shared, std::string_view text) {
-  LSMFS_TRY(check_label(text));
-  LSMFS_TRY(shared.journal.check());
+Result<void> Superblocks::change(Journal& journal, const std::function<void(SuperblockInfo&)>& change) {
+  LSMFS_TRY(journal.check());
   const MutexLock writing(writing_);
-  SuperblockInfo next = shared.superblock;
-  next.info.label = text;
+  SuperblockInfo next = now();
+  change(next);
   AlignedBuffer buffer(sizeof(format::Superblock));
   format::Superblock block;
   encode_superblock(next, block);
   std::memcpy(buffer.data(), &block, sizeof block);
 
-  // A copy may be torn while it is written; the other one is sound then. The first is what a reader
-  // takes unless it is damaged, so the label changes at one moment: when the first has been written.
   std::uint64_t first = next.layout.second_superblock, last = 0;
-  if (!read(shared.journal, 0)) std::swap(first, last);
+  if (!read(journal, 0)) std::swap(first, last);
   for (const std::uint64_t at : {first, last}) {
-    LSMFS_TRY(shared.journal.write(at, buffer.bytes()));
-    LSMFS_TRY(shared.journal.reach(shared.journal.next_round()));
+    LSMFS_TRY(journal.write(at, buffer.bytes()));
+    LSMFS_TRY(journal.reach(journal.next_round()));
   }
   const MutexLock lock(mutex_);
-  text_ = text;
+  now_ = std::move(next);
   return {};
 }
 
-std::vector<std::string> Label::damaged_superblocks(const Shared& shared) {
+std::vector<std::string> Superblocks::damaged(const Journal& journal) {
   const MutexLock writing(writing_);
   std::vector<std::string> lines;
-  const std::uint64_t second = shared.superblock.layout.second_superblock;
-  for (const auto& [which, at] : {std::pair{"first", std::uint64_t{0}}, std::pair{"second", second}}) {
-    const auto copy = read(shared.journal, at);
+  const SuperblockInfo info = now();
+  for (const auto& [which, at] : {std::pair{"first", std::uint64_t{0}}, std::pair{"second", info.layout.second_superblock}}) {
+    const auto copy = read(journal, at);
     if (!copy) {
       lines.push_back(fmt::format("the {} superblock is damaged ({})", which, copy.error().message()));
-    } else if (copy->info.uuid != shared.superblock.info.uuid) {
+    } else if (copy->seed != info.seed) {
       lines.push_back(fmt::format("the {} superblock is damaged (it is another volume's)", which));
     }
   }
