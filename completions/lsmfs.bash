@@ -91,7 +91,7 @@ _lsmfs() {
       first=2
       ;;
   esac
-  local commands=(mkfs mount umount fsck scrub info layout trim help)
+  local commands=(mkfs mount tune resize umount fsck scrub info layout trim help)
   if [ "$last" -lt "$first" ]; then
     case $current in
       -*) _lsmfs_words -h --help --version ;;
@@ -106,6 +106,8 @@ _lsmfs() {
     mkfs.lsmfs) options=(-L --label -f --force --size -v -V --version) valued=' -L --label --size ' ;;
     mount) options=(-o -f --foreground --log) valued=' -o --log ' ;;
     mount.lsmfs) options=(-o -s -f -r -w -n -v -t --version) valued=' -o -t ' ;;
+    tune) options=(-L --label -U --uuid -o) valued=' -L --label -U --uuid -o ' ;;
+    resize) ;;
     umount) options=(--wait) ;;
     fsck) options=(-n -a -p -y -f -v -V -t -C) ;;
     fsck.lsmfs) options=(-n -a -p -y -f -v -V -t -C --version) ;;
@@ -149,6 +151,7 @@ _lsmfs() {
       -o) _lsmfs_mount_options ;;
       -t) _lsmfs_words lsmfs fuse.lsmfs fuseblk.lsmfs ;;
       --size) _lsmfs_words 1G 4G 16G ;;
+      -U | --uuid) _lsmfs_words random ;;
       --rate) _lsmfs_words 0 10M 64M ;;
       --buffer) _lsmfs_words 16M 64M ;;
       --device) _lsmfs_take < <(_lsmfs_devices) ;;
@@ -172,7 +175,8 @@ _lsmfs() {
   done
   case $command:$operands in
     mkfs*:0) _lsmfs_sources ;;
-    mount*:0 | fsck*:0 | info:0) _lsmfs_sources tags ;;
+    mount*:0 | fsck*:0 | info:0 | tune:0 | resize:0) _lsmfs_sources tags ;;
+    resize:1) _lsmfs_words 1G 4G 16G ;;
     mount*:1) compopt -o dirnames ;;
     umount:0 | scrub:0 | trim:0)
       compopt -o filenames

@@ -89,6 +89,10 @@ function __lsmfs_options
             $to -s V -d Ignored
             $to -s t -d Ignored
             $to -s C -d 'Show progress'
+        case tune
+            $to -s L -l label -x -d 'Name the file system'
+            $to -s U -l uuid -x -a random -d 'Give it another UUID'
+            $to -s o -x -a '(__fish_complete_list , __lsmfs_mount_options)' -d 'Keep these mount options'
         case umount
             $to -l wait -d 'Wait until nothing shows it any more'
         case scrub
@@ -135,6 +139,8 @@ complete -c lsmfs -n __fish_use_subcommand -s h -l help -d 'Print help'
 complete -c lsmfs -n __fish_use_subcommand -l version -d 'Print the version'
 set -l commands mkfs\t'Make an empty file system' \
     mount\t'Mount a device or image' \
+    tune\t'Change its label, UUID or kept mount options' \
+    resize\t'Grow or shrink it' \
     umount\tUnmount \
     fsck\t'Check and repair a file system' \
     scrub\t'Read and verify all of a mounted file system' \
@@ -151,7 +157,9 @@ for command in $commands
     end
 end
 complete -c lsmfs -n '__lsmfs_command mkfs; and __lsmfs_operand 0 2 -L --label --size' -F -a '(__lsmfs_devices)'
-complete -c lsmfs -n '__lsmfs_command fsck info; and __lsmfs_operand 0 2' -F -a '(__lsmfs_devices) (__lsmfs_tags)'
+complete -c lsmfs -n '__lsmfs_command fsck info resize; and __lsmfs_operand 0 2' -F -a '(__lsmfs_devices) (__lsmfs_tags)'
+complete -c lsmfs -n '__lsmfs_command tune; and __lsmfs_operand 0 2 -L --label -U --uuid -o' -F -a '(__lsmfs_devices) (__lsmfs_tags)'
+complete -c lsmfs -n '__lsmfs_command resize; and __lsmfs_operand 1 2' -a '1G 4G 16G'
 complete -c lsmfs -n '__lsmfs_command mount; and __lsmfs_operand 0 2 -o --log' -F -a '(__lsmfs_devices) (__lsmfs_tags)'
 complete -c lsmfs -n '__lsmfs_command mount; and __lsmfs_operand 1 2 -o --log' -a '(__fish_complete_directories)'
 complete -c lsmfs -n '__lsmfs_command umount scrub trim; and __lsmfs_operand 0 2 --rate' -a '(__lsmfs_mounts)'

@@ -41,4 +41,11 @@ Result<void> scrub_mount(const std::string& path, const std::function<bool(const
 // it), EOPNOTSUPP (the device cannot), EROFS.
 Result<ByteCount> trim_mount(const std::string& path);
 
+// Gives it another label. Errors: EPERM (only root may, and who mounted it), EINVAL (check_label()), EROFS.
+Result<void> label_mount(const std::string& path, const std::string& label);
+
+// Gives it so many bytes of its device, or all; gives how many it has then. Errors: EPERM (only root may, and who mounted it), and those of
+// Volume::grow().
+Result<ByteCount> grow_mount(const std::string& path, std::optional<ByteCount> size);
+
 }  // namespace lsmfs

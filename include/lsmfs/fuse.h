@@ -65,6 +65,8 @@ struct Administration {
   std::function<std::string()> label = [] { return ""; };
   // EINVAL: too long, or not allowed.
   std::function<Result<void>(std::string_view)> set_label = [](auto) { return make_error(EROFS, "label"); };
+  // As Volume::grow(); gives the size that it has then.
+  std::function<Result<ByteCount>(std::optional<ByteCount>)> grow = [](auto) { return make_error(EROFS, "grow"); };
 };
 
 class Mount {

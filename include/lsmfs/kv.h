@@ -139,6 +139,7 @@ class BlobReader {
 struct StoreOptions {
   ByteCount cache{256 * MiB};  // memory for table blocks, index and filters, write buffers
   bool read_only = false;      // replays the log in memory only and writes nothing
+  std::optional<ByteCount> as_if;  // sizes are planned, and room() is told, as if the volume had so much for tables
   std::function<void(std::string_view)> notice = [](std::string_view) {};  // warnings, one line each
   Clock* clock = &system_clock();  // by which the store waits, and by which RocksDB's threads sleep
   // For notices: what rows in such a range are about.
@@ -287,6 +288,13 @@ class Store : public RowReader {
     ByteCount total, free;
   };
   virtual Space space() const = 0;
+  // Volume::grow(). room() knows of it at once; other sizes are planned anew when the store is opened.
+  virtual Result<void> grow(std::optional<ByteCount> size) = 0;
+  // With less space for tables (VolumeUsage::table_total) the volume would have no room for what is wanted of all that is committed.
+  virtual ByteCount least_tables() const = 0;
+  // Whether its tables would have the sizes that are planned then, and what is obsolete would have room, too. If not: close it, open it
+  // as_if it had so much, and compact all.
+  virtual bool suits(ByteCount tables) const = 0;
   virtual StoreStats stats() const = 0;
 
   // A damaged part of a table is set aside soon after somebody has met it: what it held is lost, everything else goes on. Reads of

@@ -61,6 +61,21 @@ void take(CLI::App& app, MountArguments& arguments) {
              "\nExit codes: 0 mounted, 1 wrong arguments or no permission, 2 system error, 32 mounting failed.");
 }
 
+void take(CLI::App& app, TuneArguments& arguments) {
+  app.add_option("-L,--label", arguments.label, "another name for it, at most 64 bytes; also while it is mounted");
+  app.add_option("-U,--uuid", arguments.uuid, "another UUID, or the word random");
+  app.add_option("-o", arguments.options, "mount options that hold unless others are given, with commas; \"\": none")->allow_extra_args(false);
+  app.add_option("path", arguments.path, "block device or image file, or LABEL=... or UUID=..., or where it is mounted")->required();
+  app.footer("Exit codes: 0 all of it is changed, 1 nothing is.");
+}
+
+void take(CLI::App& app, ResizeArguments& arguments) {
+  app.add_option("path", arguments.path, "where it is mounted, to grow; block device or image file, or LABEL=... or UUID=...")->required();
+  app.add_option("size", arguments.size, "as in 4G; without it all of the device. An image file gets that size, too");
+  app.footer("It grows while it is mounted, and shrinks when it is not. When it is interrupted, nothing is lost: call it again.\n"
+             "Exit codes: 0 it has that size, 1 it has not.");
+}
+
 void take(CLI::App& app, UmountArguments& arguments) {
   app.add_flag("--wait", arguments.wait, "return only when all is on disk, however long it is still used elsewhere");
   app.add_option("directory", arguments.directory, "where it is mounted")->required();

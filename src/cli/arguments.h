@@ -10,6 +10,8 @@ namespace lsmfs::cli {
 
 void take(CLI::App& app, MkfsArguments& arguments);
 void take(CLI::App& app, MountArguments& arguments);
+void take(CLI::App& app, TuneArguments& arguments);
+void take(CLI::App& app, ResizeArguments& arguments);
 void take(CLI::App& app, UmountArguments& arguments);
 void take(CLI::App& app, FsckArguments& arguments);
 void take(CLI::App& app, InfoArguments& arguments);

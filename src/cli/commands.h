@@ -26,6 +26,18 @@ struct MountArguments {
 };
 int mount(const MountArguments& arguments);
 
+struct TuneArguments {
+  std::string path;  // device or image, or any file or directory in a mount
+  std::optional<std::string> label, uuid, options;
+};
+int tune(const TuneArguments& arguments);
+
+struct ResizeArguments {
+  std::string path;  // device or image, or any file or directory in a mount
+  std::string size;  // empty: that of the device
+};
+int resize(const ResizeArguments& arguments);
+
 struct UmountArguments {
   std::string directory;
   bool wait = false;  // also for those elsewhere who still use it

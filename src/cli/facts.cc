@@ -38,6 +38,7 @@ std::string facts_json(Opened& opened, const MountFacts* mount) {
                       {"read_only", volume.features.read_only},
                       {"incompatible", volume.features.incompatible}};
   json["made_by"] = volume.made_by;
+  json["mount_options"] = volume.mount_options;
   json["created"] = date_of(volume.created_ns);
   json["program_version"] = LSMFS_VERSION;
   json["device"] = opened.device().path();
@@ -109,6 +110,12 @@ std::string device_in_facts(const std::string& text) {
   return json.is_object() && json.contains("device") && json["device"].is_string() ? json["device"].get<std::string>() : "";
 }
 
+std::uint64_t device_bytes_in_facts(const std::string& text) {
+  const Json json = Json::parse(text, nullptr, false);
+  const Json bytes = json.is_object() ? json.value("device_bytes", Json()) : Json();
+  return bytes.is_number_unsigned() ? bytes.get<std::uint64_t>() : 0;
+}
+
 std::optional<std::string> facts_text(const std::string& text) {
   const Json json = Json::parse(text, nullptr, false);
   if (!json.is_object()) return std::nullopt;
@@ -135,6 +142,7 @@ std::optional<std::string> facts_text(const std::string& text) {
   line("uuid", word("/uuid"));
   line("version", fmt::format("{}{}", number("/format_version"), word("/made_by").empty() ? "" : ", made by lsmfs " + word("/made_by")));
   line("created", word("/created"));
+  if (!word("/mount_options").empty()) line("options", word("/mount_options"));
   line("device size", format_size(number("/device_bytes")));
   line("total", format_size(number("/space/total_bytes")));
   line("used", format_size(number("/space/used_bytes")));

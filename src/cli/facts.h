@@ -28,6 +28,8 @@ std::optional<pid_t> daemon_in_facts(const std::string& json);
 // What tells the namespace of process numbers that this process is in from others.
 std::uint64_t process_namespace();
 // The device or image that they are about; "": not said.
+// How much of its device the volume has; 0: it is not said.
+std::uint64_t device_bytes_in_facts(const std::string& text);
 std::string device_in_facts(const std::string& json);
 
 // The same for people. What is not in `json` is left out; text that is not JSON gives nullopt.

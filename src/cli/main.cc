@@ -33,6 +33,12 @@ int run(int argc, char** argv) {
   MountArguments mount_arguments;
   CLI::App* mount_command = app.add_subcommand("mount", "Mount a device or image; returns when it answers")->group("Make and mount");
   take(*mount_command, mount_arguments);
+  TuneArguments tune_arguments;
+  CLI::App* tune_command = app.add_subcommand("tune", "Change its label, UUID, or the mount options that it keeps")->group("Make and mount");
+  take(*tune_command, tune_arguments);
+  ResizeArguments resize_arguments;
+  CLI::App* resize_command = app.add_subcommand("resize", "Grow it, also while it is mounted, or shrink it")->group("Make and mount");
+  take(*resize_command, resize_arguments);
   UmountArguments umount_arguments;
   CLI::App* umount_command = app.add_subcommand("umount", "Unmount; returns when all is on disk, or says who still uses it elsewhere")->group("Make and mount");
   take(*umount_command, umount_arguments);
@@ -64,6 +70,8 @@ int run(int argc, char** argv) {
   layout_arguments.operands.insert(layout_arguments.operands.end(), operands.begin(), operands.end());
   if (*mkfs_command) return mkfs(mkfs_arguments);
   if (*mount_command) return mount(mount_arguments);
+  if (*tune_command) return tune(tune_arguments);
+  if (*resize_command) return resize(resize_arguments);
   if (*umount_command) return umount(umount_arguments);
   if (*fsck_command) return fsck(fsck_arguments);
   if (*layout_command) return layout(layout_arguments);

@@ -209,6 +209,8 @@ constexpr MountOption kOptions[] = {
      .put = [](const ParsedOptions&, LayerOptions&) {}, .change = [](const ParsedOptions&, MountSettings&) {}},
 };
 
+constexpr std::array<std::string_view, 2> kNeverKept{"remount", "allow_other"};  // of the table
+
 std::string_view name_of(std::string_view word) { return word.substr(0, word.find('=')); }
 bool has_value(std::string_view word) { return word.find('=') != word.npos; }
 
@@ -347,6 +349,16 @@ Result<ParsedOptions> parse_mount_options(const std::vector<std::string>& lists,
   }));
   atime.put(parsed);
   return parsed;
+}
+
+Result<void> check_kept_options(const std::string& list) {
+  LSMFS_TRY(parse_mount_options({list}));
+  return for_each_word({list}, [](std::string_view word) -> Result<void> {
+    const bool kept = word.empty() || (!contains(kNeverKept, word) &&
+                                       std::ranges::any_of(kOptions, [&](const MountOption& option) { return is_of(option, word); }));
+    if (kept) return {};
+    return make_error(EINVAL, fmt::format("option {}: is not kept; give it to mount", word));
+  });
 }
 
 }  // namespace lsmfs::cli

@@ -26,6 +26,7 @@ class Opened {
   // Writes everything; the first error of all that is done. Only the device stays open, and locked.
   Result<void> close();
   void release_device() { device_.reset(); }  // after close()
+  std::unique_ptr<Device> take_device() { return std::move(device_); }  // likewise
 
   Device& device() { return *device_; }
   Volume& volume() { return *volume_; }

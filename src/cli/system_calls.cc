@@ -34,7 +34,7 @@ constexpr const char* kAllowed[] = {
     // Time, where the kernel offers no other way to it; pauses.
     "clock_getres", "clock_gettime", "clock_nanosleep", "gettimeofday", "nanosleep", "time",
     // The device, by its descriptor.
-    "fallocate", "fdatasync", "pread64", "pwrite64",
+    "fallocate", "fdatasync", "ftruncate", "pread64", "pwrite64",
     // /dev/fuse, the log, eventfds, stdout; opened before, or here. fcntl is below.
     "close", "dup3", "eventfd2", "fstat", "lseek", "newfstatat", "poll", "ppoll", "read", "readv", "statx", "write", "writev",
     // Rings that were made before, which allow nothing but requests of FUSE; to set them up is below.

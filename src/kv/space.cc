@@ -211,9 +211,9 @@ void SpaceGauge::measure() {
   const std::uint64_t wanted = count();
   // Flushes need what the working space has over that of merges. However full it is, merges have theirs: commits wait for that.
   const std::uint64_t others = tables_bytes_.load() + blobs_.taken() + unflushed_.load() + sizing_.working - sizing_.merging;
-  merges_.set_space(std::max(sizing_.merging, minus(sizing_.total, others)));
-  pace_.space(static_cast<std::uint64_t>(std::max<std::int64_t>(spare(), 0)), sizing_.total);
-  give_way_.hurry(level0_tables_.load() >= kLevel0Wait / 2 || minus(limit(), wanted) < sizing_.total / 16 || must_wait());
+  merges_.set_space(std::max(sizing_.merging, minus(total_.load(), others)));
+  pace_.space(static_cast<std::uint64_t>(std::max<std::int64_t>(spare(), 0)), total_.load());
+  give_way_.hurry(level0_tables_.load() >= kLevel0Wait / 2 || minus(limit(), wanted) < total_.load() / 16 || must_wait());
   measured_ns_.store(clock_.now_ns(), std::memory_order_release);
 }
 
@@ -230,7 +230,7 @@ std::uint64_t SpaceGauge::count() {
   // Tables that end early in a granule come and go. So the reserve has what they lose, unless that is much.
   const std::uint64_t lost = minus(last_taken_, names + taken(blocks_bytes_, sizing_.table));
   const std::uint64_t wanted =
-      names - kTableGranule + minus(above, sizing_.names_above) + blocks + minus(lost, sizing_.slack() / 4) + blobs_.taken() + blobs_.beside();
+      names - kTableGranule + minus(above, sizing_.names_above) + blocks + minus(lost, slack() / 4) + blobs_.taken() + blobs_.beside();
   const Counted counted{.wanted = wanted,
                         .names_in_granule = std::min(names_bytes_ + above, kTableGranule),
                         .removed = removed(wanted),
@@ -278,7 +278,7 @@ std::optional<std::pair<std::string, std::string>> SpaceGauge::worst() {
 
 bool SpaceGauge::has_small_tables() {
   const std::uint64_t lost = lost_.load(), before = lost_before_.load();
-  const bool has = lost >= sizing_.total / 128 && lost >= before + sizing_.total / 256;
+  const bool has = lost >= total_.load() / 128 && lost >= before + total_.load() / 256;
   if (has || lost < before) lost_before_.store(lost);
   return has;
 }
@@ -339,6 +339,26 @@ Store::Room SpaceGauge::room_to_replace() const {
   return {ByteCount{static_cast<std::uint64_t>(static_cast<double>(under(limit_to_replace(), now).v) / now.growth_of_replaced)}, now.rows};
 }
 
+void SpaceGauge::grown(const Sizing& planned) {
+  reserve_.store(std::max(reserve_.load(), planned.reserve));
+  total_.store(planned.total);
+  tables_changed();
+}
+
+std::uint64_t SpaceGauge::least_total(const VolumeUsage& usage, ByteCount cache) const {
+  const std::uint64_t wanted = counted().wanted;
+  // The reserve grows more slowly than the total.
+  std::uint64_t least = 0, enough = usage.table_total.v;
+  while (enough - least > MiB) {
+    VolumeUsage tried = usage;
+    tried.table_total = ByteCount{least + (enough - least) / 2};
+    const Sizing planned = Sizing::plan(tried, cache);
+    const bool fits = planned.total > planned.reserve + kTableGranule && wanted <= planned.total - planned.reserve - kTableGranule;
+    (fits ? enough : least) = tried.table_total.v;
+  }
+  return enough;
+}
+
 bool SpaceGauge::log_has_grown() const {
   return minus(fixed_free_after_flush_.load(), fixed_free_.load()) >= sizing_.fixed / 16;
 }
@@ -355,7 +375,7 @@ bool SpaceGauge::must_wait() const {
 }
 
 bool SpaceGauge::nothing_to_merge() {
-  if (unflushed_.load() > sizing_.blocks_memtable / 16 || lost_.load() >= sizing_.total / 128 || is_busy(*db_.load(), handles_)) return false;
+  if (unflushed_.load() > sizing_.blocks_memtable / 16 || lost_.load() >= total_.load() / 128 || is_busy(*db_.load(), handles_)) return false;
   const MutexLock lock(mutex_);
   return counts_rows_.load() && !live_.worst();
 }
@@ -375,7 +395,7 @@ std::int64_t SpaceGauge::spare() const {
   const auto less = [&](std::uint64_t has, std::uint64_t needs) { return static_cast<std::int64_t>(has) - static_cast<std::int64_t>(needs + unflushed); };
   // Of what is free, merges that run have taken their part already. All that they ever need is to be left beside the tables.
   const std::uint64_t working = sizing_.working + minus(merges_.needed(), sizing_.merging);
-  return std::min(less(free_.load(), needed), less(sizing_.total, working + tables_bytes_.load() + blobs_.taken()));
+  return std::min(less(free_.load(), needed), less(total_.load(), working + tables_bytes_.load() + blobs_.taken()));
 }
 
 Result<void> SpaceGauge::admit(std::uint64_t bytes) {
@@ -399,7 +419,7 @@ Result<void> SpaceGauge::admit(std::uint64_t bytes) {
       if (spare() < 0 && nothing_to_merge()) break;
       // Nobody else may have a reason to make the removal of logs durable. If it fails, so does the commit.
       if (log_waits()) LSMFS_TRY(volume_.commit());
-      if (free_.load() < sizing_.reserve / 2 && clock_.now() - last_purge >= kPurge) {
+      if (free_.load() < reserve_.load() / 2 && clock_.now() - last_purge >= kPurge) {
         purge();
         last_purge = clock_.now();
       }

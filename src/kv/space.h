@@ -46,7 +46,14 @@ class SpaceGauge {
              std::function<void()> want_flush, std::function<void()> want_space, std::function<void(Clock::Time)> want_measure,
              std::function<void(std::string_view)> notice)
       : volume_(volume), sizing_(sizing), fail_stop_(fail_stop), give_way_(give_way), merges_(merges), blobs_(blobs), clock_(clock),
-        want_flush_(std::move(want_flush)), want_space_(std::move(want_space)), want_measure_(std::move(want_measure)), notice_(std::move(notice)) {}
+        want_flush_(std::move(want_flush)), want_space_(std::move(want_space)), want_measure_(std::move(want_measure)), notice_(std::move(notice)),
+        total_(sizing.total), reserve_(sizing.reserve) {}
+
+  // The volume has so much for tables now. The reserve is that of the next time it is opened, so that there is not less room then.
+  void grown(const Sizing& planned);
+  // Store::least_tables(), with such a cache; and what tables, blobs and memtables take now.
+  std::uint64_t least_total(const VolumeUsage& usage, ByteCount cache) const;
+  std::uint64_t taken() const { return tables_bytes_.load() + blobs_.taken() + unflushed_.load(); }
 
   // Before anything else, once the database is open. handles: names, blocks.
   void start(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* const (&handles)[2]);
@@ -100,11 +107,12 @@ class SpaceGauge {
   // How much may be wanted. Growth of file data ends at the first limit. Names go on a little further, so that a file can still be
   // made, and so do as many rows as were removed, since the estimate may have grown meanwhile. Rows that replace others have half
   // of the slack. The other half is for estimates that err, and for granules that are lost.
-  std::uint64_t limit() const { return sizing_.total - sizing_.reserve - kTableGranule; }  // the granule is for the first names
-  std::uint64_t limit_of_names() const { return limit() + sizing_.slack() / 16; }
+  std::uint64_t limit() const { return total_.load() - reserve_.load() - kTableGranule; }  // the granule is for the first names
+  std::uint64_t limit_of_names() const { return limit() + slack() / 16; }
   std::uint64_t limit_again() const { return limit() + little(); }
-  std::uint64_t limit_to_replace() const { return limit() + sizing_.slack() / 2; }
-  std::uint64_t little() const { return sizing_.slack() / 8; }
+  std::uint64_t limit_to_replace() const { return limit() + slack() / 2; }
+  std::uint64_t little() const { return slack() / 8; }
+  std::uint64_t slack() const { return reserve_.load() - sizing_.working; }
   double row_on_volume() const { return Live::kRowBytes * taken_per_byte(sizing_.table); }  // of one that cannot be compressed
   ByteCount in_rows(std::uint64_t on_volume) const;  // bytes of file data that cannot be compressed
   // What the answers are made of, of one moment.
@@ -164,6 +172,7 @@ class SpaceGauge {
   const std::function<void()> want_flush_, want_space_;
   const std::function<void(Clock::Time)> want_measure_;
   const std::function<void(std::string_view)> notice_;
+  std::atomic<std::uint64_t> total_, reserve_;  // those of sizing_, until the volume has grown
   std::atomic<rocksdb::DB*> db_ = nullptr;  // with the handles: changes under tables_mutex_
   rocksdb::ColumnFamilyHandle* handles_[2] = {};
 

@@ -30,6 +30,13 @@ static_assert(std::size(kv::kFamilies) == ScrubPosition::kStoreParts - 1);  // a
 using rocksdb::Slice;
 using rocksdb::Status;
 
+// `tables`: as if the volume had so much for them.
+kv::Sizing planned_for(const Volume& volume, std::optional<ByteCount> tables, ByteCount cache) {
+  VolumeUsage usage = volume.usage();
+  usage.table_total = tables.value_or(usage.table_total);
+  return kv::Sizing::plan(usage, cache);
+}
+
 // Hears of background errors and of tables that come and go. RocksDB calls it from its threads.
 class RocksStore::Listener final : public rocksdb::EventListener {
  public:
@@ -491,12 +498,29 @@ StoreStats RocksStore::stats() const {
   return stats;
 }
 
+Result<void> RocksStore::grow(std::optional<ByteCount> size) {
+  const SharedLock lock(writing_mutex_);
+  if (read_only_) return make_error(EROFS, "grow: the store is open for reading only");
+  LSMFS_TRY(fail_stop_.check());
+  const auto grown = volume_.grow(size);
+  // A failed write of the superblock stops the volume.
+  if (const auto failure = volume_.failure()) fail_stop_.set(*failure);
+  LSMFS_TRY(grown);
+  space_.grown(planned_for(volume_, {}, options_.cache));
+  return {};
+}
+
+bool RocksStore::suits(ByteCount tables) const {
+  const kv::Sizing planned = planned_for(volume_, tables, options_.cache);
+  return planned.table == sizing_.table && planned.names_table == sizing_.names_table && space_.taken() + planned.working <= tables.v;
+}
+
 bool RocksStore::idle() const {
   return keeper_.idle() && quarantine_.idle() && !kv::is_busy(db(), database_->handles());
 }
 
 Result<std::unique_ptr<Store>> Store::open(Volume& volume, const StoreOptions& options) {
-  auto store = std::make_unique<RocksStore>(volume, options, kv::Sizing::plan(volume.usage(), options.cache));
+  auto store = std::make_unique<RocksStore>(volume, options, planned_for(volume, options.as_if, options.cache));
   LSMFS_TRY(store->open());
   return std::unique_ptr<Store>(std::move(store));
 }

@@ -60,6 +60,9 @@ class RocksStore final : public Store {
   Room room_for_names() const override { return options_.read_only ? Room{} : space_.room_for_names(); }
   Room room() const override { return options_.read_only ? Room{} : space_.room(); }
   Store::Space space() const override { return space_.space(); }
+  Result<void> grow(std::optional<ByteCount> size) override;
+  ByteCount least_tables() const override { return ByteCount{space_.least_total(volume_.usage(), options_.cache)}; }
+  bool suits(ByteCount tables) const override;
   StoreStats stats() const override;
   std::vector<LostRange> lost() const override { return lost_.all(); }
   bool is_lost(Family family, std::string_view from, std::string_view to) const override {

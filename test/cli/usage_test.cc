@@ -11,7 +11,7 @@ class Usage : public Folder {};
 
 TEST_F(Usage, EveryCommandHasHelp) {
   EXPECT_NE(accepted({"--help"}).find("mount"), std::string::npos);
-  for (const char* command : {"mkfs", "mount", "umount", "fsck", "info", "layout", "trim", "scrub"}) {
+  for (const char* command : {"mkfs", "mount", "umount", "fsck", "info", "layout", "trim", "scrub", "tune", "resize"}) {
     const std::string text = accepted({command, "--help"});
     EXPECT_NE(text.find("lsmfs " + std::string(command) + " [OPTIONS]"), std::string::npos) << text;  // newer CLI11 have no "Usage:"
     EXPECT_NE(text.find("--help"), std::string::npos) << command;

@@ -39,6 +39,9 @@ class StoreDecorator : public Store {
   Room room_to_replace() const override { return inner_->room_to_replace(); }
   Room room() const override { return inner_->room(); }
   Space space() const override { return inner_->space(); }
+  Result<void> grow(std::optional<ByteCount> size) override { return inner_->grow(size); }
+  ByteCount least_tables() const override { return inner_->least_tables(); }
+  bool suits(ByteCount tables) const override { return inner_->suits(tables); }
   StoreStats stats() const override { return inner_->stats(); }
   std::vector<LostRange> lost() const override { return inner_->lost(); }
   bool is_lost(Family family, std::string_view from, std::string_view to) const override { return inner_->is_lost(family, from, to); }

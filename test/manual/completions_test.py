@@ -109,10 +109,13 @@ class Words:
     def test_values_of_options_are_taken_by_the_program(self):
         trials = {"lsmfs mkfs --size ": None, "lsmfs scrub --rate ": ["directory", "not in an lsmfs"],
                   "lsmfs layout --buffer ": ["missing", "missing"]}
-        answers = self.ask(*trials, "lsmfs mkfs --size=", "mount.lsmfs -t ", "lsmfs mkfs --label ")
+        answers = self.ask(*trials, "lsmfs mkfs --size=", "mount.lsmfs -t ", "lsmfs mkfs --label ", "lsmfs tune --uuid ", "lsmfs tune -o noat", "lsmfs resize image ")
         self.assertEqual(answers["lsmfs mkfs --size="], self.value("--size=", *answers["lsmfs mkfs --size "]))
         self.assertIn("lsmfs", answers["mount.lsmfs -t "])
         self.assertEqual(answers["lsmfs mkfs --label "], set())
+        self.assertEqual(answers["lsmfs tune --uuid "], {"random"})
+        self.assertEqual(answers["lsmfs tune -o noat"], {"noatime"})
+        self.assertEqual(answers["lsmfs resize image "], answers["lsmfs mkfs --size "])
         for line, trial in trials.items():
             self.assertGreater(len(answers[line]), 1, line)
             for value in answers[line]:
@@ -128,7 +131,7 @@ class Words:
 
     def test_what_names_a_device_or_an_image(self):
         devices, tags = {"/dev/made-up", "/dev/made-up1"}, {"LABEL=" + LABEL, "UUID=" + UUID, "UUID=second"}
-        sources = ["lsmfs mount ", "lsmfs mount -o ro ", "lsmfs fsck ", "lsmfs fsck -C 5 -y ", "lsmfs info ", "mount.lsmfs -t lsmfs ", "fsck.fuse.lsmfs "]
+        sources = ["lsmfs mount ", "lsmfs mount -o ro ", "lsmfs fsck ", "lsmfs fsck -C 5 -y ", "lsmfs info ", "lsmfs tune -L x ", "lsmfs resize ", "mount.lsmfs -t lsmfs ", "fsck.fuse.lsmfs "]
         targets = ["lsmfs mkfs ", "lsmfs mkfs -L name ", "mkfs.lsmfs "]
         answers = self.ask(*sources, *targets, "lsmfs fsck im", "lsmfs mkfs LAB", "lsmfs mkfs image ", "lsmfs layout --device ", "lsmfs info UUID=sec")
         for line in sources + targets:

@@ -67,4 +67,17 @@ Result<ByteCount> trim_mount(const std::string& path) {
   return ByteCount{range.len};
 }
 
+Result<void> label_mount(const std::string& path, const std::string& label) {
+  char text[FSLABEL_MAX] = {};
+  if (label.size() >= sizeof text) return make_error(EINVAL, path);
+  label.copy(text, label.size());
+  return mount_ioctl(path, FS_IOC_SETFSLABEL, text);
+}
+
+Result<ByteCount> grow_mount(const std::string& path, std::optional<ByteCount> size) {
+  GrowMessage message{size ? size->v : 0};
+  LSMFS_TRY(mount_ioctl(path, kGrowIoctl, &message));
+  return ByteCount{message.size};
+}
+
 }  // namespace lsmfs

@@ -61,4 +61,12 @@ ScrubMessage to_message(const ScrubPosition& position, const ScrubStep& step);
 // Lines that found no place are told of in one.
 ScrubStep step_of(const ScrubMessage& message);
 
+// ---- grow: the volume gets more of its device
+
+struct GrowMessage {
+  std::uint64_t size = 0;  // asked: bytes, or 0 for all of the device; answered: what it has now
+};
+
+inline constexpr unsigned long kGrowIoctl = _IOWR('L', 0xfa, GrowMessage);
+
 }  // namespace lsmfs

@@ -98,6 +98,17 @@ void set_label(fuse_req_t req, Ino, Bytes in) {
   });
 }
 
+void grow(fuse_req_t req, Ino, Bytes in) {
+  if (!may_administer(req)) {
+    fuse_reply_err(req, EPERM);
+    return;
+  }
+  serve_waiting(req, [&context = context_of(req), asked = input_of<GrowMessage>(in)]() -> Result<IoctlOutput> {
+    LSMFS_ASSIGN(const ByteCount size, context.administration.grow(asked.size == 0 ? std::nullopt : std::optional(ByteCount{asked.size})));
+    return output_of(GrowMessage{size.v});
+  });
+}
+
 void reconfigure(fuse_req_t req, Ino, Bytes in) {
   // The kernel has checked nothing: an ioctl is open to whoever may open the file.
   if (!caller_of(req).is_root()) {
@@ -217,6 +228,7 @@ constexpr Command kCommands[] = {
     {FITRIM, sizeof(fstrim_range), trim},
     {FS_IOC_GETFSLABEL, 0, get_label},
     {FS_IOC_SETFSLABEL, FSLABEL_MAX, set_label},
+    {kGrowIoctl, sizeof(GrowMessage), grow},
 };
 
 }  // namespace
