@@ -394,6 +394,26 @@ TEST_F(Ioctls, ALabelThatIsRefusedIsRefused) {
   }
 }
 
+// ---- the size
+
+TEST_F(Ioctls, GrowingIsAskedForAndItsEndIsTold) {
+  std::optional<ByteCount> asked;
+  mount({.grow = [&](std::optional<ByteCount> size) -> Result<ByteCount> {
+    asked = size;
+    if (code_ != 0) return make_error(code_, "grow");
+    return size.value_or(ByteCount{7 * GiB});
+  }});
+  EXPECT_EQ(grow_mount(mounted_->root(), ByteCount{3 * GiB})->v, 3 * GiB);
+  EXPECT_EQ(asked, ByteCount{3 * GiB});
+  EXPECT_EQ(grow_mount(mounted_->root(), {})->v, 7 * GiB);
+  EXPECT_EQ(asked, std::nullopt);
+  for (const int expected : {EINVAL, ENOSPC, EFBIG, EROFS, EIO}) {
+    code_ = expected;
+    EXPECT_EQ(grow_mount(mounted_->root(), {}).error().code, expected);
+  }
+  EXPECT_EQ(call(kGrowIoctl, nullptr), EFAULT);
+}
+
 // ---- who may
 
 TEST_F(Ioctls, OthersThanRootMayReadTheLabelAndNothingElse) {
@@ -414,6 +434,7 @@ TEST_F(Ioctls, OthersThanRootMayReadTheLabelAndNothingElse) {
     if (call(FITRIM, &range) != EPERM) ::_exit(3);
     if (drop_caches_of_mount(mounted_->root()).error().code != EPERM) ::_exit(7);
     if (scrub_mount(mounted_->root(), [](const ScrubStep&) { return true; }).error().code != EPERM) ::_exit(8);
+    if (grow_mount(mounted_->root(), {}).error().code != EPERM) ::_exit(9);
     if (call(FS_IOC_SETFSLABEL, label_argument("x").data()) != EPERM) ::_exit(4);
     std::string argument(FSLABEL_MAX, 'x');
     if (call(FS_IOC_GETFSLABEL, argument.data()) != 0) ::_exit(5);

@@ -16,6 +16,7 @@
 #include "seed.h"
 #include "until.h"
 #include "volume/format.h"
+#include "volume/metadata_log.h"
 #include "volume/superblock.h"
 
 namespace lsmfs::space_test {
@@ -55,6 +56,22 @@ TEST(Sizing, EveryVolumeKeepsMostOfItsSpaceForData) {
   }
 }
 
+// Its logs and its list of files stay as they were made, by up to 64 times.
+TEST(Sizing, SuitsAVolumeThatHasGrownAsFarAsItMay) {
+  for (std::uint64_t size = kDeviceMin; size < 1024 * GiB; size += size / 3) {
+    const Layout made = *plan_layout(size);
+    const auto layout = layout_for(made, made.fixed.length < GiB ? made.fixed.length * 1024 : 64 * size);
+    ASSERT_TRUE(layout.has_value()) << size;
+    VolumeUsage usage;
+    usage.table_total = ByteCount{layout->table.length};
+    usage.fixed_total = ByteCount{layout->fixed.length};
+    const auto s = kv::Sizing::plan(usage, ByteCount{256 * MiB});
+    EXPECT_LE(s.log, usage.fixed_total.v / 2);
+    EXPECT_LE(s.manifest / 140 * kDeviceBlock, usage.fixed_total.v * 3 / 8) << size;
+    EXPECT_LE(s.total / s.table * 140, MetadataLog::capacity(*layout)) << size;
+  }
+}
+
 // Returns when there is so much room, or when nothing is under way that would make some.
 void await_room(Store& store, std::uint64_t wanted) {
   const auto& rocks = dynamic_cast<const RocksStore&>(store);
@@ -86,6 +103,67 @@ std::uint64_t fill(Store& store, std::mt19937_64& random, std::uint64_t first) {
     if (!done) break;
   }
   return n;
+}
+
+TEST(Space, AVolumeThatGrowsHasMoreRoomAtOnceAndNotLessLater) {
+  const auto device = memory_device(ByteCount{700 * MiB});
+  ASSERT_NO_FATAL_FAILURE(assert_ok(Volume::format(*device, {})));
+  ASSERT_NO_FATAL_FAILURE(assert_ok(Volume::shrink(*device, ByteCount{300 * MiB}, [](ByteCount, ByteCount) {})));
+  std::uint64_t grown = 0;
+  {
+    const auto volume = Volume::open(*device);
+    ASSERT_TRUE(volume) << volume.error().message();
+    const auto store = Store::open(**volume, {});
+    ASSERT_TRUE(store) << store.error().message();
+    const Store::Space before = (*store)->space();
+    expect_ok((*store)->grow(ByteCount{500 * MiB}));
+    const Store::Space more = (*store)->space();
+    EXPECT_GT(more.total.v, before.total.v + 100 * MiB);
+    EXPECT_GT(more.free.v, before.free.v + 100 * MiB);
+    expect_ok((*store)->grow({}));
+    grown = (*store)->space().total.v;
+    EXPECT_GT(grown, more.total.v + 100 * MiB);
+    EXPECT_EQ((*store)->grow(ByteCount{500 * MiB}).error().code, EINVAL);
+    EXPECT_EQ((*store)->grow(ByteCount{800 * MiB}).error().code, ENOSPC);
+    Batch batch;
+    batch.put(Family::names, "a", "b");
+    expect_ok((*store)->commit(batch));
+    expect_ok((*store)->close());
+  }
+  const auto volume = Volume::open(*device);
+  ASSERT_TRUE(volume) << volume.error().message();
+  const auto store = Store::open(**volume, {});
+  ASSERT_TRUE(store) << store.error().message();
+  EXPECT_GE((*store)->space().total.v, grown);
+  expect_ok((*store)->close());
+}
+
+TEST(Space, SaysHowSmallAVolumeMayBecome) {
+  auto m = Machine::fresh(700 * MiB);
+  const std::uint64_t total = m.volume->usage().table_total.v;
+  const std::uint64_t empty = m.store->least_tables().v;
+  EXPECT_LT(empty, 64 * MiB);
+  std::mt19937_64 random(7);
+  for (std::uint64_t n = 0; n < 50'000; n += 100) {  // 200 MiB
+    Batch batch;
+    for (std::uint64_t i = n; i < n + 100; ++i) batch.put(Family::blocks, number_key(i), kv_test::random_bytes(random, 4096));
+    ASSERT_NO_FATAL_FAILURE(assert_ok(m.store->commit(batch)));
+  }
+  expect_ok(m.store->flush());
+  const std::uint64_t least = m.store->least_tables().v;
+  EXPECT_GT(least, 200 * MiB);
+  EXPECT_LT(least, total);
+  EXPECT_FALSE(m.store->suits(ByteCount{150 * MiB}));
+  EXPECT_TRUE(m.store->suits(ByteCount{total}));
+  expect_ok(m.store->close());
+  m.store.reset();
+  // With as little as that there is no more room than for nothing, and a granule or two.
+  for (const auto& [tables, has] : {std::pair{least, true}, std::pair{least - 8 * MiB, false}, std::pair{total, true}}) {
+    const auto store = Store::open(*m.volume, {.as_if = ByteCount{tables}});
+    ASSERT_TRUE(store) << store.error().message();
+    EXPECT_EQ((*store)->space().free.v > 0, has) << tables;
+    expect_ok((*store)->close());
+  }
 }
 
 // Each flush takes a block of the manifest, which lies where the log does: no number of them may fill that region.
