@@ -166,6 +166,10 @@ struct VolumeOptions {
 // `notice` is told when the first copy is damaged and the second is used.
 Result<VolumeInfo> read_volume_info(Device& device, const VolumeOptions& options = {});
 
+// Whether one of the two places of superblocks has their magic number, or cannot be read. Decodes nothing: it may be asked by who still
+// has all its rights.
+bool may_be_volume(Device& device);
+
 class Volume {
  public:
   // Makes an empty volume. Destroys all that is on the device, old signatures of other file

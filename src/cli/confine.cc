@@ -41,16 +41,22 @@ Result<void> be_nobody_to_files() {
   return {};
 }
 
+void tell_kept_rights(const Result<void>& given_up, const std::function<void(std::string_view)>& notice) {
+  if (!given_up) notice(fmt::format("this process keeps more rights than it needs: {}", given_up.error().message()));
+}
+
 }  // namespace
 
-void confine(const std::function<void(std::string_view)>& notice) {
-  const auto told = [&](const Result<void>& done) {
-    if (!done) notice(fmt::format("this process keeps more rights than it needs: {}", done.error().message()));
-  };
+void give_up_rights(const std::function<void(std::string_view)>& notice) {
+  const auto told = [&](const Result<void>& done) { tell_kept_rights(done, notice); };
   told(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 ? Result<void>() : make_error(errno, "no_new_privs"));
   told(be_nobody_to_files());
   told(drop_capabilities());
-  told(restrict_system_calls());
+}
+
+void confine(const std::function<void(std::string_view)>& notice) {
+  give_up_rights(notice);
+  tell_kept_rights(restrict_system_calls(), notice);
 }
 
 }  // namespace lsmfs::cli

@@ -1,6 +1,5 @@
 #include "cli/device_use.h"
 
-#include <blkid/blkid.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
@@ -10,7 +9,6 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
-#include <memory>
 #include <vector>
 
 #include "cli/facts.h"
@@ -18,7 +16,6 @@
 #include "cli/storage.h"
 #include "lsmfs/control.h"
 #include "lsmfs/fuse.h"
-#include "lsmfs/volume.h"
 
 namespace lsmfs::cli {
 namespace {
@@ -172,15 +169,6 @@ class Target {
   std::vector<LoopDevice> others_;   // that show a part of it, too
 };
 
-struct FreeProbe {
-  void operator()(blkid_struct_probe* probe) const { blkid_free_probe(probe); }
-};
-
-std::string value_of(blkid_probe probe, const char* name) {
-  const char* value = nullptr;
-  return blkid_probe_lookup_value(probe, name, &value, nullptr) == 0 && value != nullptr ? value : "";
-}
-
 }  // namespace
 
 bool is_locked(const Fd& file) { return ::flock(file.get(), LOCK_SH | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR); }
@@ -225,30 +213,6 @@ std::optional<std::string> mounted_where(const std::string& path) {
     if (entry.is_lsmfs() && entry.source == path) return entry.mount_point;
   }
   return std::nullopt;
-}
-
-Result<std::optional<std::string>> signature(Device& device) {
-  const auto own = read_volume_info(device);
-  if (own) return std::optional("an lsmfs" + (own->label.empty() ? "" : fmt::format(" (label {})", own->label)));
-  if (own.error().code == EUCLEAN) return std::optional<std::string>("a damaged lsmfs");
-  if (own.error().code == EPROTONOSUPPORT) return std::optional<std::string>("an lsmfs of another version");
-  if (own.error().code == ENOSPC) return std::optional<std::string>("an lsmfs that was larger");
-  if (own.error().code != EMEDIUMTYPE) return own.error();
-
-  // What is open here: the path may lead to something else by now. libblkid wants a descriptor of its own, without O_DIRECT.
-  const std::string same = fmt::format("/proc/self/fd/{}", device.descriptor());
-  const std::unique_ptr<blkid_struct_probe, FreeProbe> probe(blkid_new_probe_from_filename(same.c_str()));
-  if (!probe) return make_error(errno, "cannot look for other file systems on " + device.path());
-  blkid_probe_enable_superblocks(probe.get(), 1);
-  blkid_probe_set_superblocks_flags(probe.get(), BLKID_SUBLKS_TYPE | BLKID_SUBLKS_LABEL);
-  blkid_probe_enable_partitions(probe.get(), 1);
-  const int found = blkid_do_safeprobe(probe.get());
-  if (found == -2) return std::optional<std::string>("signatures of several file systems");
-  if (found < 0) return make_error(EIO, "cannot look for other file systems on " + device.path());
-  if (found == 1) return std::optional<std::string>();
-  const std::string type = value_of(probe.get(), "TYPE"), label = value_of(probe.get(), "LABEL");
-  if (!type.empty()) return std::optional(label.empty() ? type : fmt::format("{} (label {})", type, label));
-  return std::optional(fmt::format("a partition table ({})", value_of(probe.get(), "PTTYPE")));
 }
 
 }  // namespace lsmfs::cli

@@ -1,4 +1,4 @@
-// Who has a device or image now, and what is on it.
+// Who has a device or image now. What is on it is the matter of contents.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,6 @@
 
 #include "lsmfs/base.h"
 #include "lsmfs/clock.h"
-#include "lsmfs/device.h"
 
 namespace lsmfs::cli {
 
@@ -28,9 +27,5 @@ std::optional<std::string> mounted_where(const std::string& path);
 // Whether a daemon of ours has the open device or image, also one that is just finishing. If not, the descriptor keeps others from
 // mounting it as long as it is open.
 bool is_locked(const Fd& file);
-
-// "ext4 (label data)", "an lsmfs (label x)", "a partition table (gpt)": what mkfs would destroy;
-// nullopt: nothing known.
-Result<std::optional<std::string>> signature(Device& device);
 
 }  // namespace lsmfs::cli

@@ -10,6 +10,7 @@
 
 #include "cli/commands.h"
 #include "cli/confine.h"
+#include "cli/contents.h"
 #include "cli/device_use.h"
 #include "cli/exit_codes.h"
 #include "cli/messages.h"
@@ -75,6 +76,7 @@ class Check {
       return report({kFsckOperational, fmt::format("{}: is in use: {}; unmount it or end that first", path_, *user)});
     }
     if (const auto opened = open(); !opened) return report({kFsckOperational, explain(path_, opened.error())});
+    if (const auto ours = refuse_others(*device_, cli::tell); !ours) return report({kFsckOperational, explain(path_, ours.error())});
     confine(cli::tell);
     const auto found = check();
     // What keeps it from being opened is damage, and the end of what can be found; what cannot be read, if it may be repaired.

@@ -5,6 +5,7 @@
 
 #include "cli/commands.h"
 #include "cli/confine.h"
+#include "cli/contents.h"
 #include "cli/device_use.h"
 #include "cli/exit_codes.h"
 #include "cli/facts.h"
@@ -30,6 +31,7 @@ int print(const std::string& json, bool as_json) {
 
 Result<std::string> facts_of_device(const std::string& path) {
   LSMFS_ASSIGN(auto device, open_device(path, Access::read_only, Sharing::locked));
+  LSMFS_TRY(refuse_others(*device, tell));
   confine(tell);
   OpenOptions options;
   options.damage = tell;

@@ -28,40 +28,40 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
 
   MkfsArguments mkfs_arguments;
-  CLI::App* mkfs_command = app.add_subcommand("mkfs", "Make an empty file system on a device or in an image file")->group("Make and mount");
+  CLI::App* mkfs_command = app.add_subcommand("mkfs", "Make an empty file system on a device or in an image file")->group("Make and change");
   take(*mkfs_command, mkfs_arguments);
-  MountArguments mount_arguments;
-  CLI::App* mount_command = app.add_subcommand("mount", "Mount a device or image; returns when it answers")->group("Make and mount");
-  take(*mount_command, mount_arguments);
   TuneArguments tune_arguments;
-  CLI::App* tune_command = app.add_subcommand("tune", "Change its label, UUID, or the mount options that it keeps")->group("Make and mount");
+  CLI::App* tune_command = app.add_subcommand("tune", "Change its label, UUID, or the mount options that it keeps")->group("Make and change");
   take(*tune_command, tune_arguments);
   ResizeArguments resize_arguments;
-  CLI::App* resize_command = app.add_subcommand("resize", "Grow it, also while it is mounted, or shrink it")->group("Make and mount");
+  CLI::App* resize_command = app.add_subcommand("resize", "Grow it, also while it is mounted, or shrink it")->group("Make and change");
   take(*resize_command, resize_arguments);
+  MountArguments mount_arguments;
+  CLI::App* mount_command = app.add_subcommand("mount", "Mount a device or image; returns when it answers")->group("Mount");
+  take(*mount_command, mount_arguments);
   UmountArguments umount_arguments;
-  CLI::App* umount_command = app.add_subcommand("umount", "Unmount; returns when all is on disk, or says who still uses it elsewhere")->group("Make and mount");
+  CLI::App* umount_command = app.add_subcommand("umount", "Unmount; returns when all is on disk, or says who still uses it elsewhere")->group("Mount");
   take(*umount_command, umount_arguments);
-  FsckArguments fsck_arguments;
-  CLI::App* fsck_command = app.add_subcommand("fsck", "Look whether all of a file system is sound, and repair it")->group("Check and repair");
-  take(*fsck_command, fsck_arguments);
+  std::string trim_path;
+  CLI::App* trim_command = app.add_subcommand("trim", "Discard free space, as fstrim does; prints how much")->group("Mount");
+  trim_command->add_option("directory", trim_path, "where it is mounted")->required();
+
   InfoArguments info_arguments;
   CLI::App* info_command = app.add_subcommand("info", "Print facts: label, sizes, compression, files, levels")->group("Look");
   take(*info_command, info_arguments);
-
-  std::string trim_path;
-  CLI::App* trim_command = app.add_subcommand("trim", "Discard free space, as fstrim does; prints how much")->group("Give back free space");
-  trim_command->add_option("directory", trim_path, "where it is mounted")->required();
-
-  ScrubArguments scrub_arguments;
-  CLI::App* scrub_command = app.add_subcommand("scrub", "Read and verify all of a mounted file system")->group("Check and repair");
-  take(*scrub_command, scrub_arguments);
 
   LayoutArguments layout_arguments;
   CLI::App* layout_command = app.add_subcommand("layout", "Read a tree with cold caches, and tell how well it lies on its disk")->group("Look");
   take(*layout_command, layout_arguments);
 
   app.add_subcommand("help", "Print the help of a command, or this")->group("Look");
+
+  FsckArguments fsck_arguments;
+  CLI::App* fsck_command = app.add_subcommand("fsck", "Look whether all of a file system is sound, and repair it")->group("Check and repair");
+  take(*fsck_command, fsck_arguments);
+  ScrubArguments scrub_arguments;
+  CLI::App* scrub_command = app.add_subcommand("scrub", "Read and verify all of a mounted file system")->group("Check and repair");
+  take(*scrub_command, scrub_arguments);
 
   const std::string_view command = argc > 1 ? argv[1] : "";
   std::vector<std::string> operands;
@@ -89,6 +89,12 @@ void complete_stdio() {
   if (fd >= 0) close(fd);
 }
 
+// Its exit codes are bits, and 1 is no failure.
+bool is_fsck(int argc, char** argv) {
+  const std::string_view name = argc > 0 ? argv[0] : "";
+  return name.substr(name.rfind('/') + 1).starts_with("fsck.") || (argc > 1 && argv[1] == std::string_view("fsck"));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -100,8 +106,10 @@ int main(int argc, char** argv) {
   try {
     const int code = run(argc, argv);
     const bool all_written = std::fflush(stdout) == 0 && !std::ferror(stdout);
-    if (!all_written && code == kOk) return report({kFailure, "stdout: not all of it could be written; is its disk full?"});
-    return code;  // who has failed has said why
+    if (all_written) return code;
+    const bool of_fsck = is_fsck(argc, argv);
+    if (code != kOk && !of_fsck) return code;  // who has failed has said why
+    return report({of_fsck ? code | kFsckOperational : kFailure, "stdout: not all of it could be written; is its disk full?"});
   } catch (const std::exception& error) {  // of libraries: no memory, mostly
     return report({kSystemError, error.what()});
   }

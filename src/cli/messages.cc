@@ -43,7 +43,7 @@ std::string explain(const std::string& path, const Error& error) {
     case EBUSY:
       return named("is in use; unmount it first, or end what uses it");
     case EMEDIUMTYPE:
-      return named("is not lsmfs; make one with lsmfs mkfs");
+      return named(error.context.starts_with("is not lsmfs") ? error.context : "is not lsmfs; make one with lsmfs mkfs");
     case EPROTONOSUPPORT:
       return context();
     case EUCLEAN:

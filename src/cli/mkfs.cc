@@ -4,10 +4,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/contents.h"
 #include "cli/device_use.h"
 #include "cli/exit_codes.h"
 #include "cli/messages.h"
@@ -67,6 +69,7 @@ std::optional<Problem> check_size(const std::string& path, const std::optional<B
 
 struct Made {
   VolumeInfo volume;
+  VolumeUsage usage;
   ByteCount room;  // for files
 };
 
@@ -86,7 +89,7 @@ Result<Made> make_file_system(Device& device, const std::string& label) {
   }
   const ByteCount room = store->space().free;
   LSMFS_TRY(store->close());
-  return Made{volume->info(), room};
+  return Made{volume->info(), volume->usage(), room};
 }
 
 }  // namespace
@@ -118,6 +121,10 @@ int mkfs(const MkfsArguments& arguments) {
   const VolumeInfo& volume = made->volume;
   fmt::print("{}: lsmfs {}{}, {}, {} of them for files\n", path, volume.uuid.text(),
              volume.label.empty() ? "" : fmt::format(", label {}", volume.label), format_size(volume.device_size.v), format_size(made->room.v));
+  // What the regions of the device leave is that of superblocks and metadata.
+  const std::uint64_t tables = made->usage.table_total.v, logs = made->usage.fixed_total.v;
+  fmt::print("  tables {}, of which {} are kept back for merging and removing; logs {}; superblocks and metadata {}\n", format_size(tables),
+             format_size(tables - std::min(tables, made->room.v)), format_size(logs), format_size(volume.device_size.v - std::min(volume.device_size.v, tables + logs)));
   return kOk;
 }
 

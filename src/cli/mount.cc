@@ -10,6 +10,7 @@
 #include "cli/claim.h"
 #include "cli/commands.h"
 #include "cli/confine.h"
+#include "cli/contents.h"
 #include "cli/daemon.h"
 #include "cli/device_use.h"
 #include "cli/exit_codes.h"
@@ -98,7 +99,8 @@ class Service {
 
   int run(Starter& starter) {
     if (const auto problem = begin(starter)) {
-      log_->warn(problem->text);
+      // The terminal hears of it anyway.
+      if (!log_place_.foreground || !log_place_.file.empty()) log_->warn(problem->text);
       // Before the word goes out, so that nothing of this attempt is left when the command returns.
       mount_.reset();
       if (opened_) (void)opened_->close();
@@ -132,6 +134,8 @@ class Service {
   std::optional<Problem> begin(Starter& starter) {
     auto device = open_device(path_, options_.read_only ? Access::read_only : Access::read_write, Sharing::locked);
     if (!device) return problem_of_device(device.error());
+
+    if (const auto ours = refuse_others(**device, [this](std::string_view line) { log_->warn(line); }); !ours) return problem_of_device(ours.error());
 
     LayerOptions layers = layer_options(options_);
     MountOptions& mount = layers.mount;
@@ -227,7 +231,8 @@ class Service {
 // What mount(8) -f asks for: would it work, as far as that can be said without doing it?
 int fake(const std::string& path) {
   const auto device = open_device(path, Access::read_only, Sharing::shared);
-  const auto info = device ? read_volume_info(**device) : Result<VolumeInfo>(device.error());
+  const auto ours = device ? refuse_others(**device, tell) : Result<void>(device.error());
+  const auto info = ours ? read_volume_info(**device) : Result<VolumeInfo>(ours.error());
   if (!info) return report({exit_code_of(info.error()), explain(path, info.error())});
   return kOk;
 }

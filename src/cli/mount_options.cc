@@ -17,6 +17,8 @@ namespace {
 
 // Beside those of the table.
 constexpr std::array<std::string_view, 7> kForTheKernel{"suid", "dev", "exec", "async", "nolazytime", "symfollow", "nosymfollow"};
+// Labels of SELinux, which the kernel goes by without the file system's doing. They may be in double quotes, with commas.
+constexpr std::array<std::string_view, 4> kLabels{"context=", "fscontext=", "defcontext=", "rootcontext="};
 // What fstab entries say to mount(8) and to systemd, and what has no meaning here.
 constexpr std::array<std::string_view, 19> kIgnored{
     "defaults", "auto",    "noauto", "_netdev", "user",     "nouser",     "users",  "nousers", "owner",
@@ -28,6 +30,8 @@ struct Foreign {
 };
 constexpr std::string_view kAlwaysSo = "is always so here; leave it out", kNeverSo = "cannot be switched off; leave it out";
 constexpr std::string_view kNoJournal = "there is no journal, and all changes are in order; leave it out", kNoQuotas = "there are no quotas";
+constexpr std::string_view kCompressed = "all is compressed where that saves space; leave it out", kTuning = "there is nothing of that kind to set here; leave it out";
+constexpr std::string_view kChecksums = "all has checksums, and nothing is written in place; leave it out";
 constexpr std::string_view kOwners = "owners and modes are kept in the file system; use chown and chmod";
 constexpr Foreign kForeign[] = {
     {"discard", "freed space is discarded by fstrim or lsmfs trim; leave it out"},
@@ -38,7 +42,23 @@ constexpr Foreign kForeign[] = {
     {"errors=", "after an error of the device nothing more is written; leave it out"},
     {"quota", kNoQuotas}, {"usrquota", kNoQuotas}, {"grpquota", kNoQuotas}, {"prjquota", kNoQuotas}, {"uquota", kNoQuotas}, {"gquota", kNoQuotas},
     {"pquota", kNoQuotas}, {"usrjquota=", kNoQuotas}, {"grpjquota=", kNoQuotas}, {"jqfmt=", kNoQuotas},
-    {"compress", "all is compressed where that saves space; leave it out"}, {"compress=", "all is compressed where that saves space; leave it out"},
+    {"compress", kCompressed}, {"compress=", kCompressed},
+    {"compress-force", kCompressed}, {"compress-force=", kCompressed}, {"nodatacow", kChecksums}, {"nodatasum", kChecksums},
+    {"datacow", kAlwaysSo}, {"datasum", kAlwaysSo}, {"degraded", "it lies on one device"}, {"device=", "it lies on one device"},
+    {"ssd", kTuning}, {"nossd", kTuning}, {"space_cache", kTuning}, {"space_cache=", kTuning}, {"nospace_cache", kTuning}, {"clear_cache", kTuning},
+    {"thread_pool=", kTuning}, {"max_inline=", kTuning}, {"flushoncommit", kAlwaysSo}, {"skip_balance", kTuning}, {"usebackuproot", "lsmfs fsck repairs"},
+    {"stripe=", kTuning}, {"inode_readahead_blks=", kTuning}, {"init_itable", kTuning}, {"init_itable=", kTuning}, {"noinit_itable", kTuning},
+    {"journal_ioprio=", kNoJournal}, {"journal_dev=", kNoJournal}, {"journal_path=", kNoJournal}, {"logdev=", kNoJournal}, {"logbufs=", kNoJournal},
+    {"logbsize=", kNoJournal}, {"auto_da_alloc", kAlwaysSo}, {"noauto_da_alloc", kNeverSo}, {"block_validity", kAlwaysSo}, {"noblock_validity", kNeverSo},
+    {"max_batch_time=", kTuning}, {"min_batch_time=", kTuning}, {"dioread_lock", kTuning}, {"dioread_nolock", kTuning},
+    {"resuid=", "what is kept back is for nobody; see df"}, {"resgid=", "what is kept back is for nobody; see df"},
+    {"sb=", "the second superblock is found without it; leave it out"}, {"dax", "data is compressed, and cannot be mapped from the device"},
+    {"grpid", "set the set-group-id bit of the directory instead"}, {"bsdgroups", "set the set-group-id bit of the directory instead"},
+    {"nogrpid", kAlwaysSo}, {"sysvgroups", kAlwaysSo}, {"inode64", kAlwaysSo}, {"inode32", kNeverSo}, {"attr2", kAlwaysSo}, {"largeio", kTuning},
+    {"nolargeio", kTuning}, {"allocsize=", kTuning}, {"sunit=", kTuning}, {"swidth=", kTuning}, {"noalign", kTuning}, {"ikeep", kTuning}, {"noikeep", kTuning},
+    {"swalloc", kTuning}, {"filestreams", kTuning}, {"wsync", "dirsync does that here"}, {"rtdev=", "it lies on one device"},
+    {"nouuid", "a copy of a mounted file system cannot be mounted beside it"}, {"noquota", kAlwaysSo}, {"nobh", kTuning}, {"bh", kTuning},
+    {"discard=", "freed space is discarded by fstrim or lsmfs trim; leave it out"},
     {"autodefrag", "order is kept without it; leave it out"}, {"subvol=", "there are no subvolumes"}, {"subvolid=", "there are no subvolumes"},
     {"uid=", kOwners}, {"gid=", kOwners}, {"umask=", kOwners}, {"fmask=", kOwners}, {"dmask=", kOwners}};
 
@@ -254,7 +274,7 @@ Result<void> apply(ParsedOptions& parsed, std::string_view word, bool sloppy) {
     const auto read = option->read(parsed, word, word.substr(std::min(word.find('='), word.size() - 1) + 1));
     return read ? read : bad(read.error().context);
   }
-  if (contains(kForTheKernel, word)) return read_kernel(parsed, word, {});
+  if (contains(kForTheKernel, word) || begins_with(kLabels, word)) return read_kernel(parsed, word, {});
   if (word == "nofail") {
     parsed.nofail = true;
     return {};
@@ -264,11 +284,18 @@ Result<void> apply(ParsedOptions& parsed, std::string_view word, bool sloppy) {
   return bad(hint_for(word));
 }
 
+// As mount(8) takes them apart: a comma between double quotes is one of the word.
+std::size_t end_of_word(std::string_view list, std::size_t at) {
+  bool quoted = false;
+  for (; at < list.size() && (quoted || list[at] != ','); ++at) quoted ^= list[at] == '"';
+  return at;
+}
+
 template <class Visit>
 Result<void> for_each_word(const std::vector<std::string>& lists, Visit visit) {
   for (const std::string_view list : lists) {
     for (std::size_t at = 0; at <= list.size();) {
-      const auto comma = std::min(list.find(',', at), list.size());
+      const auto comma = end_of_word(list, at);
       LSMFS_TRY(visit(list.substr(at, comma - at)));
       at = comma + 1;
     }

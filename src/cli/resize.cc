@@ -5,6 +5,7 @@
 
 #include "cli/commands.h"
 #include "cli/confine.h"
+#include "cli/contents.h"
 #include "cli/device_use.h"
 #include "cli/exit_codes.h"
 #include "cli/facts.h"
@@ -71,6 +72,7 @@ class Resizing {
     Enlarged image;
     if (size_) LSMFS_TRY(image.to(path_, *size_));
     LSMFS_ASSIGN(device_, open_device(path_, Access::read_write, Sharing::exclusive));
+    LSMFS_TRY(refuse_others(*device_, tell));
     confine(tell);
     const ByteCount size = size_.value_or(device_->size());
     LSMFS_ASSIGN(const VolumeInfo info, read_volume_info(*device_));

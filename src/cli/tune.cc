@@ -5,6 +5,7 @@
 
 #include "cli/commands.h"
 #include "cli/confine.h"
+#include "cli/contents.h"
 #include "cli/device_use.h"
 #include "cli/exit_codes.h"
 #include "cli/messages.h"
@@ -60,6 +61,7 @@ int tune(const TuneArguments& arguments) {
 
   const auto device = open_device(path, Access::read_write, Sharing::exclusive);
   if (!device) return report({kFailure, explain(path, device.error())});
+  if (const auto ours = refuse_others(**device, tell); !ours) return report({kFailure, explain(path, ours.error())});
   confine(tell);
   const auto volume = Volume::open(**device);
   if (!volume) return report({kFailure, explain(path, volume.error())});

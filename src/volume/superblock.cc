@@ -262,6 +262,16 @@ Result<void> check_mount_options(std::string_view options) {
   return {};
 }
 
+bool may_be_volume(Device& device) {
+  if (device.size().v < 2 * MiB) return false;
+  const auto may_be = [&](std::uint64_t offset) {
+    AlignedBuffer buffer(sizeof(Superblock));
+    if (!device.read(ByteOffset{offset}, buffer.bytes())) return true;
+    return std::memcmp(buffer.data(), &format::kSuperblockMagic, sizeof format::kSuperblockMagic) == 0;
+  };
+  return may_be(0) || may_be(second_superblock_offset(device.size().v));
+}
+
 Result<VolumeInfo> read_volume_info(Device& device, const VolumeOptions& options) {
   LSMFS_ASSIGN(auto superblock, read_superblock(device, options));
   return superblock.info;

@@ -73,7 +73,7 @@ TEST_F(Fsck, WhatCannotBeCheckedIsRefused) {
   refused(8, {"fsck", folder()}, {"neither"});
   refused(8, {"fsck", "LABEL=no-such-label"}, {"no block device"});
   make_file("zeros", 150 * MiB);
-  refused(8, {"fsck", path("zeros")}, {path("zeros"), "not lsmfs"});
+  refused(8, {"fsck", path("zeros")}, {path("zeros"), "not lsmfs", "is empty"});
   refused(16, {"fsck"}, {"lsmfs fsck --help"});
   refused(16, {"-z", path("zeros")}, {"-z", "fsck.lsmfs --help"}, {.name = "fsck.lsmfs"});
   refused(16, {path("zeros"), path("zeros")}, {path("zeros")}, {.name = "fsck.lsmfs"});

@@ -30,6 +30,7 @@ TEST_F(Mkfs, MakesAnImageAndSaysWhatItMade) {
   const std::string said = accepted({"mkfs", "-L", "my label", "--size", "200M", path("image")});
   EXPECT_NE(said.find("my label"), std::string::npos);
   EXPECT_NE(said.find("200 MiB"), std::string::npos);
+  for (const char* part : {"for files", "tables", "kept back", "logs 16.0 MiB", "superblocks and metadata"}) EXPECT_NE(said.find(part), std::string::npos) << said;
   struct stat facts {};
   ASSERT_EQ(::stat(path("image").c_str(), &facts), 0);
   EXPECT_EQ(facts.st_size, static_cast<off_t>(200 * MiB));

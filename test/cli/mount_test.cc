@@ -86,12 +86,47 @@ TEST_F(MountCommand, TakesRelativePathsAndLinks) {
   EXPECT_FALSE(is_mounted("mnt"));
 }
 
+TEST_F(MountCommand, WhatIsThereInsteadOfAnLsmfsIsNamed) {
+  const std::string directory = make_directory("mnt"), file = make_file("file", 150 * MiB);
+  const auto everywhere = [&](const std::vector<std::string>& words) {
+    for (const char* foreground : {"", "-f"}) {
+      std::vector<std::string> arguments{"mount", file, directory};
+      if (*foreground != 0) arguments.emplace_back(foreground);
+      refused(32, arguments, words);
+    }
+    refused(32, {file, directory, "-f"}, words, {.name = "mount.lsmfs"});
+    refused(8, {"fsck", file}, words);
+    refused(8, {"fsck", "-y", file}, words);
+    refused(1, {"info", file}, words);
+    refused(1, {"tune", "-L", "x", file}, words);
+    refused(1, {"resize", file, "200M"}, words);
+    EXPECT_EQ(std::filesystem::file_size(file), 150 * MiB);
+  };
+  // Swap with a label, as mkswap(8) makes it.
+  std::string swap(4096, '\0');
+  swap.replace(1024, 1, "\1");
+  swap.replace(1028, 4, std::string("\x8f\x95\0\0", 4));
+  swap.replace(1024 + 28, 5, "quick");
+  swap.replace(4086, 10, "SWAPSPACE2");
+  patch("file", 0, swap);
+  everywhere({file, "is not lsmfs", "holds swap (label quick)"});
+  std::string table(512, '\0');
+  table.replace(446, 16, std::string("\0\x20\x21\0\x83\x20\x20\x04\0\x08\0\0\0\x10\0\0", 16));
+  table.replace(510, 2, "\x55\xaa");
+  patch("file", 0, table + std::string(4096 - 512, '\0'));
+  everywhere({"is not lsmfs", "holds a partition table (dos)"});
+  patch("file", 0, std::string(4096, 'x'));
+  everywhere({"is not lsmfs", "nothing known"});
+  patch("file", 0, std::string(4096, '\0'));
+  everywhere({"is not lsmfs", "is empty"});
+}
+
 TEST_F(MountCommand, RefusesWhatIsNotThereOrNotLsmfs) {
   const std::string directory = make_directory("mnt");
   refused(32, {"mount", path("missing"), directory}, {path("missing"), "does not exist"});
   refused(32, {"mount", "/dev/no-such-device", directory}, {"does not exist"});
   make_file("zeros", 150 * MiB);
-  refused(32, {"mount", path("zeros"), directory}, {"not lsmfs"});
+  refused(32, {"mount", path("zeros"), directory}, {"not lsmfs", "is empty; make one with lsmfs mkfs"});
   make_file("tiny", 10);
   refused(32, {"mount", path("tiny"), directory}, {"not lsmfs"});
   refused(32, {"mount", folder(), directory}, {"neither"});

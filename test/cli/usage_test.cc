@@ -29,10 +29,12 @@ TEST_F(Usage, HelpIsACommandToo) {
 
 TEST_F(Usage, CommandsAreGroupedByWhatPeopleDo) {
   const std::string text = accepted({"--help"});
-  const auto mount = text.find("Make and mount"), check = text.find("Check and repair"), fsck = text.find("  fsck");
-  ASSERT_NE(fsck, text.npos);
-  EXPECT_LT(mount, check);
-  EXPECT_LT(check, fsck);
+  std::size_t at = 0;
+  for (const char* next : {"\nMake and change", "  mkfs", "  tune", "  resize", "\nMount", "  mount", "  umount", "  trim", "\nLook", "  info", "  layout", "\nCheck and repair", "  fsck", "  scrub"}) {
+    const auto found = text.find(next, at);
+    ASSERT_NE(found, text.npos) << next << " in its place in\n" << text;
+    at = found;
+  }
 }
 
 TEST_F(Usage, AMistypedCommandIsAnsweredWithTheNearest) {
@@ -45,12 +47,21 @@ TEST_F(Usage, AMistypedCommandIsAnsweredWithTheNearest) {
 
 TEST_F(Usage, WhatCannotBeWrittenIsAFailure) {
   const std::string image = make_image("image");
-  for (const char* command : {"info --json", "info", "--help"}) {
-    const std::string line = std::string(LSMFS_PROGRAM) + " " + command + (std::string_view(command).starts_with("info") ? " '" + image + "'" : "") + " >/dev/full 2>'" + path("said") + "'";
+  for (const std::string& command : {"info --json '" + image + "'", "info '" + image + "'", "info --udev '" + image + "'", "mkfs -f '" + image + "'",
+                                     std::string("--help"), std::string("help"), std::string("help mkfs"), std::string("mount --help"), std::string("--version")}) {
+    const std::string line = std::string(LSMFS_PROGRAM) + " " + command + " >/dev/full 2>'" + path("said") + "'";
     const int status = std::system(line.c_str());
     EXPECT_EQ(WEXITSTATUS(status), 1) << command;
     EXPECT_NE(read("said", 0, 7).find("lsmfs:"), std::string::npos) << command;
   }
+}
+
+// Its codes are bits, of which 1 says that all is repaired.
+TEST_F(Usage, WhatFsckCannotWriteIsNotTakenForARepair) {
+  const std::string image = make_image("image");
+  const int status = std::system((std::string(LSMFS_PROGRAM) + " fsck '" + image + "' >/dev/full 2>'" + path("said") + "'").c_str());
+  EXPECT_EQ(WEXITSTATUS(status), 8);
+  EXPECT_NE(read("said", 0, 20).find("lsmfs: stdout"), std::string::npos);
 }
 
 TEST_F(Usage, TheVersionIsOneLine) {

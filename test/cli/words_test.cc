@@ -91,6 +91,29 @@ TEST(MountOptions, OfFstabAreIgnored) {
   EXPECT_TRUE(parsed->kernel.empty());
 }
 
+TEST(MountOptions, MayHaveCommasBetweenDoubleQuotes) {
+  const auto parsed = parse_mount_options({R"(context="system_u:object_r:x_t:s0:c1,c2",nodev,rootcontext=a:b:c:s0)", R"(ro,fscontext="x,ro,y",defcontext=d)"});
+  ASSERT_TRUE(parsed) << parsed.error().context;
+  EXPECT_EQ(parsed->kernel, (std::vector<std::string>{R"(context="system_u:object_r:x_t:s0:c1,c2")", "nodev", "rootcontext=a:b:c:s0",
+                                                      R"(fscontext="x,ro,y")", "defcontext=d"}));
+  EXPECT_TRUE(parsed->read_only);
+  EXPECT_TRUE(parse_mount_options({R"(comment="one, two",noatime)"}));
+  EXPECT_FALSE(parse_mount_options({R"(colour="red,ro")"}));
+  EXPECT_TRUE(parse_mount_options({R"(context="open)"})) << "is the kernel's matter";
+}
+
+TEST(MountOptions, OfOtherFileSystemsAreAnsweredWithAHint) {
+  for (const char* word : {"discard", "discard=async", "user_xattr", "data=ordered", "barrier", "nobarrier", "errors=remount-ro", "commit=30", "usrquota", "grpjquota=x",
+                           "stripe=64", "journal_ioprio=3", "grpid", "dax", "compress=zstd", "compress-force=zstd", "subvol=@home", "ssd", "space_cache=v2",
+                           "nodatacow", "autodefrag", "degraded", "logbufs=8", "inode64", "allocsize=64k", "noquota", "nouuid", "wsync", "uid=1000"}) {
+    const auto parsed = parse_mount_options({word});
+    ASSERT_FALSE(parsed) << word;
+    EXPECT_TRUE(parsed.error().context.starts_with(std::string("option ") + word + ": ")) << parsed.error().context;
+    EXPECT_EQ(parsed.error().context.find("unknown"), std::string::npos) << parsed.error().context;
+    EXPECT_TRUE(parse_mount_options({word}, true)) << word << ", when sloppy";
+  }
+}
+
 TEST(MountOptions, OfTheMountTableAreThereForARemountOnly) {
   const char* list = "ro,noatime,user_id=0,group_id=0,default_permissions,allow_other,blksize=4096,remount";
   const auto parsed = parse_mount_options({list});

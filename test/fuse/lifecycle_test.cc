@@ -205,6 +205,24 @@ TEST_F(Lifecycle, KernelOptionsArePassedOn) {
   EXPECT_EQ(::access(mounted.path("script").c_str(), X_OK), -1);
 }
 
+// The kernel takes the quotes away, so that a comma may be in a label. One without SELinux knows no such option.
+TEST_F(Lifecycle, LabelsOfSelinuxArePassedOnWhereTheKernelKnowsThem) {
+  MountOptions options;
+  options.kernel_options = {"nosuid", R"(context="system_u:object_r:x_t:s0:c1,c2")", "rootcontext=a:b:c:s0", "max_read=4096"};
+  const std::string labels = R"(,context="system_u:object_r:x_t:s0:c1,c2",rootcontext=a:b:c:s0)";
+  EXPECT_EQ(label_options(options.kernel_options, true), labels);
+  EXPECT_EQ(label_options(options.kernel_options, false), "");
+  const std::string data = mount_data(options, 7, S_IFDIR, false);
+  EXPECT_TRUE(data.starts_with("fd=7,rootmode=40000,")) << data;
+  EXPECT_TRUE(data.ends_with(",default_permissions,allow_other,max_read=4096")) << data;
+  EXPECT_EQ(mount_data(options, 7, S_IFDIR, true), data + labels);
+  if (kernel_has_selinux()) GTEST_SKIP() << "whose policy would have to know these labels";
+  MemoryTree tree;
+  options.kernel_options.pop_back();
+  Mounted mounted(tree, options);
+  EXPECT_EQ(write_file(mounted.path("f"), "x"), 0);
+}
+
 TEST_F(Lifecycle, OthersAreLetInOnlyWhereTheKernelChecksPermissions) {
   const std::vector<std::vector<std::string>> lists{{}, {"allow_other"}, {"nosuid", "nodev", "allow_other"}};
   for (const auto& kernel_options : lists) {

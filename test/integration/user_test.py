@@ -4,6 +4,7 @@ import os
 import pwd
 import shutil
 import stat
+import subprocess
 
 import harness
 import namespace
@@ -49,6 +50,42 @@ if "$1" mount -o remount,ro image mnt; then exit 1; fi
 "$1" fsck image
 echo done
 """
+# mount(8) and umount(8), by a line of fstab with "user". $1, $2 as above, $3: a device that is the user's.
+FSTAB_STEPS = """\
+set -e
+cd "$2"
+mount "$2/mnt"
+grep -q "$2/mnt .*nosuid,nodev,noexec.*fuse.lsmfs $2/image .*default_permissions" /proc/self/mountinfo
+echo hello > mnt/file
+if mount "$2/mnt" 2> again; then exit 1; fi
+grep -q mounted again
+umount "$2/mnt"
+test ! -e mnt/file
+mount "$2/mnt"
+test "$(cat mnt/file)" = hello
+umount "$2/mnt"
+if mount "$2/hers" 2> said; then exit 1; fi
+grep -q "^lsmfs: $3: no permission" said
+test "$(wc -l < said)" = 1
+echo done
+"""
+OWNER_STEPS = """\
+set -e
+mount "$2/hers"
+grep -q "$2/hers .*nosuid,nodev.*fuse.lsmfs $3 .*user_id=$(id -u)" /proc/self/mountinfo
+umount "$2/hers"
+echo done
+"""
+# $1: what fstab is to say, then a command. mount(8) lets nobody but root name another file for it. $2, $3: /usr/bin and /usr/sbin as installed.
+WITH_FSTAB = """\
+set -e
+printf %s "$1" > "$2/fstab"
+test -e /etc/fstab || touch /etc/fstab
+mount --bind "$2/fstab" /etc/fstab
+for folder in /usr/bin /usr/sbin; do mount -t overlay overlay -o "lowerdir=$2$folder:$folder" "$folder"; done
+shift 2
+exec "$@"
+"""
 # $1: a folder to mount a tmpfs at, $2: user, $3: group, then a command. In a mount namespace of its own /dev/fuse is
 # one that everybody may open, as udev makes it on ordinary systems.
 IN_NAMESPACE = """\
@@ -77,16 +114,43 @@ class User(harness.MountCase):
         self.home = self.work.sub("home")
         os.chown(self.home, self.user.pw_uid, self.user.pw_gid)
 
-    def as_user(self, *command):
+    def as_user_words(self, *command):
         number = os.stat("/dev/fuse").st_rdev
         script = IN_NAMESPACE.format(major=os.major(number), minor=os.minor(number))
-        return harness.call(*namespace.alone("sh", "-c", script, "sh", self.work.sub("dev"), self.user.pw_uid, self.user.pw_gid, *command))
+        return ["sh", "-c", script, "sh", self.work.sub("dev"), self.user.pw_uid, self.user.pw_gid, *command]
+
+    def as_user(self, *command):
+        return harness.call(*namespace.alone(*self.as_user_words(*command)))
 
     def test_an_ordinary_user_makes_mounts_and_unmounts_an_image(self):
         for steps in (STEPS, LATER_STEPS):
             done = self.as_user("sh", "-c", steps, "sh", self.binary, self.home)
             self.assertEqual((done.returncode, done.stdout.strip().splitlines()[-1:]), (0, ["done"]), done.stderr)
             until(lambda: not harness.workspace.processes_of(self.work.path, self.binary), "the end of the daemon")
+
+    def by_fstab(self, option, steps, *words):
+        """As the user, with lines of fstab for "mnt" and "hers", where mount(8) finds the helper."""
+        fstab = "".join(f"{source} {self.home}/{point} lsmfs noauto,{option} 0 0\n" for source, point in ((f"{self.home}/image", "mnt"), (words[0], "hers")))
+        return harness.call(*namespace.alone("sh", "-c", WITH_FSTAB, "sh", fstab, self.installed, *self.as_user_words(
+            "sh", "-c", steps, "sh", self.binary, self.home, *words)))
+
+    def test_lines_of_fstab_let_users_mount_what_is_theirs(self):
+        self.installed = self.work.sub("installed")
+        done = subprocess.run(["cmake", "--install", os.path.dirname(LSMFS), "--prefix", "/usr"], env=dict(os.environ, DESTDIR=self.installed),
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        made = self.as_user("sh", "-c", 'cd "$2" && mkdir mnt hers && "$1" mkfs --size 200M image', "sh", self.binary, self.home)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        device = self.volume().device
+        for option in ("user", "users"):
+            done = self.by_fstab(option, FSTAB_STEPS, device)
+            self.assertEqual((done.returncode, done.stdout.strip()), (0, "done"), done.stderr)
+        owner = os.stat(device)
+        os.chown(device, self.user.pw_uid, owner.st_gid)
+        self.addCleanup(os.chown, device, owner.st_uid, owner.st_gid)
+        done = self.by_fstab("owner", OWNER_STEPS, device)
+        self.assertEqual((done.returncode, done.stdout.strip()), (0, "done"), done.stderr)
+        until(lambda: not harness.workspace.processes_of(self.home), "the end of the daemon")
 
     def test_an_ordinary_user_cannot_mount_over_what_is_not_theirs(self):
         done = self.as_user("sh", "-c", '"$1" mkfs --size 256M "$2"/image && mkdir -p "$2"/mnt && "$1" mount "$2"/image /usr',

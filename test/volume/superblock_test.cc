@@ -254,6 +254,24 @@ TEST_F(SuperblockTest, LeavesNoTraceOfWhatWasOnTheDeviceBefore) {
   EXPECT_EQ(std::count(buffer.data(), buffer.data() + tail, std::byte{0}), static_cast<long>(tail));
 }
 
+TEST(MayBeVolume, GoesByTheMagicOfEitherCopyAlone) {
+  const auto device = memory_device(ByteCount{kDeviceMin});
+  EXPECT_FALSE(may_be_volume(*device));
+  EXPECT_FALSE(may_be_volume(*memory_device(ByteCount{4096})));
+  ASSERT_TRUE(Volume::format(*device, {}));
+  AlignedBuffer first(kDeviceBlock), zeros(kDeviceBlock);
+  ASSERT_TRUE(device->read(ByteOffset{0}, first.bytes()));
+  first.data()[100] ^= std::byte{1};
+  ASSERT_TRUE(device->write(ByteOffset{0}, first.bytes()));
+  EXPECT_TRUE(may_be_volume(*device)) << "damaged, and an lsmfs";
+  ASSERT_TRUE(device->write(ByteOffset{0}, zeros.bytes()));
+  EXPECT_TRUE(may_be_volume(*device)) << "by the second";
+  ASSERT_TRUE(device->write(ByteOffset{second_superblock_offset(kDeviceMin)}, zeros.bytes()));
+  EXPECT_FALSE(may_be_volume(*device));
+  const auto broken = hooked_device(*device, [](const DeviceEvent&, Bytes) { return Result<void>(make_error(EIO, "read")); });
+  EXPECT_TRUE(may_be_volume(*broken)) << "nobody knows";
+}
+
 TEST(Layout, FillsDevicesOfEverySizeInOrderAndAligned) {
   std::uint64_t sizes[] = {kDeviceMin, kDeviceMin + 4096, 300 * MiB + 4096, 4 * GiB,
                            6 * GiB,    1024 * GiB,        100 * 1024 * GiB};

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <fstream>
 
 #include "fuse/mounting/fusermount.h"
 
@@ -49,6 +50,12 @@ constexpr std::array kFlags{
 constexpr std::array<std::string_view, 6> kNotForUsers{"relatime", "strictatime", "nodiratime",
                                                        "lazytime", "nolazytime",  "symfollow"};
 
+constexpr std::array<std::string_view, 4> kLabels{"context=", "fscontext=", "defcontext=", "rootcontext="};
+
+bool is_label(std::string_view option) {
+  return std::ranges::any_of(kLabels, [&](std::string_view label) { return option.starts_with(label); });
+}
+
 Result<Fd> mount_as_root(const MountOptions& options) {
   // Looked up once, and before anything is changed, so that an error is about it.
   const Fd place(open(options.mount_point.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
@@ -61,13 +68,8 @@ Result<Fd> mount_as_root(const MountOptions& options) {
   }
   unsigned long flags = 0;
   if (options.read_only) flags |= MS_RDONLY;
-  // Others are let in only where the kernel itself checks who may do what: nothing here does.
-  std::string data = fmt::format("fd={},rootmode={:o},user_id={},group_id={},default_permissions,allow_other", fd.get(),
-                                 facts.st_mode & S_IFMT, getuid(), getgid());
-  if (options.block_device) data += ",blksize=4096";
-  for (const auto& option : options.kernel_options) {
-    if (!apply_flag(option, flags) && option != "allow_other") data += "," + option;
-  }
+  for (const auto& option : options.kernel_options) apply_flag(option, flags);
+  const std::string data = mount_data(options, fd.get(), facts.st_mode & S_IFMT, kernel_has_selinux());
   const char* type = options.block_device ? "fuseblk.lsmfs" : "fuse.lsmfs";
   const std::string target = fmt::format("/proc/self/fd/{}", place.get());
   if (mount(options.source.c_str(), target.c_str(), type, flags, data.c_str()) != 0) {
@@ -97,7 +99,7 @@ Result<Fd> mount_as_user(const MountOptions& options) {
   if (options.read_only) list += ",ro";
   for (const auto& option : options.kernel_options) {
     const bool for_root = std::find(kNotForUsers.begin(), kNotForUsers.end(), option) != kNotForUsers.end();
-    if (!for_root) list += "," + escape_commas(option);
+    if (!for_root && (!is_label(option) || kernel_has_selinux())) list += "," + escape_commas(option);
   }
   return fusermount_mount(options.mount_point, list);
 }
@@ -109,6 +111,33 @@ bool apply_flag(std::string_view option, unsigned long& flags) {
   if (flag == kFlags.end()) return false;
   flags = (flags & ~flag->clear) | flag->set;
   return true;
+}
+
+std::string label_options(const std::vector<std::string>& kernel_options, bool selinux) {
+  std::string labels;
+  for (const auto& option : kernel_options) {
+    if (selinux && is_label(option)) labels += "," + option;
+  }
+  return labels;
+}
+
+bool kernel_has_selinux() {
+  std::ifstream known("/proc/filesystems");
+  for (std::string line; std::getline(known, line);) {
+    if (line.ends_with("\tselinuxfs")) return true;
+  }
+  return false;
+}
+
+std::string mount_data(const MountOptions& options, int fd, unsigned root_mode, bool selinux) {
+  // Others are let in only where the kernel itself checks who may do what: nothing here does.
+  std::string data = fmt::format("fd={},rootmode={:o},user_id={},group_id={},default_permissions,allow_other", fd, root_mode, getuid(), getgid());
+  if (options.block_device) data += ",blksize=4096";
+  for (const auto& option : options.kernel_options) {
+    unsigned long flags = 0;
+    if (!apply_flag(option, flags) && option != "allow_other" && !is_label(option)) data += "," + option;
+  }
+  return data + label_options(options.kernel_options, selinux);
 }
 
 Result<Fd> kernel_mount(const MountOptions& options) {

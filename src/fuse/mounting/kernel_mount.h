@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lsmfs/fuse.h"
 
@@ -13,6 +14,14 @@ namespace lsmfs {
 
 // Sets or clears in `flags`, of mount(2), what a mount option stands for; false: it is none of those.
 bool apply_flag(std::string_view option, unsigned long& flags);
+
+// The labels of SELinux among mount options (context=, ...), each after a comma and with its quotes, as mount(2) wants them. A kernel
+// without SELinux refuses them, so there are none then, as for mount(8).
+std::string label_options(const std::vector<std::string>& kernel_options, bool selinux);
+bool kernel_has_selinux();
+
+// What mount(2) is told beside the flags, for /dev/fuse as `fd` and a mount point of this mode.
+std::string mount_data(const MountOptions& options, int fd, unsigned root_mode, bool selinux);
 
 // Gives the descriptor of /dev/fuse that serves the new mount. Errors as Mount::start.
 Result<Fd> kernel_mount(const MountOptions& options);
