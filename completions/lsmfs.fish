@@ -39,6 +39,8 @@ function __lsmfs_mount_options
         lazytime\t'Write times late' nosymfollow\t'Follow no symbolic links' \
         suid\t'Heed set-user-id bits' dev\t'Heed devices' exec\t'Execute programs' \
         nolazytime\t'Take back lazytime' symfollow\t'Follow symbolic links' \
+        context=\t'Label of all files, of SELinux' fscontext=\t'Label of the file system' \
+        defcontext=\t'Label of files without one' rootcontext=\t'Label of the root directory' \
         allow_other\t'Let other users in' nofail\t'A missing device is no error'
 end
 

@@ -142,12 +142,13 @@ class User(harness.MountCase):
         made = self.as_user("sh", "-c", 'cd "$2" && mkdir mnt hers && "$1" mkfs --size 200M image', "sh", self.binary, self.home)
         self.assertEqual(made.returncode, 0, made.stderr)
         device = self.volume().device
+        owner = os.stat(device)
+        self.addCleanup(os.chown, device, owner.st_uid, owner.st_gid)
+        os.chown(device, 0, 0)
         for option in ("user", "users"):
             done = self.by_fstab(option, FSTAB_STEPS, device)
             self.assertEqual((done.returncode, done.stdout.strip()), (0, "done"), done.stderr)
-        owner = os.stat(device)
-        os.chown(device, self.user.pw_uid, owner.st_gid)
-        self.addCleanup(os.chown, device, owner.st_uid, owner.st_gid)
+        os.chown(device, self.user.pw_uid, 0)
         done = self.by_fstab("owner", OWNER_STEPS, device)
         self.assertEqual((done.returncode, done.stdout.strip()), (0, "done"), done.stderr)
         until(lambda: not harness.workspace.processes_of(self.home), "the end of the daemon")

@@ -104,7 +104,7 @@ class MountOptions(harness.MountCase):
 
     def test_the_program_takes_each(self):
         volume = self.volume(200 * MiB, image=True)
-        samples = {"SIZE": "64M", "SECONDS": "7", "NAME": "name", "TEXT": "text", "": ""}
+        samples = {"SIZE": "64M", "SECONDS": "7", "NAME": "name", "TEXT": "text", "LABEL": '"a:b:c:s0:c1,c2"', "": ""}
         for term, _ in self.terms():
             for name, value in pages.words(term).items():
                 for sample in value.split("|") if "|" in value else [samples[value]]:
@@ -186,7 +186,7 @@ class Examples(harness.MountCase):
         os.mkdir(os.path.join(self.folder, "mnt"))
 
     def here(self, word):
-        for page_says, test_has in ((r"/dev/sdb1|LABEL=data|/var/lib/data\.img", self.image), (r"/data", self.point)):
+        for page_says, test_has in ((r"/dev/sdb1|LABEL=data|(?:/var/lib|/home/ann)/data\.img", self.image), (r"(?:/home/ann)?/data", self.point)):
             word = re.sub(rf"^(?:{page_says})(?=$|/)", test_has, word)
         return os.path.join(self.folder, word) if word == "data.img" else word
 

@@ -64,7 +64,7 @@ def _source():
 def further_mount_options():
     """Those that the help leaves out, and that mean something."""
     compared = set(re.findall(r'\b(?:word|option) == "(\w+)"', _source()))
-    return (compared | _list_in_source("kForTheKernel") | _list_in_source("kPolicies")) - set(mount_options())
+    return (compared | _list_in_source("kForTheKernel") | _list_in_source("kLabels") | _list_in_source("kPolicies")) - set(mount_options())
 
 
 def ignored_mount_options():
