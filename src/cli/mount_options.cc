@@ -57,7 +57,7 @@ constexpr Foreign kForeign[] = {
     {"nogrpid", kAlwaysSo}, {"sysvgroups", kAlwaysSo}, {"inode64", kAlwaysSo}, {"inode32", kNeverSo}, {"attr2", kAlwaysSo}, {"largeio", kTuning},
     {"nolargeio", kTuning}, {"allocsize=", kTuning}, {"sunit=", kTuning}, {"swidth=", kTuning}, {"noalign", kTuning}, {"ikeep", kTuning}, {"noikeep", kTuning},
     {"swalloc", kTuning}, {"filestreams", kTuning}, {"wsync", "dirsync does that here"}, {"rtdev=", "it lies on one device"},
-    {"nouuid", "a copy of a mounted file system cannot be mounted beside it"}, {"noquota", kAlwaysSo}, {"nobh", kTuning}, {"bh", kTuning},
+    {"nouuid", "lsmfs tune -U random gives a copy a UUID of its own; leave it out"}, {"noquota", kAlwaysSo}, {"nobh", kTuning}, {"bh", kTuning},
     {"discard=", "freed space is discarded by fstrim or lsmfs trim; leave it out"},
     {"autodefrag", "order is kept without it; leave it out"}, {"subvol=", "there are no subvolumes"}, {"subvolid=", "there are no subvolumes"},
     {"uid=", kOwners}, {"gid=", kOwners}, {"umask=", kOwners}, {"fmask=", kOwners}, {"dmask=", kOwners}};
