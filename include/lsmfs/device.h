@@ -8,12 +8,16 @@
 // calls on overlapping ranges are the caller's to order.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lsmfs/base.h"
 #include "lsmfs/clock.h"
+#include "lsmfs/counters.h"
 
 namespace lsmfs {
 
@@ -91,6 +95,59 @@ Result<void> create_image(const std::string& path, ByteCount size, Existing exis
 
 // A device in memory, for tests: zeros at first.
 std::unique_ptr<Device> memory_device(ByteCount size);
+
+// ---- what requests are for ----------------------------------------------------------------
+
+// Why a device is read or written. Who knows says so by an IoFor, around the call; the innermost counts.
+enum class IoCause : std::uint8_t {
+  other,       // mounting, and what the layers do by themselves and nothing below names
+  miss,        // a program waits for it
+  read_ahead,  // of a walk, before somebody asks
+  stream,      // blobs of large files
+  log,         // the write-ahead log
+  flush,       // memtables to tables
+  compaction,  // tables to others
+  metadata,    // what the volume and the store know of their own files
+  scrub,
+};
+inline constexpr std::array<std::string_view, 9> kIoCauses{"other", "miss",       "read_ahead", "stream", "log",
+                                                           "flush", "compaction", "metadata",   "scrub"};
+
+// While one exists, what its thread asks of devices is for this.
+class IoFor {
+ public:
+  explicit IoFor(IoCause cause) : outer_(std::exchange(current_, cause)) {}
+  ~IoFor() { current_ = outer_; }
+  IoFor(const IoFor&) = delete;
+  IoFor& operator=(const IoFor&) = delete;
+
+  static IoCause current() { return current_; }
+  // Of a thread that does nothing else: what counts outside of all of these.
+  static void all_of_this_thread(IoCause cause) { current_ = cause; }
+
+ private:
+  static inline constinit thread_local IoCause current_ = IoCause::other;
+  const IoCause outer_;
+};
+
+struct IoCounts {
+  std::uint64_t reads = 0, read_bytes = 0, writes = 0, written_bytes = 0;
+};
+struct DeviceStats {
+  std::array<IoCounts, kIoCauses.size()> by_cause;  // by IoCause
+  HistogramCounts read, write, flush;               // how long each took
+  std::uint64_t discards = 0, discarded_bytes = 0;
+
+  const IoCounts& of(IoCause cause) const { return by_cause[static_cast<std::size_t>(cause)]; }
+  IoCounts sum() const;
+};
+
+// Counts what succeeds, since it was made.
+class MeteredDevice : public Device {
+ public:
+  virtual DeviceStats stats() const = 0;
+};
+std::unique_ptr<MeteredDevice> metered_device(std::unique_ptr<Device> inner, Clock& clock = system_clock());
 
 // ---- decorators ---------------------------------------------------------------------------
 

@@ -160,6 +160,30 @@ struct StoreStats {
   std::uint64_t blob_bytes = 0;     // that blobs take of the volume
 };
 
+struct CacheCounts {
+  std::uint64_t hits = 0, misses = 0;
+};
+// What a store has done since it was opened, and what it has to do; cheap enough to be asked for each second. Times in ns.
+struct StoreActivity {
+  std::uint64_t commits = 0, committed_bytes = 0;  // batches; without what is in blobs
+  std::uint64_t stream_bytes = 0;                  // data that went to blobs
+  std::uint64_t syncs = 0;                         // of the log, each for all who waited for one
+  std::uint64_t flushes = 0, compactions = 0, compaction_ns = 0;  // that ended well; moves of tables are none
+  std::uint64_t stalls = 0, stall_ns = 0;          // commits that had to wait for flushes, merges or space
+  std::uint64_t delays = 0, delay_ns = 0;          // commits that were slowed down, lest they would have to
+  CacheCounts data, indexes;  // blocks of tables that requests looked for; filters are with the indexes
+
+  // Now.
+  std::uint64_t memtable_bytes = 0, cache_bytes = 0;
+  std::uint64_t debt_bytes = 0;                    // that compactions still have to write, as RocksDB estimates it
+  std::uint64_t level0_tables = 0, tables = 0, table_bytes = 0, blob_bytes = 0;  // of the volume
+  std::uint64_t wanted_bytes = 0;                  // of the volume, by what is not obsolete in them, as far as that is known
+  std::uint64_t total_bytes = 0, reserve_bytes = 0;  // of the volume; what of it new data never gets
+  std::uint64_t lost_ranges = 0;                   // of rows, with damaged parts of tables
+  std::uint64_t starved = 0;                       // 1: a compaction has found no space
+  std::uint64_t failed = 0;                        // 1: nothing is written any more
+};
+
 // What Store::repair() did.
 struct StoreRepair {
   // Rows of a family whose keys lie between two that are still there; "": from the first, or to the last.
@@ -296,6 +320,7 @@ class Store : public RowReader {
   // as_if it had so much, and compact all.
   virtual bool suits(ByteCount tables) const = 0;
   virtual StoreStats stats() const = 0;
+  virtual StoreActivity activity() const = 0;
 
   // A damaged part of a table is set aside soon after somebody has met it: what it held is lost, everything else goes on. Reads of
   // what is lost fail with EUCLEAN until a batch knows it again; so they do after a restart.

@@ -130,6 +130,12 @@ struct TreeSettings {
   std::optional<std::uint32_t> sync_interval_ms;
 };
 
+// What a tree holds in memory now.
+struct TreeActivity {
+  std::uint64_t uncommitted_bytes = 0;             // of operations that the store does not have yet
+  std::uint64_t inodes = 0, inode_bytes = 0;       // that the kernel holds on to, or somebody else; their memory is an estimate
+};
+
 class Tree {
  public:
   // Writes the root directory (mode 0755, owner 0) into an empty store.
@@ -235,6 +241,7 @@ class Tree {
   // who tries: the same files give no second reason.
   virtual bool room_comes(Wait wait, std::uint64_t& seen) = 0;
   virtual TreeCounts counts() const = 0;
+  virtual TreeActivity activity() const = 0;
 };
 
 // What check_tree() found.

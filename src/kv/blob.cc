@@ -33,14 +33,17 @@ Error damaged(std::uint64_t number, std::uint64_t at) { return make_error(EUCLEA
 
 class Writer final : public BlobWriter {
  public:
-  Writer(std::unique_ptr<FileWriter> file, FailStop& fail_stop, std::uint64_t number, std::uint64_t allocated, std::function<void(std::uint64_t)> closed)
-      : file_(std::move(file)), fail_stop_(fail_stop), number_(number), allocated_(allocated), closed_(std::move(closed)), context_(ZSTD_createCCtx()) {}
+  Writer(std::unique_ptr<FileWriter> file, FailStop& fail_stop, std::uint64_t number, std::uint64_t allocated, std::function<void(std::uint64_t)> closed,
+         std::atomic<std::uint64_t>& appended)
+      : file_(std::move(file)), fail_stop_(fail_stop), number_(number), allocated_(allocated), closed_(std::move(closed)), appended_(appended), context_(ZSTD_createCCtx()) {}
   ~Writer() override {
+    const IoFor stream(IoCause::stream);
     file_.reset();
     closed_(at_);
   }
 
   Result<void> append(Bytes blocks) override {
+    appended_.fetch_add(blocks.size(), std::memory_order_relaxed);
     std::size_t plain = 0;  // bytes before `done` that are not compressed and not yet in the file
     std::size_t done = 0;
     while (done < blocks.size()) {
@@ -79,6 +82,7 @@ class Writer final : public BlobWriter {
       LSMFS_TRY(write(as_bytes(part)));
       index_ = {};
     }
+    const IoFor stream(IoCause::stream);
     if (auto done = file_->precede_logs(); !done) return stop(done.error());
     return BlobEnd{blocks_, at_};
   }
@@ -93,6 +97,7 @@ class Writer final : public BlobWriter {
 
   Result<void> write(Bytes bytes) {
     LSMFS_TRY(fail_stop_.check());
+    const IoFor stream(IoCause::stream);
     if (auto done = file_->append(bytes); !done) return stop(done.error());
     at_ += bytes.size();
     return {};
@@ -140,6 +145,7 @@ class Writer final : public BlobWriter {
   FailStop& fail_stop_;
   const std::uint64_t number_, allocated_;
   const std::function<void(std::uint64_t)> closed_;
+  std::atomic<std::uint64_t>& appended_;
   std::uint64_t blocks_ = 0;  // in all
   std::uint64_t at_ = 0;      // bytes of the file
   BlobIndex index_;           // of what has none yet
@@ -160,6 +166,7 @@ class BlobReaderImpl final : public BlobReader {
   }
 
   Result<void> read(std::uint64_t block, MutableBytes to) const override {
+    const IoFor stream(IoFor::current() == IoCause::miss ? IoCause::stream : IoFor::current());
     if (to.size() % kBlobBlock != 0 || block > blocks() || to.size() / kBlobBlock > blocks() - block) {
       return make_error(EINVAL, fmt::format("{} has {} blocks", blob_name(number_), blocks()));
     }
@@ -241,7 +248,7 @@ std::uint64_t blob_size(ByteCount data) {
 }
 
 Result<std::unique_ptr<BlobWriter>> create_blob(Volume& volume, FailStop& fail_stop, std::uint64_t number, ByteCount data,
-                                                std::function<void(std::uint64_t bytes)> closed) {
+                                                std::function<void(std::uint64_t bytes)> closed, std::atomic<std::uint64_t>& appended) {
   LSMFS_TRY(fail_stop.check());
   const std::uint64_t bytes = blob_size(data);
   // What is nowhere yet can be left out, so that no space is no failure of the store.
@@ -251,7 +258,7 @@ Result<std::unique_ptr<BlobWriter>> create_blob(Volume& volume, FailStop& fail_s
     LSMFS_TRY(volume.remove(blob_name(number)));
     return std::move(allocated.error());
   }
-  return std::unique_ptr<BlobWriter>(std::make_unique<Writer>(std::move(file), fail_stop, number, bytes, std::move(closed)));
+  return std::unique_ptr<BlobWriter>(std::make_unique<Writer>(std::move(file), fail_stop, number, bytes, std::move(closed), appended));
 }
 
 Result<std::unique_ptr<BlobReader>> open_blob(Volume& volume, std::uint64_t number, const BlobEnd& end) {

@@ -5,6 +5,7 @@
 // Threads: a writer is used by one at a time; a reader by any.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -23,9 +24,9 @@ std::optional<std::uint64_t> blob_number(std::string_view name);  // nullopt: it
 
 // What a blob for so many bytes of data takes of the volume.
 std::uint64_t blob_size(ByteCount data);
-// `closed` hears how many bytes it has in the end, when the writer has gone.
+// `closed` hears how many bytes it has in the end, when the writer has gone. To `appended` the bytes of data are added that come to it.
 Result<std::unique_ptr<BlobWriter>> create_blob(Volume& volume, FailStop& fail_stop, std::uint64_t number, ByteCount data,
-                                                std::function<void(std::uint64_t bytes)> closed);
+                                                std::function<void(std::uint64_t bytes)> closed, std::atomic<std::uint64_t>& appended);
 Result<std::unique_ptr<BlobReader>> open_blob(Volume& volume, std::uint64_t number, const BlobEnd& end);
 
 }  // namespace lsmfs::kv

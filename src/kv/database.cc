@@ -74,7 +74,7 @@ Database::Database(Volume& volume, const Sizing& sizing, FailStop& fail_stop, Gi
       caches_(sizing.cache),
       env_(make_env(make_file_system(volume, fail_stop, give_way, set_aside, *options.clock, ByteCount{sizing.blocks_memtable + sizing.blocks_memtable / 16}),
                     options.merges, fail_stop, *options.clock)) {
-  const OptionParts parts{env_.get(), make_notice_logger(options.notice), options.listener, caches_};
+  const OptionParts parts{env_.get(), make_notice_logger(options.notice), options.listener, caches_, options.statistics};
   options_ = db_options(sizing, parts, options.create);
   families_ = {{kNamesFamily, family_options(Family::names, sizing, parts)},
                {kBlocksFamily, family_options(Family::blocks, sizing, parts)}};

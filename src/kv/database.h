@@ -27,6 +27,7 @@ class Database {
     std::function<void(std::string_view)> notice;
     Clock* clock = &system_clock();
     std::shared_ptr<Merges> merges = nullptr;  // which compactions may run beside each other; nothing: all
+    std::shared_ptr<rocksdb::Statistics> statistics = nullptr;
   };
   // All references must outlive it. Opens nothing yet.
   Database(Volume& volume, const Sizing& sizing, FailStop& fail_stop, GiveWay& give_way, const SetAside& set_aside, const Options& options);

@@ -6,6 +6,8 @@
 #include <chrono>
 #include <utility>
 
+#include "lsmfs/device.h"
+
 namespace lsmfs::kv {
 namespace {
 
@@ -37,6 +39,7 @@ struct Job {
 
   static void run(void* of_it) {
     const std::unique_ptr<Job> job(static_cast<Job*>(of_it));
+    const IoFor compaction(IoCause::compaction);
     job->merges->await_turn();
     job->function(job->argument);
     job->merges->ended(false);  // if there was nothing to do

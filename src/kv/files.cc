@@ -77,8 +77,15 @@ class WritableFile final : public rocksdb::FSWritableFile {
   void PrepareWrite(std::size_t, std::size_t, const IOOptions&, IODebugContext*) override {}
 
  private:
+  IoCause cause() const {
+    if (options_.is_wal) return IoCause::log;
+    if (!options_.is_table) return IoCause::metadata;
+    return compacted() ? IoCause::compaction : IoCause::flush;
+  }
+
   template <class Operation>
   IOStatus guarded(Operation operation) {
+    const IoFor what_it_is(cause());
     if (auto error = fail_stop_.error()) {
       return options_.is_wal ? IOStatus::OK() : IOStatus::IOError(error->message());
     }

@@ -131,6 +131,7 @@ bool Keeper::idle() const {
 }
 
 void Keeper::run() {
+  const IoFor compaction(IoCause::compaction);  // what it reads, it merges; the rest has causes of its own
   MutexLock lock(mutex_);
   while (!stop_) {
     const Clock::Time now = clock_.now(), due = erased_.due();

@@ -22,6 +22,7 @@ class MemoryOnly {
   // Whether a table file has refused a read since the scope began.
   bool refused() const { return refusals_ != refusals_before_; }
 
+  static bool active() { return active_; }
   // For the table files: true when this read must not happen; then it counts as refused.
   static bool refuse() {
     if (active_) ++refusals_;

@@ -60,6 +60,7 @@ rocksdb::DBOptions db_options(const Sizing& sizing, const OptionParts& parts, bo
   o.env = parts.env;
   o.info_log = parts.logger;
   o.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;
+  o.statistics = parts.statistics;
   if (parts.listener) o.listeners = {parts.listener};
   o.create_if_missing = create;
   // Both at once, so that a crash in between leaves a store that opens.

@@ -33,6 +33,7 @@ struct OptionParts {
   std::shared_ptr<rocksdb::Logger> logger;
   std::shared_ptr<rocksdb::EventListener> listener;
   Caches caches;
+  std::shared_ptr<rocksdb::Statistics> statistics = nullptr;
 };
 
 rocksdb::DBOptions db_options(const Sizing& sizing, const OptionParts& parts, bool create);

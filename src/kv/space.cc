@@ -33,6 +33,20 @@ constexpr std::size_t kFewTables = 32;  // that are new: of more, all tables are
 
 std::uint64_t minus(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0; }
 
+// Counts a wait, and how long it was.
+class Waited {
+ public:
+  Waited(Clock& clock, std::atomic<std::uint64_t>& times, std::atomic<std::uint64_t>& ns) : clock_(clock), ns_(ns), began_(clock.now_ns()) { ++times; }
+  ~Waited() { ns_ += static_cast<std::uint64_t>(std::max<std::int64_t>(clock_.now_ns() - began_, 0)); }
+  Waited(const Waited&) = delete;
+  Waited& operator=(const Waited&) = delete;
+
+ private:
+  Clock& clock_;
+  std::atomic<std::uint64_t>& ns_;
+  const std::int64_t began_;
+};
+
 std::uint64_t property(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* handle, const std::string& name) {
   std::uint64_t value = 0;
   return db.GetIntProperty(handle, name, &value) ? value : 0;
@@ -329,6 +343,11 @@ Store::Space SpaceGauge::space() const {
   return {total, takes_new() && free > in_rows(little()) ? free : std::min(room(now), total)};
 }
 
+SpaceGauge::Figures SpaceGauge::figures() const {
+  const Counted now = counted();
+  return {total_, reserve_, now.wanted, tables_bytes_, level0_tables_, starved_, stalls_, stall_ns_, delays_, delay_ns_};
+}
+
 Store::Room SpaceGauge::room_for_names() const {
   const Counted now = counted();
   return {takes_new() ? under(limit_of_names(), now) : ByteCount{0}, now.rows};
@@ -404,6 +423,7 @@ Result<void> SpaceGauge::admit(std::uint64_t bytes) {
     // Progress is a flush or compaction that ended, or one that has begun and goes on, be it on a slow or busy machine. Without any
     // for so long something is wrong with the arithmetic here: RocksDB's own brakes then decide.
     const Waiting waiting("space, which flushes and compactions make");
+    const Waited stalled(clock_, stalls_, stall_ns_);
     MutexLock lock(wait_mutex_);
     Clock::Time last_progress = clock_.now(), last_purge = last_progress;
     std::uint64_t seen = changes_;
@@ -444,6 +464,7 @@ Result<void> SpaceGauge::admit(std::uint64_t bytes) {
   const Clock::Time now = clock_.now(), due = pace_.due(bytes, now);
   if (due > now) {
     const Waiting waiting("flushes, which fall behind");
+    const Waited slowed(clock_, delays_, delay_ns_);
     clock_.sleep_until(due);
   }
   return {};

@@ -78,6 +78,14 @@ class SpaceGauge {
   // After something that adds to the log without adding rows.
   void count_log_block() { since_refresh_.fetch_add(kDeviceBlock, std::memory_order_relaxed); }
 
+  // For people: bytes of the volume, as of the last time they were measured.
+  struct Figures {
+    std::uint64_t total = 0, reserve = 0, wanted = 0, tables = 0, level0_tables = 0;
+    bool starved = false;
+    std::uint64_t stalls = 0, stall_ns = 0, delays = 0, delay_ns = 0;  // of commits, so far
+  };
+  Figures figures() const;
+
   // Tables came or went. From RocksDB's listener, in threads of its background work: only these and the keeper's walk all tables.
   // Thousands take a while, so it may be left for later.
   void tables_changed();
@@ -196,6 +204,7 @@ class SpaceGauge {
   std::uint64_t changes_ LSMFS_GUARDED_BY(wait_mutex_) = 0;
 
   std::atomic<std::uint64_t> lost_ = 0, lost_before_ = 0;  // in small tables
+  std::atomic<std::uint64_t> stalls_ = 0, stall_ns_ = 0, delays_ = 0, delay_ns_ = 0;
   std::atomic<bool> all_flushed_ = false, many_memtables_ = false;
   std::atomic<bool> listed_ = true;       // the volume can list enough files more
   std::atomic<bool> counts_rows_ = false; // the caller says how many there are

@@ -40,8 +40,8 @@ kv::Sizing planned_for(const Volume& volume, std::optional<ByteCount> tables, By
 // Hears of background errors and of tables that come and go. RocksDB calls it from its threads.
 class RocksStore::Listener final : public rocksdb::EventListener {
  public:
-  Listener(kv::FailStop& fail_stop, kv::Merges& merges, kv::SpaceGauge& space, kv::Keeper& keeper, kv::Quarantine& quarantine)
-      : fail_stop_(fail_stop), merges_(merges), space_(space), keeper_(keeper), quarantine_(quarantine) {}
+  Listener(kv::FailStop& fail_stop, kv::Merges& merges, kv::SpaceGauge& space, kv::Keeper& keeper, kv::Quarantine& quarantine, Done& done)
+      : fail_stop_(fail_stop), merges_(merges), space_(space), keeper_(keeper), quarantine_(quarantine), done_(done) {}
 
   // Those of a flush and a compaction are called in the thread that does it. RocksDB itself names its threads in a way that the
   // daemon's filter of system calls does not let pass.
@@ -67,11 +67,13 @@ class RocksStore::Listener final : public rocksdb::EventListener {
   }
   void OnFlushBegin(rocksdb::DB*, const rocksdb::FlushJobInfo& info) override {
     name_thread("lsmfs-flush");
+    IoFor::all_of_this_thread(IoCause::flush);
     space_.flush_begins(family_of(info));
   }
   void OnFlushCompleted(rocksdb::DB*, const rocksdb::FlushJobInfo& info) override {
     space_.flush_ended(family_of(info), info.table_properties.raw_key_size + info.table_properties.raw_value_size, info.largest_seqno);
     keeper_.tables_changed();
+    ++done_.flushes;
     if (family_of(info) == Family::blocks && ++flushes_ % kFlushesUntilTrim == 0) keeper_.want_less_memory();
   }
   void OnCompactionCompleted(rocksdb::DB*, const rocksdb::CompactionJobInfo& info) override {
@@ -83,6 +85,8 @@ class RocksStore::Listener final : public rocksdb::EventListener {
       return;
     }
     if (wrote) {
+      ++done_.compactions;
+      done_.compaction_ns += info.stats.elapsed_micros * 1000;
       space_.compaction_succeeded(info.stats.total_input_bytes, std::chrono::microseconds(info.stats.elapsed_micros));
     }
     space_.tables_changed();
@@ -120,6 +124,7 @@ class RocksStore::Listener final : public rocksdb::EventListener {
   kv::SpaceGauge& space_;
   kv::Keeper& keeper_;
   kv::Quarantine& quarantine_;
+  Done& done_;
   std::atomic<unsigned> flushes_{0};  // of blocks
 };
 
@@ -144,9 +149,9 @@ Result<void> RocksStore::open() {
   if (!options_.read_only && !volume_.writable()) return make_error(EROFS, "store: the volume is read-only");
   LSMFS_ASSIGN(const bool exists, kv::holds_database(volume_));
   if (!exists && options_.read_only) return make_error(EUCLEAN, "store: the volume holds none");
-  auto listener = std::make_shared<Listener>(fail_stop_, *merges_, space_, keeper_, quarantine_);
+  auto listener = std::make_shared<Listener>(fail_stop_, *merges_, space_, keeper_, quarantine_, done_);
   database_.emplace(volume_, sizing_, fail_stop_, give_way_, set_aside_,
-                    kv::Database::Options{!exists, std::move(listener), options_.notice, options_.clock, merges_});
+                    kv::Database::Options{!exists, std::move(listener), options_.notice, options_.clock, merges_, ticks_});
   const Result<void> opened = database_->open(options_.read_only);
   // A log that could not be read looks to RocksDB like one that ends there.
   LSMFS_TRY(fail_stop_.check());
@@ -245,6 +250,7 @@ Result<void> RocksStore::commit(Batch& batch) {
     if (found) lost_.install(std::move(*found));
   }
   committed_.fetch_add(1, std::memory_order_acq_rel);
+  done_.committed_bytes.fetch_add(batch.bytes(), std::memory_order_relaxed);
   if (batch.rep_->rows) {
     space_.committed(db().GetLatestSequenceNumber(), batch.bytes(), *batch.rep_->rows, batch.rep_->ranges,
                      batch.rep_->erased[kv::family_number(Family::blocks)]);
@@ -271,6 +277,7 @@ Result<void> RocksStore::sync() {
   lock.unlock();
   const std::uint64_t covered = committed_.load(std::memory_order_acquire);
   const Status status = db().SyncWAL();
+  ++done_.syncs;
   if (!status.ok()) fail_stop_.set(to_error(status, "sync"));
   space_.count_log_block();
   lock.lock();
@@ -320,6 +327,7 @@ Result<std::vector<std::string>> RocksStore::verify(Family family, const std::fu
 }
 
 Result<StoreScrubStep> RocksStore::scrub(ScrubPosition& position, const Stop& stop) {
+  const IoFor scrubbing(IoCause::scrub);
   StoreScrubStep step;
   if (position.part >= ScrubPosition::kStoreParts) return step;
   if (position.part == 0) {
@@ -380,7 +388,7 @@ Result<std::unique_ptr<BlobWriter>> RocksStore::create_blob(std::uint64_t number
   auto made = kv::create_blob(volume_, fail_stop_, number, data, [this, number](std::uint64_t taken) {
     blob_space_.resize(number, taken);
     space_.blobs_changed();
-  });
+  }, done_.stream_bytes);
   if (!made) blob_space_.erase(number);
   space_.blobs_changed();
   return made;
@@ -513,6 +521,49 @@ Result<void> RocksStore::grow(std::optional<ByteCount> size) {
 bool RocksStore::suits(ByteCount tables) const {
   const kv::Sizing planned = planned_for(volume_, tables, options_.cache);
   return planned.table == sizing_.table && planned.names_table == sizing_.names_table && space_.taken() + planned.working <= tables.v;
+}
+
+StoreActivity RocksStore::activity() const {
+  const auto relaxed = std::memory_order_relaxed;
+  const kv::SpaceGauge::Figures space = space_.figures();
+  StoreActivity now;
+  now.commits = committed_.load(relaxed);
+  now.committed_bytes = done_.committed_bytes.load(relaxed);
+  now.stream_bytes = done_.stream_bytes.load(relaxed);
+  now.syncs = done_.syncs.load(relaxed);
+  now.flushes = done_.flushes.load(relaxed);
+  now.compactions = done_.compactions.load(relaxed);
+  now.compaction_ns = done_.compaction_ns.load(relaxed);
+  now.stalls = space.stalls;
+  now.stall_ns = space.stall_ns;
+  now.delays = space.delays;
+  now.delay_ns = space.delay_ns;
+  now.data = ticks_->data();
+  now.indexes = ticks_->indexes();
+  for (auto* handle : database_->handles()) {
+    using Properties = rocksdb::DB::Properties;
+    const auto add = [&](std::uint64_t& sum, const std::string& name) {
+      std::uint64_t value = 0;
+      if (db().GetIntProperty(handle, name, &value)) sum += value;
+    };
+    add(now.memtable_bytes, Properties::kCurSizeAllMemTables);
+    add(now.debt_bytes, Properties::kEstimatePendingCompactionBytes);
+    for (int level = 0; level < db().NumberLevels(handle); ++level) {
+      std::string tables;
+      if (db().GetProperty(handle, Properties::kNumFilesAtLevelPrefix + std::to_string(level), &tables)) now.tables += std::stoull(tables);
+    }
+  }
+  now.cache_bytes = database_->caches().usage();
+  now.level0_tables = space.level0_tables;
+  now.table_bytes = space.tables;
+  now.blob_bytes = blob_space_.taken();
+  now.wanted_bytes = space.wanted;
+  now.total_bytes = space.total;
+  now.reserve_bytes = space.reserve;
+  now.lost_ranges = lost_.any() ? lost_.all().size() : 0;
+  now.starved = space.starved ? 1 : 0;
+  now.failed = fail_stop_.failed() ? 1 : 0;
+  return now;
 }
 
 bool RocksStore::idle() const {

@@ -12,6 +12,7 @@
 
 #include "kv/blob.h"
 #include "kv/blob_space.h"
+#include "kv/cache_ticks.h"
 #include "kv/database.h"
 #include "kv/fail_stop.h"
 #include "kv/give_way.h"
@@ -64,6 +65,7 @@ class RocksStore final : public Store {
   ByteCount least_tables() const override { return ByteCount{space_.least_total(volume_.usage(), options_.cache)}; }
   bool suits(ByteCount tables) const override;
   StoreStats stats() const override;
+  StoreActivity activity() const override;
   std::vector<LostRange> lost() const override { return lost_.all(); }
   bool is_lost(Family family, std::string_view from, std::string_view to) const override {
     return lost_.meets(lost_.view(), family, from, to);
@@ -102,6 +104,13 @@ class RocksStore final : public Store {
   Mutex commit_mutex_;  // a commit is being written: what is lost changes with it
   kv::Quarantine quarantine_;
   std::optional<kv::Database> database_;
+
+  // Since it was opened, see StoreActivity.
+  struct Done {
+    std::atomic<std::uint64_t> committed_bytes = 0, syncs = 0, flushes = 0, compactions = 0, compaction_ns = 0, stream_bytes = 0;
+  };
+  Done done_;
+  const std::shared_ptr<kv::CacheTicks> ticks_ = std::make_shared<kv::CacheTicks>();
 
   std::atomic<std::uint64_t> committed_ = 0;  // commits that returned, or are about to
   Mutex sync_mutex_;

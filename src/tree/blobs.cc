@@ -159,6 +159,7 @@ ByteCount LsmTree::bytes_in_blobs() const {
 
 // Reads one blob from the device, as far as its file wants it: the first from a number on. They are taken in the order of numbers.
 Result<ScrubStep> LsmTree::scrub_blobs(ScrubPosition& position, const Stop& stop) {
+  const IoFor scrubbing(IoCause::scrub);
   ScrubStep step;
   if (position.done()) return step;
   std::vector<std::pair<Ino, FileBlobs::Part>> parts;

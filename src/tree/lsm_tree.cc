@@ -442,6 +442,11 @@ TreeCounts LsmTree::counts() const {
   return state_.counts;
 }
 
+TreeActivity LsmTree::activity() const {
+  const Lock lock(mutex_);
+  return {.uncommitted_bytes = history_.uncommitted_bytes(), .inodes = inodes_.size(), .inode_bytes = inodes_.size() * InodeTable::kInodeMemory};
+}
+
 // ---- the background thread: does what is due (see upkeep.h), and lets go of what is not used
 
 std::chrono::milliseconds LsmTree::interval() const { return std::chrono::milliseconds(can_change() ? options_.sync_interval_ms : 0); }

@@ -99,6 +99,7 @@ class LsmTree final : public Tree, private History::Client {
   Result<SpaceInfo> space(Wait wait) override;
   bool room_comes(Wait wait, std::uint64_t& seen) override;
   TreeCounts counts() const override;
+  TreeActivity activity() const override;
 
  private:
   using Lock = TreeLock;

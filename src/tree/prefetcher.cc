@@ -130,6 +130,7 @@ std::size_t Prefetcher::threads() const {
 }
 
 void Prefetcher::run() {
+  IoFor::all_of_this_thread(IoCause::read_ahead);
   MutexLock lock(mutex_);
   while (true) {
     options_.clock->wait(lock, work_, Clock::kNever, [this]() LSMFS_REQUIRES(mutex_) { return stop_ || candidate_; });

@@ -115,6 +115,7 @@ void WalkAhead::wait_for(MutexLock& lock, std::string_view end) {
 }
 
 void WalkAhead::run() {
+  IoFor::all_of_this_thread(IoCause::read_ahead);
   MutexLock lock(mutex_);
   while (true) {
     clock_.wait(lock, work_, Clock::kNever, [this] { return stop_ || walking_; });

@@ -140,6 +140,7 @@ void Journal::between_rounds(const std::function<void()>& alone) {
 }
 
 Result<void> Journal::run(Round& round) {
+  const IoFor metadata(IoCause::metadata);
   if (!round.operations.empty()) {
     LSMFS_TRY(catalog_.apply(round.operations));
     LSMFS_TRY(log_.append(round.operations, [this] { return catalog_.snapshot(); }));

@@ -34,6 +34,7 @@ Result<void> scrub_file(File& file, const Stop& stop, ScrubStep& step) {
 }  // namespace
 
 Result<ScrubStep> scrub(Shared& shared, const std::vector<std::shared_ptr<File>>& files, ScrubRange& range, const Stop& stop) {
+  const IoFor scrubbing(IoCause::scrub);
   ScrubStep step;
   if (range.next == 0) {
     LSMFS_TRY(scrub_metadata(shared, stop, step));

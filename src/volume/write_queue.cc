@@ -48,6 +48,7 @@ void WriteQueue::push(Job job) {
 void WriteQueue::write_now(Job job) { perform(job); }
 
 void WriteQueue::perform(Job& job) {
+  const IoFor what_it_is(job.cause);
   seal_frame(job.frame.bytes(), job.seed);
   std::uint64_t at = 0;
   // A failure, here or below, stops the volume, which is where those who wait look.

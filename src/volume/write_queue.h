@@ -38,6 +38,7 @@ class WriteQueue {
     AlignedBuffer frame;  // its checksum is still to be set
     std::uint64_t seed = 0;
     std::vector<Extent> places;  // on the device, in the order of the bytes
+    IoCause cause = IoFor::current();
     std::uint64_t after = 0;     // the journal's round that must be durable before it is written
   };
 

@@ -65,6 +65,7 @@ class MemoryTree : public Tree {
   Result<SpaceInfo> space(Wait wait) override;
   bool room_comes(Wait, std::uint64_t&) override { return false; }
   TreeCounts counts() const override;
+  TreeActivity activity() const override { return {}; }
 
  private:
   struct Node {

@@ -43,6 +43,7 @@ class StoreDecorator : public Store {
   ByteCount least_tables() const override { return inner_->least_tables(); }
   bool suits(ByteCount tables) const override { return inner_->suits(tables); }
   StoreStats stats() const override { return inner_->stats(); }
+  StoreActivity activity() const override { return inner_->activity(); }
   std::vector<LostRange> lost() const override { return inner_->lost(); }
   bool is_lost(Family family, std::string_view from, std::string_view to) const override { return inner_->is_lost(family, from, to); }
   bool has_lost() const override { return inner_->has_lost(); }
