@@ -7,9 +7,12 @@
 // `path`: any file or directory of the mount. Errors of all: ENOTTY (not an lsmfs, or one of another version), those of open(2).
 #pragma once
 
+#include <array>
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "lsmfs/base.h"
 #include "lsmfs/tree.h"
@@ -21,6 +24,47 @@ struct MountSettings {
   TreeSettings tree;
   std::optional<bool> durable_names;
 };
+
+// ---- numbers. All but those that say "now" only grow while it is mounted.
+
+struct KindCount {
+  std::uint64_t count = 0;   // that were answered
+  HistogramCounts took;      // from when the daemon received a request, or handed it to a worker, until it had answered. Of many that
+                             // come at once each sixteenth is timed, and stands for as many: there may be some more or less than `count`
+  std::uint64_t waited = 0;  // of `count`, those that were handed to a worker: for the device, a commit, or by their kind
+  std::uint64_t bytes = 0;   // of data that came with them
+};
+struct ProgramCount {
+  std::uint32_t id = 0;  // of a thread, in the daemon's namespace; 0: none there
+  std::uint64_t requests = 0;
+};
+struct RequestStats {
+  static constexpr std::size_t kKinds = 64, kProgramsMax = 64;
+  std::array<KindCount, kKinds> kinds;  // by the kernel's number of it; the last is of all beyond
+  std::vector<ProgramCount> programs;   // some of those that came last, the busiest first. A number that was away begins at 0
+  std::uint64_t other_programs = 0;     // requests of all others
+};
+// "READ"; "": the kernel has no such kind, or a newer one has.
+std::string_view request_kind(std::size_t kind);
+
+// What the layers below count.
+struct LayerStats {
+  DeviceStats device;
+  VolumeUsage volume;
+  StoreActivity store;
+  TreeActivity tree;
+};
+struct MountStats {
+  std::uint64_t mounted_ns = 0;  // for how long
+  RequestStats requests;
+  LayerStats layers;
+};
+// What was counted between the two; of what is as of now that of `now`. Of a program that `before` does not have, all.
+MountStats since(const MountStats& now, const MountStats& before);
+
+// Asks for its numbers. Who made requests is told only to root and to who mounted it. Errors: EPROTO (its numbers are of another version,
+// which the context names).
+Result<MountStats> stats_of_mount(const std::string& path);
 
 // Asks for its facts, as JSON.
 Result<std::string> query_mount(const std::string& path);

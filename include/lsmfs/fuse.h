@@ -18,6 +18,7 @@
 
 #include "lsmfs/base.h"
 #include "lsmfs/clock.h"
+#include "lsmfs/control.h"
 #include "lsmfs/tree.h"
 
 namespace lsmfs {
@@ -62,6 +63,7 @@ Result<void> prepare_mount(MountOptions& options);
 // thread; may wait for the device.
 struct Administration {
   std::function<std::string()> info_json = [] { return "{}"; };  // what query_mount() gives
+  std::function<LayerStats()> stats = [] { return LayerStats{}; };
   std::function<std::string()> label = [] { return ""; };
   // EINVAL: too long, or not allowed.
   std::function<Result<void>(std::string_view)> set_label = [](auto) { return make_error(EROFS, "label"); };

@@ -184,6 +184,7 @@ class Service {
 
   Administration administration(const MountFacts& facts) {
     return {.info_json = [this, facts] { return facts_json(*opened_, &facts); },
+            .stats = [this] { return opened_->stats(); },
             .label = [this] { return opened_->volume().info().label; },
             .set_label = [this](std::string_view label) { return set_label(label); },
             .grow = [this](std::optional<ByteCount> size) -> Result<ByteCount> {

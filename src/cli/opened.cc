@@ -4,7 +4,7 @@ namespace lsmfs::cli {
 
 Result<Opened> Opened::open(std::unique_ptr<Device> device, const OpenOptions& options) {
   Opened opened;
-  opened.device_ = std::move(device);
+  opened.device_ = metered_device(std::move(device));
   LSMFS_ASSIGN(opened.volume_, Volume::open(*opened.device_, {.notice = options.damage}));
   StoreOptions store = options.store;
   store.read_only = !opened.device_->writable();

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "lsmfs/control.h"
 #include "lsmfs/device.h"
 #include "lsmfs/kv.h"
 #include "lsmfs/tree.h"
@@ -29,6 +30,7 @@ class Opened {
   std::unique_ptr<Device> take_device() { return std::move(device_); }  // likewise
 
   Device& device() { return *device_; }
+  LayerStats stats() const { return {device_->stats(), volume_->usage(), store_->activity(), tree_->activity()}; }
   Volume& volume() { return *volume_; }
   Store& store() { return *store_; }
   Tree& tree() { return *tree_; }
@@ -37,7 +39,7 @@ class Opened {
   Opened() = default;
 
   // The destructors must run from the last to the first.
-  std::unique_ptr<Device> device_;
+  std::unique_ptr<MeteredDevice> device_;
   std::unique_ptr<Volume> volume_;
   std::unique_ptr<Store> store_;
   std::unique_ptr<Tree> tree_;

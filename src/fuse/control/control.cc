@@ -6,7 +6,7 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 
-#include "fuse/control/requests.h"
+#include "fuse/control/stats_codec.h"
 
 namespace lsmfs {
 namespace {
@@ -59,6 +59,21 @@ Result<void> scrub_mount(const std::string& path, const std::function<bool(const
     if (!go_on(step_of(message))) return make_error(EINTR, path);
   }
   return {};
+}
+
+Result<MountStats> stats_of_mount(const std::string& path) {
+  LSMFS_ASSIGN(const Fd fd, open_on_mount(path));
+  MountStats stats;
+  std::uint32_t part = 0;
+  do {
+    StatsMessage message;
+    message.version = kStatsVersion;
+    message.part = part;
+    LSMFS_TRY(mount_ioctl(fd, path, kStatsIoctl, &message));
+    LSMFS_TRY(take_part(message, part, stats));
+    part = message.part;
+  } while (part != 0);
+  return stats;
 }
 
 Result<ByteCount> trim_mount(const std::string& path) {

@@ -69,4 +69,17 @@ struct GrowMessage {
 
 inline constexpr unsigned long kGrowIoctl = _IOWR('L', 0xfa, GrowMessage);
 
+// ---- numbers: a part of them at a time, since all would not fit. Nothing of a version that the caller does not know is sent.
+
+struct StatsMessage {
+  std::uint32_t version = 0;  // of the request and of the answer
+  std::uint32_t part = 0;     // likewise: which part is wanted, and the next one; 0 in an answer: that was the last
+  std::uint32_t size = 0;     // of the answer's bytes; see stats_codec.h
+  std::uint32_t reserved = 0;
+  char bytes[12 * KiB] = {};
+};
+static_assert(sizeof(StatsMessage) < 16384);
+
+inline constexpr unsigned long kStatsIoctl = _IOWR('L', 0xf9, StatsMessage);
+
 }  // namespace lsmfs

@@ -142,12 +142,14 @@ class FuseMount::Watch {
 
 FuseMount::FuseMount(Tree& tree, const MountOptions& options, Administration administration)
     : options_(options),
-      kernel_cache_(*options.clock),
-      workers_(options.workers, "lsmfs-worker", *options.clock),
+      kernel_cache_(*options.clock, [this](const Request& request) { ended(request); }),
+      workers_(options.workers, "lsmfs-worker", *options.clock, [this](const Request& request) { ended(request); }),
       context_{.tree = tree,
                .workers = workers_,
                .kernel_cache = kernel_cache_,
+               .answers = answers_,
                .administration = std::move(administration),
+               .mounted_ns = [&clock = *options.clock, begin = options.clock->now_ns()] { return static_cast<std::uint64_t>(clock.now_ns() - begin); },
                .writeback = options.writeback,
                .acl = options.acl,
                .durable_names = options.durable_names,
@@ -252,7 +254,9 @@ Result<void> FuseMount::serve(std::function<void()> on_ready, std::function<void
 
 Serve FuseMount::server() {
   if (!context_.turnstile.wait()) return [](fuse_buf&) {};
-  return [this, reader = std::make_shared<Watchdog::Reader>(*watchdog_),
+  IoFor::all_of_this_thread(IoCause::miss);
+  return [this, &clock = *options_.clock, reader = std::make_shared<Watchdog::Reader>(*watchdog_),
+          counts = std::make_shared<RequestCounts::Server>(answers_),
           pass = std::make_shared<Turnstile::Pass>(context_.turnstile)](fuse_buf& message) {
     const fuse_in_header& header = header_of(message);
     nearness_->request();
@@ -260,7 +264,11 @@ Serve FuseMount::server() {
     const bool last = header.opcode == FUSE_DESTROY;
     if (!last && !pass->enter()) return refuse(header);
     reader->begin({header.unique, header.nodeid, header.opcode});
-    process(message);
+    const std::uint64_t before = handed_on;
+    const unsigned weight = counts->weight(header.opcode);
+    const Clock::Time began = weight > 0 ? clock.now() : Clock::Time();
+    const Request request = process(message);
+    if (handed_on == before) counts->answered(request, weight, weight > 0 ? clock.now() - began : Clock::Duration());
     if (!last) make_room();
     reader->end();
     if (!last) pass->leave();
@@ -297,9 +305,13 @@ Result<void> FuseMount::loop() {
   return {};
 }
 
-void FuseMount::process(fuse_buf& buffer) {
+void FuseMount::ended(const Request& request) { answers_.ended(request, options_.clock->now()); }
+
+Request FuseMount::process(fuse_buf& buffer) {
   const fuse_in_header& header = header_of(buffer);
-  current_request = {header.unique, header.nodeid, header.opcode};
+  const Request request{.unique = header.unique, .ino = header.nodeid, .opcode = header.opcode, .program = header.pid,
+                        .bytes = header.opcode == FUSE_WRITE ? body_of<fuse_write_in>(header).size : 0};
+  current_request = request;
   counts_[std::min<std::size_t>(header.opcode, kKinds - 1)].fetch_add(1, std::memory_order_relaxed);
   // What libfuse does not know, or not in every version.
   if (header.opcode == FUSE_SYNCFS) {
@@ -312,6 +324,7 @@ void FuseMount::process(fuse_buf& buffer) {
     drops_privileges = privileges_.drops(header);
     fuse_session_process_buf(session_.get(), &buffer);
   }
+  return request;
 }
 
 // The kernel knows no limit to how many inodes the daemon must have at hand. Must hold: the turnstile lets pass.

@@ -16,6 +16,7 @@
 #include "fuse/nearness/nearness.h"
 #include "fuse/serving/context.h"
 #include "fuse/serving/kernel_cache.h"
+#include "fuse/serving/request_counts.h"
 #include "fuse/serving/watchdog.h"
 #include "fuse/serving/workers.h"
 #include "fuse/transport/libfuse.h"
@@ -47,7 +48,8 @@ class FuseMount : public Mount {
 
   Result<void> loop();
   Serve server();  // to be called in the thread that is to serve; waits for serve()
-  void process(fuse_buf& buffer);
+  Request process(fuse_buf& buffer);
+  void ended(const Request& request);  // by a worker
   void make_room();
   void refuse(const fuse_in_header& request);
   void sync_file_system(std::uint64_t unique);
@@ -59,6 +61,7 @@ class FuseMount : public Mount {
   Mounter& mounter() { return *options_.prepared->mounter; }  // from begin() to the end of serve()
 
   MountOptions options_;
+  RequestCounts answers_;
   KernelCache kernel_cache_;
   Workers workers_;
   Context context_;

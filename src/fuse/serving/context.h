@@ -14,6 +14,7 @@
 #include "fuse/serving/kernel_cache.h"
 #include "fuse/serving/privileges.h"
 #include "fuse/serving/replies.h"
+#include "fuse/serving/request_counts.h"
 #include "fuse/serving/turnstile.h"
 #include "fuse/serving/workers.h"
 #include "fuse/transport/libfuse.h"
@@ -32,7 +33,9 @@ struct Context {
   Tree& tree;
   Workers& workers;
   KernelCache& kernel_cache;
+  const RequestCounts& answers;
   Administration administration;
+  std::function<std::uint64_t()> mounted_ns = [] { return std::uint64_t{0}; };
   bool writeback = false, acl = true;
   std::atomic<bool> durable_names{false};
   // Runs `on_destroy` of Mount::serve, once.

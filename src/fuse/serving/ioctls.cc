@@ -7,7 +7,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "fuse/control/requests.h"
+#include "fuse/control/stats_codec.h"
 #include "fuse/serving/context.h"
 #include "fuse/serving/privileges.h"
 
@@ -75,6 +75,18 @@ void scrub(fuse_req_t req, Ino, Bytes in) {
     ScrubPosition position = asked;
     LSMFS_ASSIGN(const ScrubStep step, context.tree.scrub(position, end_of(req)));
     return output_of(to_message(position, step));
+  });
+}
+
+void numbers(fuse_req_t req, Ino, Bytes in) {
+  serve_waiting(req, [&context = context_of(req), all = may_administer(req), asked = input_of<StatsMessage>(in)]() -> Result<IoctlOutput> {
+    MountStats stats{.mounted_ns = context.mounted_ns(), .requests = context.answers.stats(), .layers = context.administration.stats()};
+    if (!all) {
+      for (const ProgramCount& program : stats.requests.programs) stats.requests.other_programs += program.requests;
+      stats.requests.programs.clear();
+    }
+    LSMFS_ASSIGN(const StatsMessage answer, to_message(stats, asked));
+    return output_of(answer);
   });
 }
 
@@ -225,6 +237,7 @@ constexpr Command kCommands[] = {
     {kReconfigureIoctl, sizeof(ReconfigureRequest), reconfigure},
     {kDropCachesIoctl, 0, drop_caches},
     {kScrubIoctl, sizeof(ScrubMessage), scrub},
+    {kStatsIoctl, sizeof(StatsMessage), numbers},
     {FITRIM, sizeof(fstrim_range), trim},
     {FS_IOC_GETFSLABEL, 0, get_label},
     {FS_IOC_SETFSLABEL, FSLABEL_MAX, set_label},

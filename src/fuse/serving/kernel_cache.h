@@ -36,7 +36,8 @@ namespace lsmfs {
 
 class KernelCache {
  public:
-  explicit KernelCache(Clock& clock) : pages_thread_(1, "lsmfs-pages", clock), inodes_thread_(1, "lsmfs-inodes", clock) {}
+  // `ended`: as of Workers.
+  explicit KernelCache(Clock& clock, Workers::Ended ended = {}) : pages_thread_(1, "lsmfs-pages", clock, std::move(ended)), inodes_thread_(1, "lsmfs-inodes", clock) {}
 
   // Before the first request. The session must live until drain() has returned and no more is submitted.
   void start(fuse_session* session) { session_ = session; }

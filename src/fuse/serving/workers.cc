@@ -5,7 +5,7 @@
 
 namespace lsmfs {
 
-Workers::Workers(unsigned threads, const char* name, Clock& clock) : clock_(clock) {
+Workers::Workers(unsigned threads, const char* name, Clock& clock, Ended ended) : clock_(clock), ended_(std::move(ended)) {
   for (unsigned i = 0; i < std::max(threads, 1u); ++i) threads_.push_back(named_thread(name, [this] { run(); }));
 }
 
@@ -51,6 +51,7 @@ std::vector<UnderWay> Workers::under_way() const {
 }
 
 void Workers::run() {
+  IoFor::all_of_this_thread(IoCause::miss);
   const Waits& waits = Waits::of_this_thread();
   Idler idler;
   MutexLock lock(mutex_);
@@ -67,8 +68,10 @@ void Workers::run() {
     const auto place = running_.insert(running_.end(), Running{job.request, &waits});
     lock.unlock();
     current_request = job.request;
+    const std::uint64_t before = handed_on;
     job.work();
     job.work = nullptr;  // frees its captures outside of the lock
+    if (ended_ && job.request.opcode != 0 && handed_on == before) ended_(job.request);
     current_request = {};
     lock.lock();
     running_.erase(place);

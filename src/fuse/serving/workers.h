@@ -27,8 +27,10 @@ struct UnderWay {
 
 class Workers {
  public:
-  // `name`: of each thread, as of name_thread(). `clock`: tells since when a request waits.
-  Workers(unsigned threads, const char* name, Clock& clock);
+  // `name`: of each thread, as of name_thread(). `clock`: tells since when a request waits. `ended`: hears of each request that has
+  // not been handed on, when what was submitted for it has run.
+  using Ended = std::function<void(const Request&)>;
+  Workers(unsigned threads, const char* name, Clock& clock, Ended ended = {});
   ~Workers();  // runs what is still queued, then joins
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
@@ -60,6 +62,7 @@ class Workers {
   void call_idler() LSMFS_REQUIRES(mutex_);  // there is one
 
   Clock& clock_;
+  const Ended ended_;
   mutable Mutex mutex_;
   std::vector<Idler*> idlers_ LSMFS_GUARDED_BY(mutex_);  // the one that had work last comes last
   std::condition_variable all_done_;

@@ -1,5 +1,7 @@
 #include "fuse/transport/request.h"
 
+#include "lsmfs/control.h"
+
 #include <fmt/format.h>
 
 #include <array>
@@ -20,8 +22,10 @@ constexpr std::array<std::string_view, 54> kNames{
 
 }  // namespace
 
+std::string_view request_kind(std::size_t kind) { return kind < kNames.size() ? kNames[kind] : ""; }
+
 std::string Request::text() const {
-  const std::string_view known = opcode < kNames.size() ? kNames[opcode] : "";
+  const std::string_view known = request_kind(opcode);
   const std::string name = known.empty() ? fmt::format("opcode {}", opcode) : std::string(known);
   return fmt::format("{} of inode {} (request {})", name, ino, unique);
 }

@@ -16,6 +16,8 @@ struct Request {
   std::uint64_t ino = 0;
   std::uint32_t opcode = 0;  // FUSE_* of linux/fuse.h; 0: none
   Clock::Time since{};  // known once it is handed to another thread
+  std::uint32_t program = 0;  // the thread that made it, as the daemon's namespace numbers it; 0: it has no number there
+  std::uint32_t bytes = 0;    // of data that came with it
 
   std::string text() const;  // "READ of inode 12 (request 345)"
 };
