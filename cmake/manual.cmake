@@ -5,7 +5,7 @@ if(NOT LSMFS_SCDOC)
   return()
 endif()
 
-foreach(page lsmfs.5 lsmfs.8 lsmfs-fsck.8 lsmfs-info.8 lsmfs-layout.8 lsmfs-mkfs.8 lsmfs-mount.8 lsmfs-resize.8 lsmfs-scrub.8 lsmfs-trim.8 lsmfs-tune.8 lsmfs-umount.8)
+foreach(page lsmfs.5 lsmfs.8 lsmfs-fsck.8 lsmfs-info.8 lsmfs-layout.8 lsmfs-mkfs.8 lsmfs-mount.8 lsmfs-resize.8 lsmfs-scrub.8 lsmfs-stats.8 lsmfs-top.8 lsmfs-trim.8 lsmfs-tune.8 lsmfs-umount.8)
   set(source ${PROJECT_BINARY_DIR}/man/${page}.scd)
   set(made ${PROJECT_BINARY_DIR}/man/${page})
   configure_file(man/${page}.scd ${source} @ONLY)  # for the version

@@ -91,7 +91,7 @@ _lsmfs() {
       first=2
       ;;
   esac
-  local commands=(mkfs mount tune resize umount fsck scrub info layout trim help)
+  local commands=(mkfs mount tune resize umount fsck scrub info stats top layout trim help)
   if [ "$last" -lt "$first" ]; then
     case $current in
       -*) _lsmfs_words -h --help --version ;;
@@ -113,6 +113,7 @@ _lsmfs() {
     fsck.lsmfs) options=(-n -a -p -y -f -v -V -t -C --version) ;;
     scrub) options=(--rate) valued=' --rate ' ;;
     info) options=(--json --udev) ;;
+    stats) options=(--json --prometheus --interval) valued=' --interval ' ;;
     layout)
       options=(--device --drop-caches --json --output --trace --buffer) valued=' --device --output --trace --buffer '
       for ((word = first; word < last; ++word)); do
@@ -122,7 +123,7 @@ _lsmfs() {
         fi
       done
       ;;
-    trim) ;;
+    top | trim) ;;
     help)
       if [ "$last" -eq 2 ]; then _lsmfs_words "${commands[@]}"; fi
       return
@@ -153,6 +154,7 @@ _lsmfs() {
       --size) _lsmfs_words 1G 4G 16G ;;
       -U | --uuid) _lsmfs_words random ;;
       --rate) _lsmfs_words 0 10M 64M ;;
+      --interval) _lsmfs_words 1 10 60 ;;
       --buffer) _lsmfs_words 16M 64M ;;
       --device) _lsmfs_take < <(_lsmfs_devices) ;;
       --log | --output | --trace) compopt -o default ;;
@@ -178,7 +180,7 @@ _lsmfs() {
     mount*:0 | fsck*:0 | info:0 | tune:0 | resize:0) _lsmfs_sources tags ;;
     resize:1) _lsmfs_words 1G 4G 16G ;;
     mount*:1) compopt -o dirnames ;;
-    umount:0 | scrub:0 | trim:0)
+    umount:0 | scrub:0 | stats:0 | top:0 | trim:0)
       compopt -o filenames
       _lsmfs_take < <(_lsmfs_mounts)
       ;;

@@ -102,6 +102,10 @@ function __lsmfs_options
         case info
             $to -l json -d 'As JSON'
             $to -l udev -d 'As properties of udev'
+        case stats
+            $to -l json -d 'As JSON'
+            $to -l prometheus -d 'In the text format of Prometheus'
+            $to -l interval -x -a '1 10 60' -d 'Print what was counted in each so many seconds'
         case layout
             $to -l device -x -a '(__lsmfs_devices)' -d 'Trace this device while a command runs'
             $to -l drop-caches -d 'Drop all caches before the command'
@@ -147,6 +151,8 @@ set -l commands mkfs\t'Make an empty file system' \
     fsck\t'Check and repair a file system' \
     scrub\t'Read and verify all of a mounted file system' \
     info\t'Print facts' \
+    stats\t'Print numbers of a mount' \
+    top\t'Show what goes on in a mount' \
     layout\t'Measure how well a tree lies on its disk' \
     trim\t'Discard free space' \
     help\t'Print the help of a command'
@@ -164,7 +170,7 @@ complete -c lsmfs -n '__lsmfs_command tune; and __lsmfs_operand 0 2 -L --label -
 complete -c lsmfs -n '__lsmfs_command resize; and __lsmfs_operand 1 2' -a '1G 4G 16G'
 complete -c lsmfs -n '__lsmfs_command mount; and __lsmfs_operand 0 2 -o --log' -F -a '(__lsmfs_devices) (__lsmfs_tags)'
 complete -c lsmfs -n '__lsmfs_command mount; and __lsmfs_operand 1 2 -o --log' -a '(__fish_complete_directories)'
-complete -c lsmfs -n '__lsmfs_command umount scrub trim; and __lsmfs_operand 0 2 --rate' -a '(__lsmfs_mounts)'
+complete -c lsmfs -n '__lsmfs_command umount scrub stats top trim; and __lsmfs_operand 0 2 --rate --interval' -a '(__lsmfs_mounts)'
 complete -c lsmfs -n '__lsmfs_command layout; and contains -- -- (commandline -opc)' -F
 complete -c lsmfs -n '__lsmfs_command layout; and test (commandline -opc)[-1] = --' -a '(__fish_complete_command)'
 complete -c lsmfs -n '__lsmfs_command layout; and __lsmfs_operand 0 2 --device --output --trace --buffer' -F

@@ -105,6 +105,14 @@ void take(CLI::App& app, InfoArguments& arguments) {
   app.add_option("path", arguments.path, "device, image, or a file or directory in a mount")->required();
 }
 
+void take(CLI::App& app, StatsArguments& arguments) {
+  app.add_flag("--json", arguments.json, "as JSON");
+  app.add_flag("--prometheus", arguments.prometheus, "in the text format of Prometheus")->excludes("--json");
+  app.add_option("--interval", arguments.interval, "print what was counted in each so many seconds, until ^C");
+  app.add_option("directory", arguments.path, "where it is mounted")->required();
+  app.footer("docs/stats.md says what each number means, and when to worry.");
+}
+
 void take(CLI::App& app, ScrubArguments& arguments) {
   app.add_option("--rate", arguments.rate, "read no more than this in a second, as in 10M; 0: as fast as it goes (default 64M)");
   app.add_option("directory", arguments.path, "where it is mounted")->required();

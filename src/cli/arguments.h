@@ -16,6 +16,7 @@ void take(CLI::App& app, UmountArguments& arguments);
 void take(CLI::App& app, FsckArguments& arguments);
 void take(CLI::App& app, InfoArguments& arguments);
 void take(CLI::App& app, ScrubArguments& arguments);
+void take(CLI::App& app, StatsArguments& arguments);
 void take(CLI::App& app, LayoutArguments& arguments);
 
 // The words of a command to run, after "--", which it takes away: CLI11 would take brackets around one for its own.

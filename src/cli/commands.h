@@ -67,6 +67,15 @@ struct ScrubArguments {
 };
 int scrub(const ScrubArguments& arguments);
 
+struct StatsArguments {
+  std::string path;  // any file or directory in a mount
+  bool json = false, prometheus = false;
+  std::optional<double> interval;  // seconds
+};
+int stats(const StatsArguments& arguments);
+
+int top(const std::string& path);  // likewise
+
 struct LayoutArguments {
   std::vector<std::string> operands;  // the path; with devices a command and its arguments
   std::vector<std::string> devices;

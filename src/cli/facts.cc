@@ -116,6 +116,11 @@ std::uint64_t device_bytes_in_facts(const std::string& text) {
   return bytes.is_number_unsigned() ? bytes.get<std::uint64_t>() : 0;
 }
 
+std::string mount_point_in_facts(const std::string& text) {
+  const Json json = Json::parse(text, nullptr, false);
+  return json.is_object() && json.contains("mount_point") && json["mount_point"].is_string() ? json["mount_point"].get<std::string>() : "";
+}
+
 std::optional<std::string> facts_text(const std::string& text) {
   const Json json = Json::parse(text, nullptr, false);
   if (!json.is_object()) return std::nullopt;

@@ -31,6 +31,7 @@ std::uint64_t process_namespace();
 // How much of its device the volume has; 0: it is not said.
 std::uint64_t device_bytes_in_facts(const std::string& text);
 std::string device_in_facts(const std::string& json);
+std::string mount_point_in_facts(const std::string& json);  // likewise
 
 // The same for people. What is not in `json` is left out; text that is not JSON gives nullopt.
 std::optional<std::string> facts_text(const std::string& json);

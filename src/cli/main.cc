@@ -50,6 +50,12 @@ int run(int argc, char** argv) {
   CLI::App* info_command = app.add_subcommand("info", "Print facts: label, sizes, compression, files, levels")->group("Look");
   take(*info_command, info_arguments);
 
+  StatsArguments stats_arguments;
+  CLI::App* stats_command = app.add_subcommand("stats", "Print numbers of a mount: requests, device, caches, waits, space")->group("Look");
+  take(*stats_command, stats_arguments);
+  std::string top_path;
+  CLI::App* top_command = app.add_subcommand("top", "Show what goes on in a mount, each second; q ends it")->group("Look");
+  top_command->add_option("directory", top_path, "where it is mounted")->required();
   LayoutArguments layout_arguments;
   CLI::App* layout_command = app.add_subcommand("layout", "Read a tree with cold caches, and tell how well it lies on its disk")->group("Look");
   take(*layout_command, layout_arguments);
@@ -75,6 +81,8 @@ int run(int argc, char** argv) {
   if (*umount_command) return umount(umount_arguments);
   if (*fsck_command) return fsck(fsck_arguments);
   if (*layout_command) return layout(layout_arguments);
+  if (*stats_command) return stats(stats_arguments);
+  if (*top_command) return top(top_path);
   if (*trim_command) return trim(trim_path);
   if (*scrub_command) return scrub(scrub_arguments);
   return info(info_arguments);

@@ -219,7 +219,7 @@ class Examples(harness.MountCase):
             command = "remount" if "remount" in options else "mount"
             words = ["mount.lsmfs", *([self.image] if command == "remount" else []), *operands, "-o", options]
         last = words[-1]
-        self.be_mounted(command in ("umount", "scrub", "trim", "remount") or (command in ("info", "resize") and last == self.point))
+        self.be_mounted(command in ("umount", "scrub", "stats", "top", "trim", "remount") or (command in ("info", "resize") and last == self.point))
         self.prepare(command, words)
         done = program.run(*words, cwd=self.folder)
         if command == "layout":  # which would have the whole machine drop its caches
@@ -230,6 +230,9 @@ class Examples(harness.MountCase):
         elif "-U" in words:
             self.assertEqual(done.returncode, 0)
             self.assertIn("does not find it any more", done.stderr)
+        elif command == "top":  # which needs a terminal
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("terminal", done.stderr)
         else:
             self.assertEqual((done.returncode, done.stderr), (0, ""))
 

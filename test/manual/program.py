@@ -34,7 +34,7 @@ def commands():
 def options(command):
     """Each option: (takes a value, what it does)."""
     found = {}
-    for names, value, text in re.findall(r"^ +(-[\w-]+(?:, *-[\w-]+)*)( (?:TEXT|INT)(?: \.\.\.)?)?(?: Excludes:(?: -[\w-]+)+)? +(\S.*)$", help_of(command), re.MULTILINE):
+    for names, value, text in re.findall(r"^ +(-[\w-]+(?:, *-[\w-]+)*)( (?:TEXT|INT|FLOAT)(?: \.\.\.)?)?(?: Excludes:(?: -[\w-]+)+)? +(\S.*)$", help_of(command), re.MULTILINE):
         for name in re.split(", *", names):
             found[name] = (bool(value), text)
     return found
