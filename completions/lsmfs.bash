@@ -94,7 +94,7 @@ _lsmfs() {
   local commands=(mkfs mount tune resize umount fsck scrub info stats top layout trim help)
   if [ "$last" -lt "$first" ]; then
     case $current in
-      -*) _lsmfs_words -h --help --version ;;
+      -*) _lsmfs_words -h --help -V --version ;;
       *) _lsmfs_words "${commands[@]}" ;;
     esac
     return
@@ -105,12 +105,12 @@ _lsmfs() {
     mkfs) options=(-L --label -f --force --size) valued=' -L --label --size ' ;;
     mkfs.lsmfs) options=(-L --label -f --force --size -v -V --version) valued=' -L --label --size ' ;;
     mount) options=(-o -f --foreground --log) valued=' -o --log ' ;;
-    mount.lsmfs) options=(-o -s -f -r -w -n -v -t --version) valued=' -o -t ' ;;
+    mount.lsmfs) options=(-o -s -f -r -w -n -v -t -V --version) valued=' -o -t ' ;;
     tune) options=(-L --label -U --uuid -o) valued=' -L --label -U --uuid -o ' ;;
     resize) ;;
     umount) options=(--wait) ;;
-    fsck) options=(-n -a -p -y -f -v -V -t -C) ;;
-    fsck.lsmfs) options=(-n -a -p -y -f -v -V -t -C --version) ;;
+    fsck) options=(-n -a -p -y -f -v -t -C) ;;
+    fsck.lsmfs) options=(-n -a -p -y -f -v -t -C -V --version) ;;
     scrub) options=(--rate) valued=' --rate ' ;;
     info) options=(--json --udev) ;;
     stats) options=(--json --prometheus --interval) valued=' --interval ' ;;

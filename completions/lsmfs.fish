@@ -88,7 +88,6 @@ function __lsmfs_options
             $to -s y -d 'Repair all that can be'
             $to -s f -d 'Check also what seems clean'
             $to -s v -d 'Say more'
-            $to -s V -d Ignored
             $to -s t -d Ignored
             $to -s C -d 'Show progress'
         case tune
@@ -126,12 +125,12 @@ function __lsmfs_options
             $to -s n -d Ignored
             $to -s v -d Ignored
             $to -s t -x -a 'lsmfs fuse.lsmfs fuseblk.lsmfs' -d Ignored
-            $to -l version -d 'Print the version'
+            $to -s V -l version -d 'Print versions'
         case mkfs.lsmfs
             $to -s v -d Ignored
-            $to -s V -l version -d 'Print the version'
+            $to -s V -l version -d 'Print versions'
         case fsck.lsmfs
-            $to -l version -d 'Print the version'
+            $to -s V -l version -d 'Print versions'
     end
 end
 
@@ -142,7 +141,7 @@ for name in lsmfs mkfs.lsmfs {fsck,mount}.{,fuse.,fuseblk.}lsmfs
 end
 
 complete -c lsmfs -n __fish_use_subcommand -s h -l help -d 'Print help'
-complete -c lsmfs -n __fish_use_subcommand -l version -d 'Print the version'
+complete -c lsmfs -n __fish_use_subcommand -s V -l version -d 'Print versions'
 set -l commands mkfs\t'Make an empty file system' \
     mount\t'Mount a device or image' \
     tune\t'Change its label, UUID or kept mount options' \

@@ -21,6 +21,7 @@
 #include <thread>
 #include <utility>
 #include <variant>
+#include <vector>
 
 namespace lsmfs {
 
@@ -274,6 +275,14 @@ class Waits {
 // What the threads of this process have waited for longest, each said once and without what lies around it, three of them
 // at most: "flush of the device (31 s), a commit (30 s)"; "": nothing.
 std::string longest_waits();
+
+// ---- versions -----------------------------------------------------------------------------
+
+// What a library is called, and the version that is in use: as it tells itself, or else the one this was compiled with.
+struct Library {
+  std::string name, version;
+};
+std::vector<Library> base_libraries();  // those that only this layer uses; further layers have the like
 
 // ---- checksums and ids --------------------------------------------------------------------
 

@@ -116,4 +116,6 @@ Result<void> unmount(const std::string& mount_point, bool lazy);
 // daemon nothing. Errors: EBUSY (read_only, and files are open to write), EACCES (not read_only, and the device is), EPERM.
 Result<void> remount(const std::string& mount_point, bool read_only, const std::vector<std::string>& kernel_options);
 
+std::vector<Library> fuse_libraries();
+
 }  // namespace lsmfs

@@ -330,4 +330,6 @@ class Store : public RowReader {
   virtual std::uint64_t losses() const = 0;  // how often something was lost since the store was opened
 };
 
+std::vector<Library> kv_libraries();
+
 }  // namespace lsmfs

@@ -8,6 +8,7 @@
 #include "cli/mount_options.h"
 #include "cli/nearest.h"
 #include "cli/sizes.h"
+#include "cli/version.h"
 
 namespace lsmfs::cli {
 namespace {
@@ -93,7 +94,7 @@ void take(CLI::App& app, FsckArguments& arguments) {
   safe->excludes(all);
   ignore(app, "-f", "check also what seems clean (which it always does)");
   app.add_flag("-v", arguments.verbose, "say more");
-  ignore(app, "-V,-t", "ignored");
+  ignore(app, "-t", "ignored");
   app.add_option("-C", arguments.progress, "write progress to this descriptor; 0: to the terminal");
   app.add_option("path", arguments.path, "block device or image file, or LABEL=... or UUID=...")->required();
   app.footer("Exit codes: 0 clean, 1 all problems repaired, 4 problems are left, 8 it could not be checked, 16 wrong arguments.");
@@ -142,8 +143,8 @@ std::vector<std::string> split_command(int& argc, char** argv) {
 
 void ignore(CLI::App& app, const std::string& flags, const std::string& why) { app.add_flag(flags, why); }
 
-std::optional<int> parse(CLI::App& app, int argc, char** argv, int usage, const std::string& version) {
-  app.set_version_flag(version, "lsmfs " LSMFS_VERSION);
+std::optional<int> parse(CLI::App& app, int argc, char** argv, int usage) {
+  app.set_version_flag("-V,--version", version_text, "print versions: of this, of the format, of libraries");
   app.option_defaults()->always_capture_default(false);
   try {
     if (const auto wrong = wrong_command(app, argc, argv)) return report({usage, *wrong});

@@ -27,6 +27,6 @@ void ignore(CLI::App& app, const std::string& flags, const std::string& why);
 
 // nullopt: go on. Else --help or --version were asked for and given, or the arguments are wrong, which has
 // been said: the exit code, which is `usage` then.
-std::optional<int> parse(CLI::App& app, int argc, char** argv, int usage, const std::string& version = "--version");
+std::optional<int> parse(CLI::App& app, int argc, char** argv, int usage);
 
 }  // namespace lsmfs::cli

@@ -13,7 +13,7 @@ void ignore_value(CLI::App& app, const std::string& option, const std::string& w
   app.add_option_function<std::string>(option, [](const std::string&) {}, why);
 }
 
-// mount.lsmfs SOURCE DIR [-sfnvrw] [-o OPTIONS] [-t TYPE]
+// mount.lsmfs SOURCE DIR [-sfnvrwV] [-o OPTIONS] [-t TYPE]
 int mount_helper(const std::string& name, int argc, char** argv) {
   CLI::App app{"Mounts an lsmfs for mount(8)", name};
   MountArguments arguments;
@@ -39,11 +39,11 @@ int mkfs_helper(const std::string& name, int argc, char** argv) {
   MkfsArguments arguments;
   take(app, arguments);
   ignore(app, "-v", "ignored");
-  if (const auto code = parse(app, argc, argv, kUsage, "-V,--version")) return *code;
+  if (const auto code = parse(app, argc, argv, kUsage)) return *code;
   return mkfs(arguments);
 }
 
-// fsck.lsmfs [-apynfvVt] [-C[FD]] DEVICE
+// fsck.lsmfs [-apynfvtV] [-C[FD]] DEVICE
 int fsck_helper(const std::string& name, int argc, char** argv) {
   CLI::App app{"Checks an lsmfs for fsck(8)", name};
   FsckArguments arguments;

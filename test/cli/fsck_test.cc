@@ -51,8 +51,7 @@ TEST_F(Fsck, TakesTheOptionsOfFsck8) {
   make_image("image");
   for (const char* name : {"/sbin/fsck.lsmfs", "fsck.fuse.lsmfs", "fsck.fuseblk.lsmfs"}) {
     for (const std::vector<std::string>& options :
-         std::vector<std::vector<std::string>>{{"-a"}, {"-p"}, {"-y"}, {"-n"}, {"-f"}, {"-C"}, {"-C0"}, {"-C", "0"}, {"-V"}, {"-v"}, {"-t"},
-                                               {"-pf", "-C0", "-V"}}) {
+         std::vector<std::vector<std::string>>{{"-a"}, {"-p"}, {"-y"}, {"-n"}, {"-f"}, {"-C"}, {"-C0"}, {"-C", "0"}, {"-v"}, {"-t"}, {"-pf", "-C0"}}) {
       std::vector<std::string> arguments = options;
       arguments.push_back(path("image"));
       EXPECT_NE(accepted(arguments, {.name = name}).find("clean"), std::string::npos);

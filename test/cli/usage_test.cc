@@ -2,7 +2,10 @@
 
 #include <unistd.h>
 
+#include <regex>
+
 #include "cli/program.h"
+#include "lsmfs/volume.h"
 
 namespace lsmfs::test::usage_test {
 namespace {
@@ -64,11 +67,28 @@ TEST_F(Usage, WhatFsckCannotWriteIsNotTakenForARepair) {
   EXPECT_NE(read("said", 0, 20).find("lsmfs: stdout"), std::string::npos);
 }
 
-TEST_F(Usage, TheVersionIsOneLine) {
+TEST_F(Usage, TheVersionIsToldWithThoseOfTheFormatAndOfLibraries) {
   const std::string text = accepted({"--version"});
-  EXPECT_TRUE(text.starts_with("lsmfs ")) << text;
-  EXPECT_EQ(text.find('\n'), text.size() - 1);
-  EXPECT_EQ(accepted({"-V"}, {.name = "mkfs.lsmfs"}), text);
+  EXPECT_TRUE(std::regex_match(text, std::regex("lsmfs [0-9.]+\nformat " + std::to_string(kFormatVersion) + "\n"
+                                                "RocksDB [0-9]+\\.[0-9.]+\nzstd [0-9]+\\.[0-9.]+\nlibfuse 3\\.[0-9.]+[^\n]*\n"
+                                                "liburing 2\\.[0-9.]+\nxxHash 0\\.[0-9.]+\nlibseccomp 2\\.[0-9.]+\n")))
+      << text;
+  EXPECT_EQ(accepted({"-V"}), text);
+}
+
+TEST_F(Usage, WhoAsksAHelperForItsVersionGetsThatAndNothingElse) {
+  const std::string image = make_image("image"), directory = make_directory("mnt");
+  const auto before = sum("image");
+  for (const char* name : {"mkfs.lsmfs", "fsck.lsmfs", "mount.lsmfs", "mount.fuse.lsmfs"}) {
+    for (const char* option : {"-V", "--version"}) {
+      EXPECT_EQ(accepted({option}, {.name = name}), accepted({"--version"}));
+      EXPECT_EQ(accepted({image, option}, {.name = name}), accepted({"--version"}));
+    }
+  }
+  EXPECT_EQ(accepted({"-f", image, "-V"}, {.name = "mkfs.lsmfs"}), accepted({"--version"}));
+  EXPECT_EQ(accepted({image, directory, "-V"}, {.name = "mount.lsmfs"}), accepted({"--version"}));
+  EXPECT_FALSE(is_mounted("mnt"));
+  EXPECT_EQ(sum("image"), before);
 }
 
 TEST_F(Usage, WrongArgumentsAreRefusedWithOneLineAndAHint) {
