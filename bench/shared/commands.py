@@ -111,5 +111,5 @@ def read(*command, **more):
     return out.rstrip("\n")
 
 
-def one_line(text):
-    return "; ".join(line.strip() for line in text.strip().splitlines()[-3:]) or "it said nothing"
+def one_line(text, last=3):
+    return "; ".join(line.strip() for line in text.strip().splitlines()[-last:]) or "it said nothing"

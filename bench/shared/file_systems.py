@@ -100,7 +100,7 @@ class FileSystem:
     def facts(self):
         """For the results: the commands as they are run, and the version of the tools."""
         _, out, err, _ = call(*self._command("version")) if "version" in self._description else (0, "", "", 0)
-        return {"name": self.name, "kind": self.kind, "version": one_line(out or err),
+        return {"name": self.name, "kind": self.kind, "version": one_line(out or err, last=20),
                 **{command: " ".join(self._command(command, device="DEVICE", point="POINT")) for command in COMMANDS}}
 
     def _command(self, which, **places):

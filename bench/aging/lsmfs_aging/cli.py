@@ -10,13 +10,10 @@ import sys
 import loop
 import workspace
 
-from shared import devices, file_systems
+from shared import built, devices, file_systems
 from shared.commands import Problem
 
 from . import engine, workloads
-
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__)))))
-BUILT = os.path.join(ROOT, "build", "release")
 
 EPILOG = """examples:
   lsmfs-aging run git --repo ~/src/git --pulls 2000 --every 200 --fs ext4,xfs,btrfs,lsmfs --device simdisk:hdd,loop
@@ -73,8 +70,8 @@ def arguments(words):
         one.add_argument("--patience", type=float, default=0, metavar="MINUTES",
                          help="for which a scan waits until the host has the processors for less than that; default: 0")
         one.add_argument("--work", default="/var/tmp", metavar="FOLDER", help="for mount points and inputs; default: /var/tmp")
-        one.add_argument("--lsmfs", default=os.path.join(BUILT, "lsmfs"), metavar="PROGRAM", help="default: build/release/lsmfs")
-        one.add_argument("--simdisk", default=os.path.join(BUILT, "lsmfs-simdisk"), metavar="PROGRAM", help="default: build/release/lsmfs-simdisk")
+        one.add_argument("--lsmfs", default=built.path("lsmfs"), metavar="PROGRAM", help=built.wanted("lsmfs"))
+        one.add_argument("--simdisk", default=built.path("lsmfs-simdisk"), metavar="PROGRAM", help=built.wanted("lsmfs-simdisk"))
 
     report = commands.add_parser("report", help="draw and write up one run, or compare two")
     report.add_argument("results", nargs="+", metavar="RESULTS")
@@ -116,7 +113,7 @@ def main(words=None):
             try:
                 from . import report  # matplotlib takes a second to load
             except ModuleNotFoundError as error:
-                raise Problem(f"{error.name} is not installed: run scripts/install-deps --bench") from None
+                raise Problem(f"{error.name} is not installed: install the package python3-{error.name}, or run scripts/install-deps --bench") from None
             report.write(given.results, given.output)
             return 0
         return engine.run(given, Stop())
