@@ -42,7 +42,7 @@ Result<void> check_writable(const Device& device, const VolumeInfo& info) {
   return make_error(EPROTONOSUPPORT, fmt::format("{}: {}, or mount it with -o ro", device.path(), unknown));
 }
 
-bool in_order(const Layout& layout) {
+bool in_order(const Layout& layout, std::uint64_t device_size) {
   std::uint64_t at = MiB;
   for (const Extent& e : {layout.metadata[0], layout.metadata[1], layout.fixed, layout.table}) {
     // Each bound is checked before it is added, so that nothing here can overflow.
@@ -51,7 +51,7 @@ bool in_order(const Layout& layout) {
     at = e.end();
   }
   if (layout.table.start == layout.fixed.end()) return false;
-  return std::max(layout.metadata[0].length, layout.metadata[1].length) <= format::kMetadataAreaMax;
+  return std::max(layout.metadata[0].length, layout.metadata[1].length) <= metadata_area_max(device_size);
 }
 
 Result<SuperblockInfo> read_copy(Device& device, std::uint64_t offset) {
@@ -106,6 +106,10 @@ Result<SuperblockInfo> sound_copy(Device& device, const VolumeOptions& options) 
 
 std::uint64_t second_superblock_offset(std::uint64_t device_size) { return round_down(device_size, MiB) - MiB; }
 
+std::uint64_t metadata_area_max(std::uint64_t device_size) {
+  return std::clamp(round_down(device_size / 256, MiB), 16 * MiB, format::kMetadataAreaMax);
+}
+
 std::uint64_t seed_for(const Uuid& uuid) { return checksum({reinterpret_cast<const std::byte*>(uuid.bytes.data()), uuid.bytes.size()}); }
 
 Result<Layout> plan_layout(std::uint64_t device_size) {
@@ -132,7 +136,9 @@ Result<Layout> layout_for(const Layout& now, std::uint64_t device_size) {
   constexpr std::uint64_t kTableLeast = 64 * MiB;
   // Logs must suit the memtables of a larger volume, and the list of files the count of its tables. New ones have a 16th for logs.
   constexpr std::uint64_t kDevicePerLogs = 1024;
-  const std::uint64_t least = std::max(kDeviceMin, now.table.start + kTableLeast + MiB);
+  std::uint64_t least = std::max(kDeviceMin, now.table.start + kTableLeast + MiB);
+  const std::uint64_t area = std::max(now.metadata[0].length, now.metadata[1].length);
+  if (area > metadata_area_max(least)) least = area * 256;
   if (device_size < least) return make_error(ENOSPC, fmt::format("its regions need at least {} bytes", least));
   if (now.fixed.length < GiB && device_size / kDevicePerLogs > now.fixed.length) {
     return make_error(EFBIG, fmt::format("the region of its logs suits at most {} bytes; make a new one and copy the files", now.fixed.length * kDevicePerLogs));
@@ -219,7 +225,7 @@ Result<SuperblockInfo> decode_superblock(const Superblock& block) {
   info.layout.fixed = extent(block.fixed);
   info.layout.table = extent(block.table);
   info.layout.second_superblock = second_superblock_offset(block.device_size);
-  if (!in_order(info.layout)) return damaged("regions");
+  if (!in_order(info.layout, block.device_size)) return damaged("regions");
   return info;
 }
 

@@ -33,6 +33,9 @@ struct SuperblockInfo {
 std::uint64_t seed_for(const Uuid& uuid);
 
 std::uint64_t second_superblock_offset(std::uint64_t device_size);
+// How long each metadata area may be: areas are read whole, so that this must not be a stranger's choice. A volume that has shrunk may have
+// longer ones than a new one.
+std::uint64_t metadata_area_max(std::uint64_t device_size);
 
 void encode_superblock(const SuperblockInfo& info, format::Superblock& out);
 // EMEDIUMTYPE (no magic), EUCLEAN (checksum or a value), EPROTONOSUPPORT (another version, or an unknown incompatible feature).

@@ -67,7 +67,7 @@ void check_layout(const Layout& layout, std::uint64_t device_size) {
     at = region.end();
   }
   check(layout.table.start > layout.fixed.end(), "the regions of tables and logs touch");
-  for (const Extent& area : layout.metadata) check(area.length <= format::kMetadataAreaMax, "a metadata area is too long");
+  for (const Extent& area : layout.metadata) check(area.length <= metadata_area_max(device_size), "a metadata area is too long");
   check(layout.second_superblock == last, "the second superblock is not in the last whole MiB");
 }
 

@@ -314,12 +314,36 @@ TEST(Layout, AMetadataAreaIsNoLongerThanItsDeviceNeeds) {
     info.layout = *plan_layout(size);
     info.info.version = kFormatVersion;
     info.info.device_size = ByteCount{size};
-    info.layout.metadata[0].length += MiB;
-    for (Extent* later : {&info.layout.metadata[1], &info.layout.fixed, &info.layout.table}) later->start += MiB;
-    info.layout.table.length -= MiB;
-    format::Superblock block;
-    encode_superblock(info, block);
-    EXPECT_EQ(decode_superblock(block).error().code, EUCLEAN) << size;
+    for (const bool longer : {false, true}) {
+      const std::uint64_t more = metadata_area_max(size) + (longer ? MiB : 0) - info.layout.metadata[0].length;
+      info.layout.metadata[0].length += more;
+      for (Extent* later : {&info.layout.metadata[1], &info.layout.fixed, &info.layout.table}) later->start += more;
+      info.layout.table.length -= more;
+      format::Superblock block;
+      encode_superblock(info, block);
+      EXPECT_EQ(decode_superblock(block).has_value(), !longer) << size;
+    }
+  }
+}
+
+TEST(Layout, OfAVolumeThatShrinksSuitsWhatReadersTake) {
+  for (std::uint64_t size = kDeviceMin; size < 64 * 1024 * GiB; size += size / 2) {
+    const Layout made = *plan_layout(size);
+    for (std::uint64_t smaller = kDeviceMin; smaller < size; smaller += smaller / 2) {
+      const auto layout = layout_for(made, smaller);
+      if (!layout) {
+        EXPECT_EQ(layout.error().code, ENOSPC);
+        EXPECT_LT(smaller, std::max(made.table.start + 65 * MiB, made.metadata[0].length * 256)) << size;
+        continue;
+      }
+      SuperblockInfo info;
+      info.layout = *layout;
+      info.info.version = kFormatVersion;
+      info.info.device_size = ByteCount{smaller};
+      format::Superblock block;
+      encode_superblock(info, block);
+      EXPECT_TRUE(ok(decode_superblock(block))) << size << " " << smaller;
+    }
   }
 }
 
