@@ -50,6 +50,9 @@ void take(CLI::App& app, MkfsArguments& arguments) {
   app.add_flag("-f,--force", arguments.force, "destroy what is there");
   app.add_option("--size", arguments.size, "make an image file of this size, as in 4G");
   app.add_option("path", arguments.path, "block device or image file")->required();
+  app.footer("Of 1 GiB some 73 % are for files, of 4 GiB 70 %, of 64 GiB 85 %, of 1024 GiB 88 %. Logs take some of the rest. Most of it is\n"
+             "kept back, so that merging, writing over what is there and removing always work.\n"
+             "Exit codes: 0 it was made, 1 it was not.");
 }
 
 void take(CLI::App& app, MountArguments& arguments) {

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
+#include <regex>
 
 #include "cli/program.h"
 
@@ -36,6 +38,20 @@ TEST_F(Mkfs, MakesAnImageAndSaysWhatItMade) {
   EXPECT_EQ(facts.st_size, static_cast<off_t>(200 * MiB));
   EXPECT_EQ(facts.st_mode & 077, 0u) << "it is to hold the files of many";
   EXPECT_NE(accepted({"info", path("image")}).find("my label"), std::string::npos);
+}
+
+TEST_F(Mkfs, ItsHelpSaysHowMuchOfASizeIsForFiles) {
+  const std::string help = accepted({"mkfs", "--help"});
+  const std::regex pair("[Oo]f ([0-9]+) GiB (?:some )?([0-9]+) %");
+  int seen = 0;
+  for (std::sregex_iterator at(help.begin(), help.end(), pair), end; at != end; ++at, ++seen) {
+    const std::string image = path((*at)[1].str());
+    accepted({"mkfs", "--size", (*at)[1].str() + "G", image});
+    const auto facts = nlohmann::json::parse(accepted({"info", "--json", image}));
+    const double percent = 100. * facts["space"]["free_bytes"].get<double>() / facts["device_bytes"].get<double>();
+    EXPECT_NEAR(percent, std::stod((*at)[2].str()), 2) << at->str();  // newer versions of RocksDB need a little more
+  }
+  EXPECT_GE(seen, 4);
 }
 
 TEST_F(Mkfs, UsesAnImageThatExists) {
