@@ -157,17 +157,17 @@ int resize(const ResizeArguments& arguments) {
   if (!source) return report({kFailure, source.error().context});
   const std::string& path = *source;
   Resizing resizing(path, size);
-  const auto done = [&](const Result<ByteCount>& now) {
-    if (!now) return report({kFailure, explain_resizing(path, now.error())});
-    say(path, fmt::format("has {} now ({} bytes)", format_size(now->v), now->v));
+  const auto done = [](const std::string& what, const Result<ByteCount>& now) {
+    if (!now) return report({kFailure, explain_resizing(what, now.error())});
+    say(what, fmt::format("has {} now ({} bytes)", format_size(now->v), now->v));
     return kOk;
   };
   struct stat facts {};
   if (stat(path.c_str(), &facts) != 0) return report({kFailure, explain(path, make_error(errno, path))});
-  if (S_ISDIR(facts.st_mode)) return done(resizing.mounted(path));
-  if (const auto where = mounted_where(path)) return done(resizing.mounted(*where));
+  if (S_ISDIR(facts.st_mode)) return done(path, resizing.mounted(path));
+  if (const auto where = mounted_where(path)) return done(*where, resizing.mounted(*where));
   if (const auto user = in_use(path)) return report({kFailure, fmt::format("{}: is in use: {}; unmount it or end that first", path, *user)});
-  return done(resizing.unmounted());
+  return done(path, resizing.unmounted());
 }
 
 }  // namespace lsmfs::cli

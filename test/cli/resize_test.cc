@@ -49,10 +49,11 @@ TEST_F(ResizeMounted, GrowsByItsImageOrItsDirectoryAndDoesNotShrink) {
   accepted({"mkfs", "--size", "200M", image});
   accepted({"mount", image, point});
   EXPECT_EQ(accepted({"resize", point, "300M"}), point + ": has 300 MiB now (314572800 bytes)\n");
-  accepted({"resize", image, "400M"});
+  EXPECT_EQ(accepted({"resize", image, "400M"}), point + ": has 400 MiB now (419430400 bytes)\n");
   refused(1, {"resize", point, "300M"}, {point, "unmount it first"});
   refused(1, {"resize", image, "300M"}, {"unmount it first"});
   refused(1, {"resize", point, "1T"}, {"logs"});
+  EXPECT_EQ(run({"resize", image, "1T"}).err.find(image), std::string::npos);  // one name is enough
   EXPECT_EQ(std::filesystem::file_size(image), 400 * MiB);
   EXPECT_EQ(accepted({"resize", point}), point + ": has 400 MiB now (419430400 bytes)\n");
   accepted({"mount", "-o", "remount,ro", image, point});
