@@ -91,6 +91,7 @@ class Ioctls : public MountTest {
   Shared<std::string> text_;
   Shared<TrimRange> range_;
   std::atomic<int> code_{0}, calls_{0};
+  std::atomic<std::uint64_t> asked_{0};
   std::atomic<bool> told_{false};
   std::unique_ptr<Mounted> mounted_;  // goes first
 };
@@ -397,16 +398,15 @@ TEST_F(Ioctls, ALabelThatIsRefusedIsRefused) {
 // ---- the size
 
 TEST_F(Ioctls, GrowingIsAskedForAndItsEndIsTold) {
-  std::atomic<std::uint64_t> asked{0};
-  mount({.grow = [&](std::optional<ByteCount> size) -> Result<ByteCount> {
-    asked = size ? size->v : 1;
+  mount({.grow = [this](std::optional<ByteCount> size) -> Result<ByteCount> {
+    asked_ = size ? size->v : 1;
     if (code_ != 0) return make_error(code_, "grow");
     return size.value_or(ByteCount{7 * GiB});
   }});
   EXPECT_EQ(grow_mount(mounted_->root(), ByteCount{3 * GiB})->v, 3 * GiB);
-  EXPECT_EQ(asked, 3 * GiB);
+  EXPECT_EQ(asked_, 3 * GiB);
   EXPECT_EQ(grow_mount(mounted_->root(), {})->v, 7 * GiB);
-  EXPECT_EQ(asked, 1u);  // nothing
+  EXPECT_EQ(asked_, 1u);  // nothing
   for (const int expected : {EINVAL, ENOSPC, EFBIG, EROFS, EIO}) {
     code_ = expected;
     EXPECT_EQ(grow_mount(mounted_->root(), {}).error().code, expected);
