@@ -137,6 +137,8 @@ void take(CLI::App& app, LayoutArguments& arguments) {
   app.footer(kLayoutFooter);
 }
 
+void take(CLI::App& app, std::string& directory) { app.add_option("directory", directory, "where it is mounted")->required(); }
+
 std::vector<std::string> split_command(int& argc, char** argv) {
   char** const end = argv + argc;
   char** const mark = std::find(argv, end, std::string_view("--"));

@@ -18,6 +18,7 @@ void take(CLI::App& app, InfoArguments& arguments);
 void take(CLI::App& app, ScrubArguments& arguments);
 void take(CLI::App& app, StatsArguments& arguments);
 void take(CLI::App& app, LayoutArguments& arguments);
+void take(CLI::App& app, std::string& directory);  // of a command about a mount, with nothing else to say
 
 // The words of a command to run, after "--", which it takes away: CLI11 would take brackets around one for its own.
 std::vector<std::string> split_command(int& argc, char** argv);

@@ -1,9 +1,12 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <functional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cli/arguments.h"
@@ -27,65 +30,44 @@ int run(int argc, char** argv) {
   CLI::App app{"A file system whose whole tree lives in one log-structured merge tree, in path order.", "lsmfs"};
   app.require_subcommand(1);
 
+  std::vector<std::pair<const CLI::App*, std::function<int()>>> commands;
+  const auto add = [&](const char* group, const char* name, const char* what, auto& arguments, auto run) {
+    CLI::App* const command = app.add_subcommand(name, what)->group(group);
+    take(*command, arguments);
+    commands.emplace_back(command, [&arguments, run] { return run(arguments); });
+  };
   MkfsArguments mkfs_arguments;
-  CLI::App* mkfs_command = app.add_subcommand("mkfs", "Make an empty file system on a device or in an image file")->group("Make and change");
-  take(*mkfs_command, mkfs_arguments);
+  add("Make and change", "mkfs", "Make an empty file system on a device or in an image file", mkfs_arguments, mkfs);
   TuneArguments tune_arguments;
-  CLI::App* tune_command = app.add_subcommand("tune", "Change its label, UUID, or the mount options that it keeps")->group("Make and change");
-  take(*tune_command, tune_arguments);
+  add("Make and change", "tune", "Change its label, UUID, or the mount options that it keeps", tune_arguments, tune);
   ResizeArguments resize_arguments;
-  CLI::App* resize_command = app.add_subcommand("resize", "Grow it, also while it is mounted, or shrink it")->group("Make and change");
-  take(*resize_command, resize_arguments);
+  add("Make and change", "resize", "Grow it, also while it is mounted, or shrink it", resize_arguments, resize);
   MountArguments mount_arguments;
-  CLI::App* mount_command = app.add_subcommand("mount", "Mount a device or image; returns when it answers")->group("Mount");
-  take(*mount_command, mount_arguments);
+  add("Mount", "mount", "Mount a device or image; returns when it answers", mount_arguments, mount);
   UmountArguments umount_arguments;
-  CLI::App* umount_command = app.add_subcommand("umount", "Unmount; returns when all is on disk, or says who still uses it elsewhere")->group("Mount");
-  take(*umount_command, umount_arguments);
-  std::string trim_path;
-  CLI::App* trim_command = app.add_subcommand("trim", "Discard free space, as fstrim does; prints how much")->group("Mount");
-  trim_command->add_option("directory", trim_path, "where it is mounted")->required();
-
+  add("Mount", "umount", "Unmount; returns when all is on disk, or says who still uses it elsewhere", umount_arguments, umount);
+  std::string trim_directory;
+  add("Mount", "trim", "Discard free space, as fstrim does; prints how much", trim_directory, trim);
   InfoArguments info_arguments;
-  CLI::App* info_command = app.add_subcommand("info", "Print facts: label, sizes, compression, files, levels")->group("Look");
-  take(*info_command, info_arguments);
-
+  add("Look", "info", "Print facts: label, sizes, compression, files, levels", info_arguments, info);
   StatsArguments stats_arguments;
-  CLI::App* stats_command = app.add_subcommand("stats", "Print numbers of a mount: requests, device, caches, waits, space")->group("Look");
-  take(*stats_command, stats_arguments);
-  std::string top_path;
-  CLI::App* top_command = app.add_subcommand("top", "Show what goes on in a mount, each second; q ends it")->group("Look");
-  top_command->add_option("directory", top_path, "where it is mounted")->required();
+  add("Look", "stats", "Print numbers of a mount: requests, device, caches, waits, space", stats_arguments, stats);
+  std::string top_directory;
+  add("Look", "top", "Show what goes on in a mount, each second; q ends it", top_directory, top);
   LayoutArguments layout_arguments;
-  CLI::App* layout_command = app.add_subcommand("layout", "Read a tree with cold caches, and tell how well it lies on its disk")->group("Look");
-  take(*layout_command, layout_arguments);
-
+  add("Look", "layout", "Read a tree with cold caches, and tell how well it lies on its disk", layout_arguments, layout);
   app.add_subcommand("help", "Print the help of a command, or this")->group("Look");
-
   FsckArguments fsck_arguments;
-  CLI::App* fsck_command = app.add_subcommand("fsck", "Look whether all of a file system is sound, and repair it")->group("Check and repair");
-  take(*fsck_command, fsck_arguments);
+  add("Check and repair", "fsck", "Look whether all of a file system is sound, and repair it", fsck_arguments, fsck);
   ScrubArguments scrub_arguments;
-  CLI::App* scrub_command = app.add_subcommand("scrub", "Read and verify all of a mounted file system")->group("Check and repair");
-  take(*scrub_command, scrub_arguments);
+  add("Check and repair", "scrub", "Read and verify all of a mounted file system", scrub_arguments, scrub);
 
   const std::string_view command = argc > 1 ? argv[1] : "";
   std::vector<std::string> operands;
   if (command == "layout") operands = split_command(argc, argv);
   if (const auto code = parse(app, argc, argv, command == "fsck" ? kFsckUsage : kUsage)) return *code;
   layout_arguments.operands.insert(layout_arguments.operands.end(), operands.begin(), operands.end());
-  if (*mkfs_command) return mkfs(mkfs_arguments);
-  if (*mount_command) return mount(mount_arguments);
-  if (*tune_command) return tune(tune_arguments);
-  if (*resize_command) return resize(resize_arguments);
-  if (*umount_command) return umount(umount_arguments);
-  if (*fsck_command) return fsck(fsck_arguments);
-  if (*layout_command) return layout(layout_arguments);
-  if (*stats_command) return stats(stats_arguments);
-  if (*top_command) return top(top_path);
-  if (*trim_command) return trim(trim_path);
-  if (*scrub_command) return scrub(scrub_arguments);
-  return info(info_arguments);
+  return std::ranges::find_if(commands, [](const auto& each) { return each.first->parsed(); })->second();
 }
 
 // A device that is opened without them would get the number of stderr, and what is said there.
