@@ -7,6 +7,7 @@
 // what is in memory (Wait::no). What would have to wait goes to a pool of workers that run the same call with Wait::yes.
 #pragma once
 
+#include <array>
 #include <sys/types.h>
 
 #include <chrono>
@@ -27,6 +28,9 @@ struct PreparedMount;  // only prepare_mount() and Mount::start() look inside
 
 // What is left to us, or insisted on: then not to be able to is an error.
 enum class Choice : std::uint8_t { automatic, on, off };
+
+// Labels of SELinux among kernel_options, which the kernel goes by without the file system's doing. They may be in double quotes, with commas.
+inline constexpr std::array<std::string_view, 4> kLabelOptions{"context=", "fscontext=", "defcontext=", "rootcontext="};
 
 struct MountOptions {
   std::string source;      // shown in the mount table: the device's or image's absolute path

@@ -21,6 +21,17 @@ std::string date_of(std::int64_t nanoseconds) {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", utc);
 }
 
+// One of them; null: it is not there, or these are no facts.
+Json in_facts(const std::string& text, const char* name) {
+  const Json json = Json::parse(text, nullptr, false);
+  return json.is_object() ? json.value(name, Json()) : Json();
+}
+
+std::string text_in_facts(const std::string& text, const char* name) {
+  const Json found = in_facts(text, name);
+  return found.is_string() ? found.get<std::string>() : "";
+}
+
 }  // namespace
 
 std::string facts_json(Opened& opened, const MountFacts* mount) {
@@ -79,8 +90,7 @@ std::string facts_json(Opened& opened, const MountFacts* mount) {
 }
 
 std::optional<std::vector<Setting>> lasting_in_facts(const std::string& text) {
-  const Json json = Json::parse(text, nullptr, false);
-  const Json options = json.is_object() ? json.value("options", Json()) : Json();
+  const Json options = in_facts(text, "options");
   if (!options.is_object()) return std::nullopt;
   std::vector<Setting> settings;
   for (const auto& [name, value] : options.items()) {
@@ -97,28 +107,19 @@ std::uint64_t process_namespace() {
 }
 
 std::optional<pid_t> daemon_in_facts(const std::string& text) {
-  const Json json = Json::parse(text, nullptr, false);
-  const Json process = json.is_object() ? json.value("process", Json()) : Json();
+  const Json process = in_facts(text, "process");
   if (!process.is_object() || process.value("namespace", std::uint64_t{0}) != process_namespace()) return std::nullopt;
   const auto id = process.value("id", std::int64_t{0});
   if (id <= 0 || id > INT32_MAX) return std::nullopt;
   return static_cast<pid_t>(id);
 }
 
-std::string device_in_facts(const std::string& text) {
-  const Json json = Json::parse(text, nullptr, false);
-  return json.is_object() && json.contains("device") && json["device"].is_string() ? json["device"].get<std::string>() : "";
-}
+std::string device_in_facts(const std::string& text) { return text_in_facts(text, "device"); }
+std::string mount_point_in_facts(const std::string& text) { return text_in_facts(text, "mount_point"); }
 
 std::uint64_t device_bytes_in_facts(const std::string& text) {
-  const Json json = Json::parse(text, nullptr, false);
-  const Json bytes = json.is_object() ? json.value("device_bytes", Json()) : Json();
+  const Json bytes = in_facts(text, "device_bytes");
   return bytes.is_number_unsigned() ? bytes.get<std::uint64_t>() : 0;
-}
-
-std::string mount_point_in_facts(const std::string& text) {
-  const Json json = Json::parse(text, nullptr, false);
-  return json.is_object() && json.contains("mount_point") && json["mount_point"].is_string() ? json["mount_point"].get<std::string>() : "";
 }
 
 std::optional<std::string> facts_text(const std::string& text) {

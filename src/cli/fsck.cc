@@ -73,7 +73,7 @@ class Check {
 
   int run() {
     if (const auto user = in_use(path_)) {
-      return report({kFsckOperational, fmt::format("{}: is in use: {}; unmount it or end that first", path_, *user)});
+      return report({kFsckOperational, used_by(path_, *user)});
     }
     if (const auto opened = open(); !opened) return report({kFsckOperational, explain(path_, opened.error())});
     if (const auto ours = refuse_others(*device_, cli::tell); !ours) return report({kFsckOperational, explain(path_, ours.error())});

@@ -20,6 +20,8 @@ int report(const Problem& problem) {
   return problem.exit_code;
 }
 
+std::string used_by(const std::string& path, const std::string& user) { return fmt::format("{}: is in use: {}; unmount it or end that first", path, user); }
+
 std::string counted_problems(std::uint64_t problems) { return fmt::format("{} problem{}", problems, problems == 1 ? "" : "s"); }
 
 std::string explain(const std::string& path, const Error& error) {

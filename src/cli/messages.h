@@ -27,6 +27,7 @@ int report(const Problem& problem);
 // What an error of a lower layer, met while working on the device or image at `path`, is called.
 std::string explain(const std::string& path, const Error& error);
 
+std::string used_by(const std::string& path, const std::string& user);  // what to do about `user`, of in_use()
 std::string counted_problems(std::uint64_t problems);  // "1 problem", "2 problems"
 
 }  // namespace lsmfs::cli

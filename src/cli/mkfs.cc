@@ -105,7 +105,7 @@ int mkfs(const MkfsArguments& arguments) {
   NewImage image;
   if (const auto problem = check_size(path, size, image)) return report(*problem);
   if (const auto user = in_use(path)) {
-    return report({kFailure, fmt::format("{}: is in use: {}; unmount it or end that first", path, *user)});
+    return report({kFailure, used_by(path, *user)});
   }
   auto device = open_device(path, Access::read_write, Sharing::exclusive);
   if (!device) return report({kFailure, explain(path, device.error())});

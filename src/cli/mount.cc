@@ -261,7 +261,7 @@ int mount(const MountArguments& arguments) {
                                               path, format_size(*most))});
   }
   if (const auto user = in_use_for_good(path, tell)) {
-    return report({kMountFailure, fmt::format("{}: is in use: {}; unmount it or end that first", path, *user)});
+    return report({kMountFailure, used_by(path, *user)});
   }
   if (access("/dev/fuse", F_OK) != 0) {
     return report({kSystemError, explain_mounting(directory, make_error(ENODEV, ""))});

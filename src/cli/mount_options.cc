@@ -17,8 +17,6 @@ namespace {
 
 // Beside those of the table.
 constexpr std::array<std::string_view, 7> kForTheKernel{"suid", "dev", "exec", "async", "nolazytime", "symfollow", "nosymfollow"};
-// Labels of SELinux, which the kernel goes by without the file system's doing. They may be in double quotes, with commas.
-constexpr std::array<std::string_view, 4> kLabels{"context=", "fscontext=", "defcontext=", "rootcontext="};
 // What fstab entries say to mount(8) and to systemd, and what has no meaning here.
 constexpr std::array<std::string_view, 19> kIgnored{
     "defaults", "auto",    "noauto", "_netdev", "user",     "nouser",     "users",  "nousers", "owner",
@@ -274,7 +272,7 @@ Result<void> apply(ParsedOptions& parsed, std::string_view word, bool sloppy) {
     const auto read = option->read(parsed, word, word.substr(std::min(word.find('='), word.size() - 1) + 1));
     return read ? read : bad(read.error().context);
   }
-  if (contains(kForTheKernel, word) || begins_with(kLabels, word)) return read_kernel(parsed, word, {});
+  if (contains(kForTheKernel, word) || begins_with(kLabelOptions, word)) return read_kernel(parsed, word, {});
   if (word == "nofail") {
     parsed.nofail = true;
     return {};

@@ -166,7 +166,7 @@ int resize(const ResizeArguments& arguments) {
   if (stat(path.c_str(), &facts) != 0) return report({kFailure, explain(path, make_error(errno, path))});
   if (S_ISDIR(facts.st_mode)) return done(path, resizing.mounted(path));
   if (const auto where = mounted_where(path)) return done(*where, resizing.mounted(*where));
-  if (const auto user = in_use(path)) return report({kFailure, fmt::format("{}: is in use: {}; unmount it or end that first", path, *user)});
+  if (const auto user = in_use(path)) return report({kFailure, used_by(path, *user)});
   return done(path, resizing.unmounted());
 }
 

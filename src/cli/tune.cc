@@ -57,7 +57,7 @@ int tune(const TuneArguments& arguments) {
   struct stat facts {};
   if (stat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode)) return tune_mounted(path, *change);
   if (const auto where = mounted_where(path)) return tune_mounted(*where, *change);
-  if (const auto user = in_use(path)) return report({kFailure, fmt::format("{}: is in use: {}; unmount it or end that first", path, *user)});
+  if (const auto user = in_use(path)) return report({kFailure, used_by(path, *user)});
 
   const auto device = open_device(path, Access::read_write, Sharing::exclusive);
   if (!device) return report({kFailure, explain(path, device.error())});

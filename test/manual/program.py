@@ -57,14 +57,17 @@ def _list_in_source(name):
 
 
 def _source():
-    with open(os.path.join(ROOT, "src", "cli", "mount_options.cc"), encoding="utf-8") as file:
-        return file.read()
+    text = ""
+    for path in ("src/cli/mount_options.cc", "include/lsmfs/fuse.h"):
+        with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+            text += file.read()
+    return text
 
 
 def further_mount_options():
     """Those that the help leaves out, and that mean something."""
     compared = set(re.findall(r'\b(?:word|option) == "(\w+)"', _source()))
-    return (compared | _list_in_source("kForTheKernel") | _list_in_source("kLabels") | _list_in_source("kPolicies")) - set(mount_options())
+    return (compared | _list_in_source("kForTheKernel") | _list_in_source("kLabelOptions") | _list_in_source("kPolicies")) - set(mount_options())
 
 
 def ignored_mount_options():

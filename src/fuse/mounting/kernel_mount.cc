@@ -50,10 +50,8 @@ constexpr std::array kFlags{
 constexpr std::array<std::string_view, 6> kNotForUsers{"relatime", "strictatime", "nodiratime",
                                                        "lazytime", "nolazytime",  "symfollow"};
 
-constexpr std::array<std::string_view, 4> kLabels{"context=", "fscontext=", "defcontext=", "rootcontext="};
-
 bool is_label(std::string_view option) {
-  return std::ranges::any_of(kLabels, [&](std::string_view label) { return option.starts_with(label); });
+  return std::ranges::any_of(kLabelOptions, [&](std::string_view label) { return option.starts_with(label); });
 }
 
 Result<Fd> mount_as_root(const MountOptions& options) {
