@@ -5,9 +5,11 @@
 
 namespace lsmfs {
 
-class DeviceDecorator : public Device {
+// `Interface`: Device, or what is one and more.
+template <class Interface>
+class DecoratorOf : public Interface {
  public:
-  explicit DeviceDecorator(Device& inner) : inner_(inner) {}
+  explicit DecoratorOf(Device& inner) : inner_(inner) {}
 
   Result<void> read(ByteOffset from, MutableBytes to) override { return inner_.read(from, to); }
   Result<void> write(ByteOffset to, Bytes data) override { return inner_.write(to, data); }
@@ -24,5 +26,6 @@ class DeviceDecorator : public Device {
  protected:
   Device& inner_;
 };
+using DeviceDecorator = DecoratorOf<Device>;
 
 }  // namespace lsmfs

@@ -1,39 +1,32 @@
 #include <algorithm>
 
-#include "lsmfs/device.h"
+#include "device/decorator.h"
 
 namespace lsmfs {
 namespace {
 
-class Meter final : public MeteredDevice {
+class Meter final : public DecoratorOf<MeteredDevice> {
  public:
-  Meter(std::unique_ptr<Device> inner, Clock& clock) : inner_(std::move(inner)), clock_(clock) {}
+  Meter(std::unique_ptr<Device> inner, Clock& clock) : DecoratorOf(*inner), owned_(std::move(inner)), clock_(clock) {}
 
   Result<void> read(ByteOffset from, MutableBytes to) override {
-    auto done = timed(read_, [&] { return inner_->read(from, to); });
+    auto done = timed(read_, [&] { return inner_.read(from, to); });
     if (done) note(now().reads, now().read_bytes, to.size());
     return done;
   }
   Result<void> write(ByteOffset to, Bytes data) override {
-    auto done = timed(write_, [&] { return inner_->write(to, data); });
+    auto done = timed(write_, [&] { return inner_.write(to, data); });
     if (done) note(now().writes, now().written_bytes, data.size());
     return done;
   }
   Result<void> flush() override {
-    return timed(flush_, [&] { return inner_->flush(); });
+    return timed(flush_, [&] { return inner_.flush(); });
   }
   Result<void> discard(ByteOffset from, ByteCount length) override {
-    auto done = inner_->discard(from, length);
+    auto done = inner_.discard(from, length);
     if (done) note(discards_, discarded_bytes_, length.v);
     return done;
   }
-  ByteCount size() const override { return inner_->size(); }
-  Result<void> set_size(ByteCount size) override { return inner_->set_size(size); }
-  Result<void> look_again() override { return inner_->look_again(); }
-  bool writable() const override { return inner_->writable(); }
-  bool is_block_device() const override { return inner_->is_block_device(); }
-  const std::string& path() const override { return inner_->path(); }
-  int descriptor() const override { return inner_->descriptor(); }
 
   DeviceStats stats() const override {
     DeviceStats stats;
@@ -69,7 +62,7 @@ class Meter final : public MeteredDevice {
     return done;
   }
 
-  const std::unique_ptr<Device> inner_;
+  const std::unique_ptr<Device> owned_;
   Clock& clock_;
   std::array<Counts, kIoCauses.size()> by_cause_;
   Histogram read_, write_, flush_;

@@ -41,9 +41,6 @@ struct Sizing {
   std::uint64_t reserve = 0;          // kept back from data: that, and what is obsolete and not merged away
 
   static Sizing plan(const VolumeUsage& usage, ByteCount cache);
-
-  // What the reserve has for rows that are obsolete, and for estimates that err.
-  std::uint64_t slack() const { return reserve - working; }
 };
 
 // What a table of `size` bytes takes of the volume.

@@ -120,6 +120,7 @@ class SpaceGauge {
   std::uint64_t limit_again() const { return limit() + little(); }
   std::uint64_t limit_to_replace() const { return limit() + slack() / 2; }
   std::uint64_t little() const { return slack() / 8; }
+  // What the reserve has for rows that are obsolete, and for estimates that err.
   std::uint64_t slack() const { return reserve_.load() - sizing_.working; }
   double row_on_volume() const { return Live::kRowBytes * taken_per_byte(sizing_.table); }  // of one that cannot be compressed
   ByteCount in_rows(std::uint64_t on_volume) const;  // bytes of file data that cannot be compressed

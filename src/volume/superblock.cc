@@ -235,12 +235,16 @@ Result<SuperblockInfo> read_superblock(Device& device, const VolumeOptions& opti
   return superblock;
 }
 
-Result<void> write_superblock(Device& device, const SuperblockInfo& info, std::uint64_t at) {
+AlignedBuffer superblock_block(const SuperblockInfo& info) {
   AlignedBuffer buffer(sizeof(Superblock));
   Superblock block;
   encode_superblock(info, block);
   std::memcpy(buffer.data(), &block, sizeof block);
-  return device.write(ByteOffset{at}, buffer.bytes());
+  return buffer;
+}
+
+Result<void> write_superblock(Device& device, const SuperblockInfo& info, std::uint64_t at) {
+  return device.write(ByteOffset{at}, superblock_block(info).bytes());
 }
 
 Result<void> write_superblocks(Device& device, const SuperblockInfo& info) {

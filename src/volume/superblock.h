@@ -43,6 +43,7 @@ Result<SuperblockInfo> decode_superblock(const format::Superblock& block);
 
 // The first copy that is sound, as read_volume_info() promises.
 Result<SuperblockInfo> read_superblock(Device& device, const VolumeOptions& options);
+AlignedBuffer superblock_block(const SuperblockInfo& info);  // encoded, to be written
 // One copy; does not flush.
 Result<void> write_superblock(Device& device, const SuperblockInfo& info, std::uint64_t at);
 // Both copies, the second one first; does not flush.

@@ -30,15 +30,11 @@ Result<void> Superblocks::change(Journal& journal, const std::function<void(Supe
   const MutexLock writing(writing_);
   SuperblockInfo next = now();
   change(next);
-  AlignedBuffer buffer(sizeof(format::Superblock));
-  format::Superblock block;
-  encode_superblock(next, block);
-  std::memcpy(buffer.data(), &block, sizeof block);
-
+  const AlignedBuffer block = superblock_block(next);
   std::uint64_t first = next.layout.second_superblock, last = 0;
   if (!read(journal, 0)) std::swap(first, last);
   for (const std::uint64_t at : {first, last}) {
-    LSMFS_TRY(journal.write(at, buffer.bytes()));
+    LSMFS_TRY(journal.write(at, block.bytes()));
     LSMFS_TRY(journal.reach(journal.next_round()));
   }
   const MutexLock lock(mutex_);
