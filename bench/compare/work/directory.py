@@ -64,7 +64,7 @@ PIECES = (
         Figure("many find", "s", "find there, after a cold mount", _LISTED),
         Figure("many ls -l", "s", "ls -l of it, after a cold mount", _OTHER),
         Figure("many removed", "s", "rm -rf of it, after a cold mount, until rm returns", _OTHER),
-    ), settings=(Setting("entries", "100000", "entries of the directory", budget="2000000"),), room=lambda settings: settings["entries"] * KiB),
+    ), settings=(Setting("entries", "100000", "entries of the directory", budget="2000000"),), room=lambda settings: settings["entries"] * ROOM),
     Piece("removal", _removal, (
         Figure("create before removal", "s", f"making {SAMPLE} small files at most in a new tree"),
         Figure("find before removal", "s", "find there, with the kernel's caches dropped"),
