@@ -3,6 +3,9 @@
 // A block lies in a blob or has a row, never both. What lies in a blob cannot be changed there: a block that is written over gets a row,
 // and a bit in the blob's row says that it has gone. So nothing else knows blobs but who reads, and who counts blocks.
 //
+// A block of which only a little is written over stays in its blob and gets a patch (block_patch.h), so that nothing need be read for it.
+// A blob may have patches of a small part of its size. Past that, such a block is read and gets a row.
+//
 // The space of a blob comes back when nothing of it is wanted any more. Until then, what is wanted no more is waste; where there is too much
 // of it, or no room for rows beside it, whoever writes over a blob first makes rows of all that is left of it (dissolve).
 #include <fmt/format.h>
@@ -14,6 +17,7 @@
 
 #include "tree/blob_check.h"
 #include "tree/blob_rows.h"
+#include "tree/block_patch.h"
 #include "tree/lsm_tree.h"
 
 namespace lsmfs {
@@ -89,9 +93,38 @@ std::uint64_t LsmTree::leave_blobs(Group& group, Inode& inode, std::uint64_t fro
   return left;
 }
 
+// What has been written over blocks [from, to), which lie in `part`, is in `bytes` then.
+Result<void> LsmTree::apply_patches(const Lock& lock, const Inode& inode, const FileBlobs::Part& part, std::uint64_t from, std::uint64_t to, std::string& bytes) {
+  if (part.patched == 0) return {};
+  LSMFS_TRY(settle(lock, inode.large->patched_group));
+  LSMFS_ASSIGN(const Rows::Blocks patches, rows_.blob_patches(lock, inode.ino(), BlockIndex{from}, BlockIndex{to}));
+  const MutableBytes blocks(reinterpret_cast<std::byte*>(bytes.data()), bytes.size());
+  for (const auto& [block, patch] : patches) {
+    if (!block_patch::apply(patch, blocks.subspan((block.v - from) * kBlockSize, kBlockSize))) return damaged_blobs(inode.ino());
+  }
+  return {};
+}
+
+// Whether a write of so many bytes to a part of a block may be a patch. Must hold: settled_in_blobs().
+bool LsmTree::may_patch(const Inode& inode, std::uint64_t block, std::uint64_t bytes) const {
+  return bytes <= block_patch::kMost && inode.large->blobs.has(block) && inode.large->blobs.may_patch(block, block_patch::cost(bytes)) && may_waste(1);
+}
+
+// Must hold: may_patch().
+void LsmTree::patch_in_blob(Inode& inode, std::uint64_t block, std::size_t at, std::string_view bytes) {
+  LargeFile& large = *inode.large;
+  GroupBlobRows rows(open_group(), inode.ino());
+  const std::uint64_t waste = large.blobs.wasted();
+  large.blobs.patch(block, block_patch::cost(bytes.size()), rows);
+  state_.blob_waste += large.blobs.wasted() - waste;
+  large.patched_group = open_group().number;
+  open_group().batch.patch(Family::names, keys::blob_patch(inode.ino(), BlockIndex{block}), static_cast<std::uint32_t>(block_patch::offset(at)),
+                           block_patch::encode(bytes));
+}
+
 // Blocks [from, to) of a file that lie in blobs become rows. Must hold: settled_in_blobs().
 Result<void> LsmTree::make_rows(const Lock& lock, Inode& inode, std::uint64_t from, std::uint64_t to) {
-  std::vector<std::pair<std::uint64_t, const std::string*>> found;
+  std::vector<std::pair<std::uint64_t, std::string>> found;
   for (const FileBlobs::Run& run : inode.large->blobs.runs(from, to)) {
     if (!run.part) continue;
     const std::uint64_t block = run.from - run.part->first, count = run.to - run.from;
@@ -103,12 +136,13 @@ Result<void> LsmTree::make_rows(const Lock& lock, Inode& inode, std::uint64_t fr
       return make_error(EAGAIN, "");
     }
     if (!*bytes) return bytes->error().code == ENOENT ? damaged_blobs(inode.ino()) : bytes->error();
-    found.emplace_back(run.from, &**bytes);
+    found.emplace_back(run.from, **bytes);
+    LSMFS_TRY(apply_patches(lock, inode, *run.part, run.from, run.to, found.back().second));
   }
   if (found.empty()) return {};
   open_group().put_tail();
   const std::string home = inode.home();
-  for (const auto& [first, bytes] : found) put_rows(open_group(), home, first, *bytes);
+  for (const auto& [first, bytes] : found) put_rows(open_group(), home, first, bytes);
   set_blocks(inode, inode.record.blocks + leave_blobs(open_group(), inode, from, to));
   blocks_changed(inode);
   changed(inode);

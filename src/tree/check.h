@@ -70,6 +70,7 @@ class Checker {
 
   void take_blob(std::string_view key, std::string_view value);  // check_blobs.cc
   void check_blob(Ino ino, const FileBlobs::Part& part);
+  void take_blob_patch(std::string_view key, std::string_view value);
 
   // ---- what all rows say together (check.cc)
   void check_agreement();  // of family names

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "tree/blob_check.h"
+#include "tree/block_patch.h"
 #include "tree/check.h"
 
 namespace lsmfs {
@@ -31,6 +32,19 @@ void Checker::check_blob(Ino ino, const FileBlobs::Part& part) {
     problem("inode {}: bytes {} to {} of its data cannot be read: {}", ino.v, from * kBlockSize, to * kBlockSize, error.context);
     facts_.unreadable[ino].emplace_back(from, to);
   }
+}
+
+// The rows of all blobs come before those of patches.
+void Checker::take_blob_patch(std::string_view key, std::string_view value) {
+  const auto at = keys::parse_blob_patch(key);
+  if (!at) return problem("a row of names has the malformed key {}", hex(key));
+  const auto blobs = facts_.blobs.find(at->ino);
+  if (blobs == facts_.blobs.end() || !blobs->second.may_have_patch(at->first.v)) {
+    return problem("inode {}: a patch of the block at byte {}, which lies in no blob that has any", at->ino.v, at->first.v * kBlockSize);
+  }
+  if (block_patch::is_sound(value)) return;
+  problem("inode {}: the patch of the block at byte {} is damaged", at->ino.v, at->first.v * kBlockSize);
+  facts_.unreadable[at->ino].emplace_back(at->first.v, at->first.v + 1);
 }
 
 void Checker::join_blobs() {

@@ -53,6 +53,7 @@ void Checker::take_numbered(std::string_view key, std::string_view value) {
     return;
   }
   if (key.starts_with(keys::kBlobPrefix)) return take_blob(key, value);
+  if (key.starts_with(keys::kBlobPatchPrefix)) return take_blob_patch(key, value);
   const bool linked = key.starts_with(keys::kLinkedPrefix);
   if (key.size() != keys::kLinkedPrefix.size() + 8 || (!linked && !key.starts_with(keys::kOrphanPrefix))) {
     return problem("a row of names has the unknown key {}", hex(key));

@@ -7,9 +7,10 @@
 namespace lsmfs {
 namespace {
 
-// A row: version 1 | the blob's number | its blocks and bytes, as it can be read | blocks of the file (8 bytes each) | a bit for each block
-// that has gone, from the lowest of the first byte on; bytes that are missing are 0.
-constexpr std::size_t kHeader = 1 + 4 * 8;
+// A row: version 1 | the blob's number | its blocks and bytes, as it can be read | blocks of the file | bytes of patches (8 bytes each) |
+// a bit for each block that has gone, from the lowest of the first byte on; bytes that are missing are 0.
+constexpr std::size_t kPatched = 1 + 4 * 8;  // where the bytes of patches are
+constexpr std::size_t kHeader = kPatched + 8;
 
 std::string header(const FileBlobs::Part& part) {
   std::string out;
@@ -18,6 +19,7 @@ std::string header(const FileBlobs::Part& part) {
   put_le64(out, part.end.blocks);
   put_le64(out, part.end.bytes);
   put_le64(out, part.blocks);
+  put_le64(out, part.patched);
   return out;
 }
 
@@ -43,7 +45,9 @@ std::optional<FileBlobs::Part> FileBlobs::decode(std::uint64_t first, std::strin
   part.end.blocks = in.le64();
   part.end.bytes = in.le64();
   part.blocks = in.le64();
+  part.patched = in.le64();
   if (!in.ok() || !known || part.blob == 0 || part.blocks > part.end.blocks || part.end.blocks > kBlocksMax) return std::nullopt;
+  if (part.patched > part.end.blocks * kPatchedMost) return std::nullopt;
   if (first + part.blocks < first || in.rest().size() > div_up(part.end.blocks, 8)) return std::nullopt;
   part.is_gone.resize(std::min<std::uint64_t>(in.rest().size() * 8, part.blocks));
   for (std::uint64_t i = 0; i < part.is_gone.size(); ++i) {
@@ -128,6 +132,26 @@ bool FileBlobs::has(std::uint64_t block) const {
   return part != parts_.end() && part->has(block);
 }
 
+bool FileBlobs::may_patch(std::uint64_t block, std::uint64_t bytes) const {
+  const auto part = std::ranges::upper_bound(parts_, block, {}, &Part::past);
+  assert(part != parts_.end() && part->has(block));
+  return part->patched + bytes <= part->end.blocks * kPatchedMost;
+}
+
+void FileBlobs::patch(std::uint64_t block, std::uint64_t bytes, Rows& rows) {
+  const auto part = std::ranges::upper_bound(parts_, block, {}, &Part::past);
+  assert(part != parts_.end() && part->has(block));
+  part->patched += bytes;
+  std::string patched;
+  put_le64(patched, part->patched);
+  rows.patch(part->first, kPatched, patched);
+}
+
+bool FileBlobs::may_have_patch(std::uint64_t block) const {
+  const auto part = std::ranges::upper_bound(parts_, block, {}, &Part::past);
+  return part != parts_.end() && part->has(block) && part->patched > 0;
+}
+
 std::uint64_t FileBlobs::remove(std::uint64_t from, std::uint64_t to, Rows& rows) {
   std::uint64_t sum = 0;
   for (auto at = std::ranges::upper_bound(parts_, from, {}, &Part::past); at != parts_.end() && at->first < to;) {
@@ -136,6 +160,7 @@ std::uint64_t FileBlobs::remove(std::uint64_t from, std::uint64_t to, Rows& rows
     std::uint64_t gone = 0;
     for (std::uint64_t i = begin; i < end; ++i) gone += part.has(part.first + i);
     sum += gone;
+    if (gone > 0 && part.patched > 0) rows.erase_patches(part.first + begin, part.first + end);
     if (gone == part.live()) {
       rows.erase(part.first, part.blob);
       at = parts_.erase(at);

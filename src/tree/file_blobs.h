@@ -1,7 +1,8 @@
 // FileBlobs: which blocks of a large file lie in blobs (lsmfs/kv.h), and which of those have gone since: written over by rows, or cut off.
 //
 // A blob holds consecutive blocks of one file. It has a row: what the blob is, and a bit for each block that has gone. So a block lies in
-// a blob or not, and if not it has a row of its own or is a hole, as in any other file.
+// a blob or not, and if not it has a row of its own or is a hole, as in any other file. A block in a blob of which a little was written over
+// may have a patch (block_patch.h).
 //
 // What it is not: it reads and writes no rows, but says how they change. Not thread-safe.
 #pragma once
@@ -24,11 +25,13 @@ class FileBlobs {
     std::uint64_t first = 0;     // the block of the file that is the blob's first one
     std::uint64_t blocks = 0;    // of the file from there on may lie in the blob, none after them
     BlobEnd end;                 // up to where it can be read
+    std::uint64_t patched = 0;   // bytes that patches of its blocks take at most. 0: there are none
     std::uint64_t gone = 0;      // of `blocks`
     std::vector<bool> is_gone;   // by block of the blob; as far as any has gone
     std::uint64_t past() const { return first + blocks; }
     std::uint64_t live() const { return blocks - gone; }
-    std::uint64_t wasted() const { return std::max(end.blocks, blocks) - live(); }  // blocks of the blob that are wanted no more
+    // Blocks of the blob that are wanted no more, and what patches take beside it.
+    std::uint64_t wasted() const { return std::max(end.blocks, blocks) - live() + div_up(patched, kBlobBlock); }
     bool has(std::uint64_t block) const {  // of the file
       return block >= first && block < past() && !(block - first < is_gone.size() && is_gone[block - first]);
     }
@@ -37,6 +40,7 @@ class FileBlobs {
   // `first`: from its key. nullopt: damaged.
   static std::optional<Part> decode(std::uint64_t first, std::string_view row);
   static constexpr std::uint64_t kBlocksMax = 256 * MiB / kBlobBlock;  // of one blob
+  static constexpr std::uint64_t kPatchedMost = kBlobBlock / 64;       // bytes of patches for each block of a blob
 
   // Hears how rows of parts change, by their first blocks.
   class Rows {
@@ -45,6 +49,7 @@ class FileBlobs {
     virtual void put(std::uint64_t first, std::string_view row) = 0;
     virtual void patch(std::uint64_t first, std::uint32_t offset, std::string_view bytes) = 0;
     virtual void erase(std::uint64_t first, std::uint64_t blob) = 0;  // nothing of that blob is wanted any more
+    virtual void erase_patches(std::uint64_t from, std::uint64_t to) = 0;  // of blocks [from, to), of which some have patches
   };
 
   // In the order of blocks. Must hold: none has a block before the end of the last one.
@@ -62,12 +67,16 @@ class FileBlobs {
   std::uint64_t wasted() const;
   std::uint64_t live(std::uint64_t from, std::uint64_t to) const;
   bool has(std::uint64_t block) const;
+  bool may_have_patch(std::uint64_t block) const;
   // [from, to) as runs that lie in one part, and those that lie in none (nullptr).
   struct Run {
     std::uint64_t from, to;
     const Part* part;
   };
   std::vector<Run> runs(std::uint64_t from, std::uint64_t to) const;
+  // A block gets a patch that takes so many bytes. Must hold, of both: it lies in a blob; of patch(): it may.
+  bool may_patch(std::uint64_t block, std::uint64_t bytes) const;
+  void patch(std::uint64_t block, std::uint64_t bytes, Rows& rows);
   // They lie in no blob any more. Gives how many did.
   std::uint64_t remove(std::uint64_t from, std::uint64_t to, Rows& rows);
 

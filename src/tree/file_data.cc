@@ -4,10 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
+#include <memory>
 #include <optional>
 #include <utility>
 
 #include "lsmfs/device.h"
+#include "tree/block_patch.h"
 #include "tree/inode_flags.h"
 #include "tree/lsm_tree.h"
 
@@ -109,16 +112,23 @@ Result<void> LsmTree::write(Lock& lock, Wait wait, Ino ino, ByteOffset offset, B
   NewFile* const file = open_group().find_new(ino);
 
   LSMFS_ASSIGN(std::uint64_t in_blobs, settled_in_blobs(lock, *inode, first, last + 1));
+  // Blocks [whole_from, whole_to) get rows, or go into a stream. The one before and the one after them get patches, if they are written.
+  const auto bytes_in = [&](std::uint64_t index) { return std::min(end, (index + 1) * kBlockSize) - std::max(offset.v, index * kBlockSize); };
+  const auto patched = [&](std::uint64_t index) LSMFS_LOCKED { return !is_whole(index) && may_patch(*inode, index, bytes_in(index)); };
+  const std::uint64_t whole_from = in_blobs > 0 && patched(first) ? first + 1 : first;
+  const std::uint64_t whole_to = std::max(whole_from, in_blobs > 0 && last >= whole_from && patched(last) ? last : last + 1);
+  const std::uint64_t patches = last + 1 - first - (whole_to - whole_from);
+  in_blobs -= patches;
   if (in_blobs > 0) {
     if (!may_waste(in_blobs) || !need_rows(in_blobs)) {
       const auto runs = inode->large->blobs.runs(first, last + 1);
       full_of_waste = std::ranges::find_if(runs, [](const FileBlobs::Run& run) { return run.part != nullptr; })->part->blob;
       return make_error(EAGAIN, "");
     }
-    for (const std::uint64_t index : {first, last}) {
+    for (const std::uint64_t index : {whole_from, whole_to - 1}) {
       if (!is_whole(index)) LSMFS_TRY(make_rows(lock, *inode, index, index + 1));
     }
-    in_blobs = inode->large->blobs.live(first, last + 1);
+    in_blobs = inode->large->blobs.live(whole_from, whole_to);
   }
 
   // Rows that are new add to the file's blocks. In a file without holes those are the ones past its end, and in place of what its blobs
@@ -126,18 +136,18 @@ Result<void> LsmTree::write(Lock& lock, Wait wait, Ino ino, ByteOffset offset, B
   std::uint64_t existing = 0;
   if (!file && first < old_blocks) {
     const std::uint64_t until = std::min(last + 1, old_blocks);
-    existing = until - first - in_blobs;
+    existing = until - first - in_blobs - patches;
     if (record.is_sparse()) {
       LSMFS_ASSIGN(existing, count_rows(lock, *inode, BlockIndex{first}, BlockIndex{until}));
     }
   }
-  LSMFS_TRY(know_written(lock, *inode, offset.v, end));
+  if (whole_from < whole_to) LSMFS_TRY(know_written(lock, *inode, std::max(offset.v, whole_from * kBlockSize), std::min(end, whole_to * kBlockSize)));
   if (file) existing = static_cast<std::uint64_t>(std::distance(file->rows.lower_bound(first), file->rows.upper_bound(last)));
   LSMFS_ASSIGN(Stream* const stream, file ? Result<Stream*>(nullptr) : stream_for(lock, wait, *inode, offset.v, end, made));
   // Blocks [streamed_from, streamed_to) go into it.
   const std::uint64_t streamed_from = div_up(offset.v, kBlockSize);
   const std::uint64_t streamed_to = stream ? std::max(streamed_from, end / kBlockSize) : streamed_from;
-  if (const std::uint64_t more = last - first + 1 - existing - (streamed_to - streamed_from); more > 0) {
+  if (const std::uint64_t more = whole_to - whole_from - existing - (streamed_to - streamed_from); more > 0) {
     LSMFS_TRY(need_rows(more));
   } else {
     LSMFS_TRY(need_room_to_replace(data.size()));
@@ -145,8 +155,8 @@ Result<void> LsmTree::write(Lock& lock, Wait wait, Ino ino, ByteOffset offset, B
   std::optional<Tail>& tail = open_group().tail;
   if (!file && tail && !(tail->ino == ino && tail->index == first)) open_group().put_tail();
   if (first > old_blocks) before_holes(*inode);
-  if (in_blobs > 0) leave_blobs(open_group(), *inode, first, last + 1);
-  std::uint64_t rows = file ? 0 : record.blocks + last - first + 1 - existing;
+  if (in_blobs > 0) leave_blobs(open_group(), *inode, whole_from, whole_to);
+  std::uint64_t rows = file ? 0 : record.blocks + (whole_to - whole_from) - existing;
   for (std::uint64_t index = first; index <= last; ++index) {
     const std::uint64_t start = index * kBlockSize;
     if (index >= streamed_from && index < streamed_to) {
@@ -159,6 +169,10 @@ Result<void> LsmTree::write(Lock& lock, Wait wait, Ino ino, ByteOffset offset, B
     const std::string_view bytes = as_text(data.subspan(from - offset.v, to - from));
     if (file) {
       open_group().write_new(*file, index, from - start, bytes);
+      continue;
+    }
+    if (index < whole_from || index >= whole_to) {
+      patch_in_blob(*inode, index, from - start, bytes);
       continue;
     }
     if (stream && tail && index == stream->next && tail->bytes.size() == from - start && to == start + kBlockSize && stream->named) {
@@ -175,7 +189,7 @@ Result<void> LsmTree::write(Lock& lock, Wait wait, Ino ino, ByteOffset offset, B
   }
   set_blocks(*inode, file ? file->rows.size() : rows);
   record.size = std::max(record.size, end);
-  if (inode->rows) inode->rows->add(first, last + 1);
+  if (inode->rows) inode->rows->add(whole_from, whole_to);
   after_holes(*inode);
   record.mtime = record.ctime = Time::now(clock_);
   streaks_.note(ino, offset.v, end);
@@ -220,6 +234,21 @@ Result<void> LsmTree::read_run(const FileBlobs::Part& part, std::uint64_t from, 
   return {};
 }
 
+// Lays patches over what was read of a file, from `offset` on.
+Result<void> LsmTree::read_patches(Ino ino, Cursor& patches, std::uint64_t offset, MutableBytes bytes) {
+  for (patches.seek({}); patches.valid(); patches.next()) {
+    const auto at = keys::parse_blob_patch(patches.key());
+    const std::uint64_t start = at ? at->first.v * kBlockSize : 0;
+    AlignedBuffer block(kBlockSize);
+    const std::uint64_t from = std::max(start, offset), to = std::min(start + kBlockSize, offset + bytes.size());
+    const auto part = bytes.subspan(from - offset, to - from), in_block = block.bytes().subspan(from - start, to - from);
+    std::memcpy(in_block.data(), part.data(), part.size());
+    if (!at || !block_patch::apply(patches.value(), block.bytes())) return make_error(EUCLEAN, fmt::format("a patch of inode {} is damaged", ino.v));
+    std::memcpy(part.data(), in_block.data(), part.size());
+  }
+  return patches.status();
+}
+
 Result<std::size_t> LsmTree::read(Ino ino, ByteOffset offset, MutableBytes to, Wait wait, AccessTime atime) {
   for (int tries = 0;; ++tries) {
     auto done = try_to_read(ino, offset, to, wait, atime);
@@ -238,6 +267,7 @@ Result<std::size_t> LsmTree::try_to_read(Ino ino, ByteOffset offset, MutableByte
       struct InBlob {
         std::uint64_t from, to;
         FileBlobs::Part part;
+        std::unique_ptr<Cursor> patches;  // of these blocks, if there are some
       };
       std::vector<InBlob> in_blobs;
       bool all_in_blobs = false;
@@ -260,7 +290,9 @@ Result<std::size_t> LsmTree::try_to_read(Ino ino, ByteOffset offset, MutableByte
           part.blob = run.part->blob;
           part.first = run.part->first;
           part.end = run.part->end;
-          found.in_blobs.push_back({run.from, run.to, std::move(part)});
+          // As they are now: later the block may have a row, and no patches.
+          auto patches = run.part->patched > 0 && wait == Wait::yes ? rows_.blob_patches_now(ino, BlockIndex{run.from}, BlockIndex{run.to}) : nullptr;
+          found.in_blobs.push_back({run.from, run.to, std::move(part), std::move(patches)});
         }
         found.all_in_blobs = runs.size() == found.in_blobs.size();
       }
@@ -276,7 +308,10 @@ Result<std::size_t> LsmTree::try_to_read(Ino ino, ByteOffset offset, MutableByte
     } else if (!place.all_in_blobs) {
       LSMFS_TRY(rows_.read(place.home, offset, to.first(n), place.epoch, wait));
     }
-    for (const auto& [from, until, part] : place.in_blobs) LSMFS_TRY(read_run(part, from, until, offset.v, to.first(n)));
+    for (const auto& [from, until, part, patches] : place.in_blobs) {
+      LSMFS_TRY(read_run(part, from, until, offset.v, to.first(n)));
+      if (patches) LSMFS_TRY(read_patches(ino, *patches, offset.v, to.first(n)));
+    }
     return n;
   });
 }

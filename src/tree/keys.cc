@@ -63,6 +63,13 @@ std::string blob(Ino ino, BlockIndex first) {
   return key;
 }
 
+std::string blob_patch(Ino ino, BlockIndex index) {
+  std::string key(kBlobPatchPrefix);
+  put_be64(key, ino.v);
+  put_be64(key, index.v);
+  return key;
+}
+
 std::string entries_begin(std::string_view dir_home) {
   std::string key(dir_home);
   key.append("\0\x01", 2);
@@ -167,14 +174,22 @@ std::optional<BlocksKey> parse_block(std::string_view key) {
   return parsed;
 }
 
-std::optional<BlobKey> parse_blob(std::string_view key) {
-  if (!key.starts_with(kBlobPrefix) || key.size() != kBlobPrefix.size() + 16) return std::nullopt;
-  Reader in(key.substr(kBlobPrefix.size()));
+namespace {
+
+// A key of a file's number and a block of it.
+std::optional<BlobKey> parse_numbered(std::string_view prefix, std::string_view key) {
+  if (!key.starts_with(prefix) || key.size() != prefix.size() + 16) return std::nullopt;
+  Reader in(key.substr(prefix.size()));
   const Ino ino{in.be64()};
-  const BlockIndex first{in.be64()};
-  if (ino <= kRootIno || ino >= kInoMax || first.v >= kFileSizeMax / kBlockSize) return std::nullopt;
-  return BlobKey{ino, first};
+  const BlockIndex block{in.be64()};
+  if (ino <= kRootIno || ino >= kInoMax || block.v >= kFileSizeMax / kBlockSize) return std::nullopt;
+  return BlobKey{ino, block};
 }
+
+}  // namespace
+
+std::optional<BlobKey> parse_blob(std::string_view key) { return parse_numbered(kBlobPrefix, key); }
+std::optional<BlobKey> parse_blob_patch(std::string_view key) { return parse_numbered(kBlobPatchPrefix, key); }
 
 std::string path_of(std::string_view home) {
   std::string path;

@@ -30,6 +30,7 @@ inline constexpr std::string_view kState = "/s";   // the tree's counters
 inline constexpr std::string_view kLinkedPrefix = "/i";
 inline constexpr std::string_view kOrphanPrefix = "/o";
 inline constexpr std::string_view kBlobPrefix = "/b";
+inline constexpr std::string_view kBlobPatchPrefix = "/p";
 
 std::string entry(std::string_view dir_home, std::string_view name);
 std::string xattr(std::string_view home, std::string_view name);  // the value of a large extended attribute
@@ -39,6 +40,7 @@ std::string orphan(Ino ino);  // the record of an inode without a name
 std::string blob(Ino ino, BlockIndex first);
 std::string blobs_begin(Ino ino);
 std::string blobs_end(Ino ino);
+std::string blob_patch(Ino ino, BlockIndex index);  // what was written over a part of a block that lies in a blob (block_patch.h)
 
 // The range [first, last) of a directory's entries. Rows that start home 0x00 0x00 are extended
 // attributes and come before it.
@@ -82,6 +84,7 @@ struct BlobKey {
   BlockIndex first;
 };
 std::optional<BlobKey> parse_blob(std::string_view key);
+std::optional<BlobKey> parse_blob_patch(std::string_view key);  // `first` is the block
 
 // The names in a home, as far as it follows the grammar, with slashes between them: the path as it was when the inode
 // got this home, or "..." and the end of it.

@@ -312,6 +312,10 @@ class LsmTree final : public Tree, private History::Client {
   Result<std::uint64_t> settled_in_blobs(const Lock& lock, Inode& inode, std::uint64_t from, std::uint64_t to) LSMFS_LOCKED;
   std::uint64_t leave_blobs(Group& group, Inode& inode, std::uint64_t from, std::uint64_t to) LSMFS_LOCKED;
   Result<void> make_rows(const Lock& lock, Inode& inode, std::uint64_t from, std::uint64_t to) LSMFS_LOCKED;
+  Result<void> apply_patches(const Lock& lock, const Inode& inode, const FileBlobs::Part& part, std::uint64_t from, std::uint64_t to, std::string& bytes)
+      LSMFS_LOCKED;
+  bool may_patch(const Inode& inode, std::uint64_t block, std::uint64_t bytes) const LSMFS_LOCKED;
+  void patch_in_blob(Inode& inode, std::uint64_t block, std::size_t at, std::string_view bytes) LSMFS_LOCKED;
   static void put_rows(Group& group, const std::string& home, std::uint64_t first, std::string_view bytes);
   bool may_waste(std::uint64_t blocks) const LSMFS_LOCKED;
   Result<void> dissolve(Ino ino, std::uint64_t blob);
@@ -340,6 +344,7 @@ class LsmTree final : public Tree, private History::Client {
   Result<void> resize(const Lock& lock, Inode& inode, std::uint64_t size, Result<SeenBlocks>& seen) LSMFS_LOCKED;
   Result<void> write(Lock& lock, Wait wait, Ino ino, ByteOffset offset, Bytes data, MadeBlob& made, std::uint64_t& full_of_waste) LSMFS_LOCKED;
   Result<std::size_t> try_to_read(Ino ino, ByteOffset offset, MutableBytes to, Wait wait, AccessTime atime);
+  static Result<void> read_patches(Ino ino, Cursor& patches, std::uint64_t offset, MutableBytes bytes);
   Result<void> read_run(const FileBlobs::Part& part, std::uint64_t from, std::uint64_t to, std::uint64_t offset, MutableBytes bytes);
   void note_access_time(Inode& inode) LSMFS_LOCKED;
 

@@ -110,6 +110,7 @@ void Mender::mend_name(std::string_view key, std::string_view value) {
 void Mender::mend_numbered(std::string_view key, std::string_view value) {
   if (key == keys::kState) return;  // mend_state()
   if (key.starts_with(keys::kBlobPrefix)) return mend_blob_row(key);
+  if (key.starts_with(keys::kBlobPatchPrefix)) return mend_blob_patch(key);
   const bool linked = key.starts_with(keys::kLinkedPrefix);
   const auto record = decode_record(value);
   const auto found = record ? facts_.inodes.find(record->ino) : facts_.inodes.end();
@@ -266,6 +267,15 @@ void Mender::mend_blobs() {
 void Mender::mend_blob_row(std::string_view key) {
   if (sound_blobs_.contains(std::string(key))) return;
   did("the row of a blob at {} is damaged: erased", hex(key));
+  batch_.erase(Family::names, key);
+}
+
+// Of a block that lies in a blob; that of another goes, and a damaged one has gone with its block.
+void Mender::mend_blob_patch(std::string_view key) {
+  const auto at = keys::parse_blob_patch(key);
+  const auto blobs = at ? facts_.blobs.find(at->ino) : facts_.blobs.end();
+  if (blobs != facts_.blobs.end() && blobs->second.may_have_patch(at->first.v)) return;
+  did("a patch at {} of no block in a blob: erased", hex(key));
   batch_.erase(Family::names, key);
 }
 

@@ -52,6 +52,7 @@ class Mender {
   // ---- blobs: what can be read of them stays
   void mend_blobs();
   void mend_blob_row(std::string_view key);
+  void mend_blob_patch(std::string_view key);
 
   // ---- a row of data
   void mend_block(std::string_view key, std::string_view value);

@@ -51,6 +51,22 @@ Result<std::vector<std::pair<std::string, std::string>>> Rows::blobs(const TreeL
   return std::move(found.rows);
 }
 
+Result<Rows::Blocks> Rows::blob_patches(const TreeLock& lock, Ino ino, BlockIndex from, BlockIndex to) const {
+  const Fetched::Range range{.family = Family::names, .from = keys::blob_patch(ino, from), .upper = keys::blob_patch(ino, to)};
+  const Fetched::Rows* const fetched = lock.fetched().find(range);
+  const Fetched::Rows found = fetched ? Fetched::Rows() : read_rows(store_, range, Wait::no);
+  const auto& [rows, end] = fetched ? *fetched : found;
+  if (!end && end.error().code == EAGAIN) lock.want([this, &lock, range] { lock.fetched().fetch(store_, range); });
+  LSMFS_TRY(end);
+  Blocks there;
+  for (const auto& [key, value] : rows) there.emplace_back(keys::parse_blob_patch(key)->first, value);
+  return there;
+}
+
+std::unique_ptr<Cursor> Rows::blob_patches_now(Ino ino, BlockIndex from, BlockIndex to) const {
+  return store_.cursor(Family::names, {.lower = keys::blob_patch(ino, from), .upper = keys::blob_patch(ino, to)});
+}
+
 BlockCursor Rows::walk(const std::string& home, BlockIndex from, BlockIndex to, Wait wait) const { return {store_, home, from, to, wait}; }
 
 Result<void> Rows::read(const std::string& home, ByteOffset offset, MutableBytes to, std::uint64_t epoch, Wait wait) {

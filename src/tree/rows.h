@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -40,6 +41,11 @@ class Rows {
 
   // The rows of a file's blobs, by key.
   Result<std::vector<std::pair<std::string, std::string>>> blobs(const TreeLock& lock, Ino ino) const LSMFS_LOCKED;
+
+  // The patches of blocks [from, to) that lie in blobs, by block.
+  Result<Blocks> blob_patches(const TreeLock& lock, Ino ino, BlockIndex from, BlockIndex to) const LSMFS_LOCKED;
+  // The same as they are now, to be read later and without the lock.
+  std::unique_ptr<Cursor> blob_patches_now(Ino ino, BlockIndex from, BlockIndex to) const LSMFS_LOCKED;
 
   // ---- long reads: from any thread, without the lock
   // Of a file's rows in order. What it reads stays out of the cache.

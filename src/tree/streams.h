@@ -36,6 +36,7 @@ struct LargeFile {
   FileBlobs blobs;
   std::optional<Stream> stream;
   std::uint64_t streamed_group = 0;  // the last group that has blocks for one of its blobs
+  std::uint64_t patched_group = 0;   // the last one that has patches of its blocks
 };
 
 class Streaks {

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <random>
+#include <set>
 
 #include "seed.h"
 
@@ -24,7 +25,9 @@ class StoredRows final : public FileBlobs::Rows {
     EXPECT_EQ(rows.erase(first), 1u);
     gone.push_back(blob);
   }
+  void erase_patches(std::uint64_t from, std::uint64_t to) override { patches.erase(patches.lower_bound(from), patches.lower_bound(to)); }
   std::map<std::uint64_t, std::string> rows;
+  std::set<std::uint64_t> patches;
   std::vector<std::uint64_t> gone;
 };
 
@@ -76,7 +79,7 @@ TEST(FileBlobs, AreLikeAModelHoweverTheyChangeAndInTheirRowsToo) {
     std::uint64_t number = 0;
     for (int step = 0; step < 100; ++step) {
       const std::uint64_t from = random() % (model.size() + 1), to = from + random() % (model.size() - from + 1);
-      switch (random() % 6) {
+      switch (random() % 7) {
         case 0: {  // a hole or rows, and a blob after them
           model.resize(model.size() + random() % 20);
           const std::uint64_t blocks = 1 + random() % 300;
@@ -102,6 +105,12 @@ TEST(FileBlobs, AreLikeAModelHoweverTheyChangeAndInTheirRowsToo) {
             model[from].reset();
           }
           break;
+        case 3:  // a part of a block
+          if (from < model.size() && model[from] && blobs.may_patch(from, 5)) {
+            blobs.patch(from, 5, stored);
+            stored.patches.insert(from);
+          }
+          break;
         default: {
           const std::uint64_t few = std::min(to, from + random() % 40);
           std::uint64_t had = 0;
@@ -114,6 +123,8 @@ TEST(FileBlobs, AreLikeAModelHoweverTheyChangeAndInTheirRowsToo) {
       ASSERT_NO_FATAL_FAILURE(expect_like(blobs, model));
       ASSERT_NO_FATAL_FAILURE(expect_like(loaded(stored), model)) << "of its rows";
       ASSERT_EQ(stored.rows.size() + stored.gone.size(), number);
+      ASSERT_EQ(loaded(stored).wasted(), blobs.wasted());
+      for (const std::uint64_t block : stored.patches) ASSERT_TRUE(blobs.may_have_patch(block)) << block;
     }
   }
 }
@@ -144,6 +155,28 @@ TEST(FileBlobs, GrowWhileTheyAreWrittenAndAreReadUpToWhereTheyAreSettled) {
   EXPECT_EQ(stored.gone, std::vector<std::uint64_t>{3});
 }
 
+TEST(FileBlobs, HavePatchesOfASmallPartOfTheirSize) {
+  FileBlobs blobs;
+  StoredRows stored;
+  blobs.add({.blob = 3, .first = 100});
+  blobs.grow(10);
+  settle(blobs, 3, {10, 50000}, stored);
+  EXPECT_FALSE(blobs.may_have_patch(104));
+  EXPECT_EQ(blobs.wasted(), 0u);
+  EXPECT_TRUE(blobs.may_patch(104, 10 * FileBlobs::kPatchedMost));
+  EXPECT_FALSE(blobs.may_patch(104, 10 * FileBlobs::kPatchedMost + 1));
+  blobs.patch(104, 100, stored);
+  stored.patches.insert(104);
+  EXPECT_TRUE(blobs.may_have_patch(104));
+  EXPECT_FALSE(blobs.may_patch(105, 10 * FileBlobs::kPatchedMost - 99));
+  EXPECT_EQ(blobs.wasted(), 1u) << "a block, or a part of one";
+  EXPECT_EQ(loaded(stored).wasted(), 1u);
+  EXPECT_EQ(blobs.remove(103, 105, stored), 2u);
+  EXPECT_TRUE(stored.patches.empty());
+  EXPECT_FALSE(blobs.may_have_patch(104));
+  EXPECT_EQ(blobs.wasted(), 3u);
+}
+
 TEST(FileBlobs, ARowThatIsDamagedIsNone) {
   FileBlobs::Part part{.blob = 3, .first = 7, .blocks = 20, .end = {30, 99}, .gone = 1, .is_gone = {false, true}};
   const std::string row = FileBlobs::encode(part);
@@ -161,6 +194,8 @@ TEST(FileBlobs, ARowThatIsDamagedIsNone) {
   EXPECT_FALSE(FileBlobs::decode(7, with([](auto& p) { p.blocks = 31; }))) << "more than the blob has";
   EXPECT_FALSE(FileBlobs::decode(7, with([](auto& p) { p.end.blocks = FileBlobs::kBlocksMax + 1; })));
   EXPECT_FALSE(FileBlobs::decode(7, with([](auto& p) { p.is_gone.assign(20, true); }))) << "nothing left";
+  EXPECT_TRUE(FileBlobs::decode(7, with([](auto& p) { p.patched = 30 * FileBlobs::kPatchedMost; })));
+  EXPECT_FALSE(FileBlobs::decode(7, with([](auto& p) { p.patched = 30 * FileBlobs::kPatchedMost + 1; }))) << "more patches than it may have";
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <linux/falloc.h>
 
 #include <algorithm>
+#include <atomic>
 #include <random>
 #include <thread>
 
@@ -229,6 +230,179 @@ TEST_F(Streams, CanBeChangedAnywhereWhileTheyAreWritten) {
   EXPECT_EQ(h_.check(), "");
   h_.crash();
   ASSERT_EQ(h_.check(), "");
+}
+
+// What is written over a part of a block is kept beside the blob.
+class PatchedStreams : public Streams {
+ protected:
+  static constexpr std::uint64_t kBlock = 2500;  // of a blob
+
+  void begin_and_settle() {
+    begin(24 * MiB);
+    ASSERT_TRUE(tree().sync());
+    ASSERT_TRUE(tree().drop_caches());  // and it is a stream no more
+    rows_before_ = rows();
+  }
+  // Reads nothing: who does not wait can do it.
+  void patch(std::uint64_t at, std::string_view bytes) {
+    ASSERT_EQ(code(tree().write(ino_, ByteOffset{at}, as_bytes(bytes), Wait::no)), 0) << "at " << at;
+    contents_.replace(at, bytes.size(), bytes);
+  }
+  void expect_contents_everywhere() {
+    expect_contents();
+    ASSERT_EQ(h_.check(), "");
+    h_.crash();
+    look_up_again();
+    expect_contents();
+    ASSERT_EQ(h_.check(), "");
+  }
+  std::uint64_t patches() {
+    EXPECT_TRUE(tree().sync());
+    std::uint64_t found = 0;
+    const auto cursor = h_.store().cursor(Family::names, {.lower = std::string(keys::kBlobPatchPrefix), .upper = keys::prefix_end(keys::kBlobPatchPrefix)});
+    for (cursor->seek(""); cursor->valid(); cursor->next()) ++found;
+    return found;
+  }
+  std::uint64_t rows_before_ = 0;
+};
+
+TEST_F(PatchedStreams, AreWrittenOverInPlacesWithoutALook) {
+  begin_and_settle();
+  const std::uint64_t first = 6 * MiB;
+  for (int i = 0; i < 500; ++i) {
+    const std::uint64_t bytes = 1 + random_() % 100, at = first + random_() % (contents_.size() - first - bytes);
+    ASSERT_NO_FATAL_FAILURE(patch(at, noise(bytes)));
+  }
+  EXPECT_GT(patches(), 400u);
+  EXPECT_EQ(rows(), rows_before_);
+  EXPECT_EQ(blocks(), contents_.size() / kBlockSize);
+  expect_contents_everywhere();
+}
+
+TEST_F(PatchedStreams, KeepTheLatestOfWhatWasWrittenOverAPlace) {
+  begin_and_settle();
+  const std::uint64_t at = kBlock * kBlockSize;
+  for (int i = 0; i < 150; ++i) {
+    const std::uint64_t bytes = 1 + random_() % 60;
+    ASSERT_EQ(write(at + random_() % (200 - bytes), noise(bytes)), 0);
+    if (i % 50 == 0) expect_contents();
+  }
+  EXPECT_EQ(patches(), 1u);
+  expect_contents_everywhere();
+}
+
+TEST_F(PatchedStreams, WriteTwoPartsAndWhatLiesBetween) {
+  begin_and_settle();
+  ASSERT_EQ(write(kBlock * kBlockSize - 7, noise(2 * kBlockSize + 20)), 0);
+  EXPECT_EQ(patches(), 2u);
+  EXPECT_EQ(rows(), rows_before_ + 2);
+  expect_contents_everywhere();
+}
+
+TEST_F(PatchedStreams, LoseThePatchWithItsBlock) {
+  begin_and_settle();
+  const auto at = [](std::uint64_t block) { return block * kBlockSize; };
+  for (std::uint64_t i = 0; i < 8; ++i) ASSERT_NO_FATAL_FAILURE(patch(at(kBlock + i) + 50, "patched"));
+  EXPECT_EQ(patches(), 8u);
+  ASSERT_EQ(write(at(kBlock), noise(kBlockSize)), 0);                       // written over
+  ASSERT_EQ(write(at(kBlock + 1) + 100, noise(kBlockSize - 200)), 0);       // nearly
+  EXPECT_EQ(patches(), 6u);
+  const int mode = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+  ASSERT_TRUE(tree().fallocate(ino_, mode, ByteOffset{at(kBlock + 2)}, ByteCount{kBlockSize + 52}, Wait::yes));  // one, and up to within another's
+  contents_.replace(at(kBlock + 2), kBlockSize + 52, std::string(kBlockSize + 52, '\0'));
+  EXPECT_EQ(patches(), 4u);
+  expect_contents();
+  ASSERT_TRUE(tree().setattr(ino_, {.size = at(kBlock + 5) + 53}, Wait::yes));  // cut within one
+  contents_.resize(at(kBlock + 5) + 53);
+  EXPECT_EQ(patches(), 1u);
+  ASSERT_EQ(write(at(kBlock + 9), "far behind"), 0);
+  expect_contents_everywhere();
+  ASSERT_TRUE(tree().unlink(kRootIno, "file", Wait::yes));
+  tree().forget(ino_, 1);
+  EXPECT_EQ(patches(), 0u);
+  EXPECT_EQ(h_.check(), "");
+}
+
+TEST_F(PatchedStreams, GetRowsWhereTheyAreWrittenOverAgainAndAgain) {
+  begin_and_settle();
+  for (int i = 0; i < 20'000; ++i) ASSERT_EQ(write(kBlock * kBlockSize + random_() % 4000, noise(4)), 0);
+  EXPECT_EQ(patches(), 0u);
+  EXPECT_EQ(rows(), rows_before_ + 1);
+  expect_contents_everywhere();
+}
+
+TEST_F(PatchedStreams, AreFoundUnderAnyName) {
+  begin_and_settle();
+  ASSERT_NO_FATAL_FAILURE(patch(kBlock * kBlockSize + 50, "patched"));
+  const Ino folder = h_.make(kRootIno, "folder", S_IFDIR | 0755);
+  ASSERT_TRUE(tree().rename(kRootIno, "file", folder, "other", 0, Wait::yes));
+  ASSERT_NO_FATAL_FAILURE(patch(kBlock * kBlockSize + 60, "again"));
+  ASSERT_TRUE(tree().rename(folder, "other", kRootIno, "file", 0, Wait::yes));
+  expect_contents_everywhere();
+}
+
+// A reader that looked up where the block lies sees no older state when it gets a row meanwhile.
+TEST_F(PatchedStreams, AreReadAsTheyWereWhileBlocksGetRows) {
+  begin_and_settle();
+  std::atomic<std::uint64_t> patched{0};
+  const std::uint64_t at = kBlock * kBlockSize;
+  constexpr std::uint64_t kBlocks = 300;
+  contents_.replace(at, kBlocks * kBlockSize, std::string(kBlocks * kBlockSize, '0'));
+  std::atomic<bool> done{false};
+  ASSERT_EQ(write(at, std::string(kBlocks * kBlockSize, '0')), 0);
+  std::atomic<int> wrong{0};
+  std::thread reader([&] {
+    while (!done) {
+      const std::uint64_t known = patched;
+      std::string got(kBlocks * kBlockSize, '?');
+      if (!tree().read(ino_, ByteOffset{at}, {reinterpret_cast<std::byte*>(got.data()), got.size()}, Wait::yes)) ++wrong;
+      for (std::uint64_t i = 0; i < known; ++i) wrong += got[i * kBlockSize] < '1';
+    }
+  });
+  for (std::uint64_t i = 0; i < kBlocks; ++i) {
+    EXPECT_EQ(write(at + i * kBlockSize, "1"), 0);
+    patched = i + 1;
+    EXPECT_EQ(write(at + i * kBlockSize, std::string(kBlockSize, '2')), 0);
+  }
+  done = true;
+  reader.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST_F(PatchedStreams, AreCheckedAndMended) {
+  begin_and_settle();
+  ASSERT_NO_FATAL_FAILURE(patch(kBlock * kBlockSize + 50, "patched"));
+  ASSERT_NO_FATAL_FAILURE(patch((kBlock + 1) * kBlockSize + 50, "patched"));
+  ASSERT_TRUE(tree().sync());
+  const auto put = [&](const std::string& key, std::string_view value) {
+    Batch batch;
+    batch.put(Family::names, key, value);
+    EXPECT_TRUE(h_.store().commit(batch));
+  };
+  const auto expect_said = [&](const std::string& key, std::string_view value, const std::string& what) {
+    put(key, value);
+    EXPECT_NE(h_.check().find(what), std::string::npos) << h_.check();
+    EXPECT_NE(h_.repair(), "");
+    look_up_again();
+    EXPECT_EQ(h_.check(), "");
+    EXPECT_EQ(patches(), 2u);
+    expect_contents();
+  };
+  const std::string sound("x\x01", 2);
+  expect_said(keys::blob_patch(ino_, BlockIndex{3}), sound, "lies in no blob that has any");  // it has a row
+  expect_said(keys::blob_patch(Ino{ino_.v + 1}, BlockIndex{3}), sound, "lies in no blob that has any");
+  expect_said(std::string(keys::kBlobPatchPrefix) + "x", sound, "malformed key");
+  put(keys::blob_patch(ino_, BlockIndex{kBlock}), std::string("x\x02", 2));
+  const std::string said = h_.check();
+  EXPECT_NE(said.find(fmt::format("the patch of the block at byte {} is damaged", kBlock * kBlockSize)), std::string::npos) << said;
+  std::string got(10, '?');
+  EXPECT_EQ(code(tree().read(ino_, ByteOffset{kBlock * kBlockSize}, {reinterpret_cast<std::byte*>(got.data()), got.size()}, Wait::yes)), EUCLEAN);
+  h_.repair();
+  look_up_again();
+  contents_.replace(kBlock * kBlockSize, kBlockSize, std::string(kBlockSize, '\0'));
+  EXPECT_EQ(patches(), 1u);
+  expect_contents();
+  EXPECT_EQ(h_.check(), "");
 }
 
 // What nobody wants any more of their blobs takes space; when it becomes short, all else of them becomes rows.
@@ -480,7 +654,9 @@ TEST_F(DamagedStreams, CostTheBlocksThatAreDamagedUntilTheyAreWritten) {
   ASSERT_EQ(scrub().size(), 1u);
   EXPECT_NE(scrub()[0].find(fmt::format("bytes {} to {} of inode {}", kBlock * kBlockSize, (kBlock + 1) * kBlockSize, ino_.v)), std::string::npos);
   EXPECT_NE(h_.check(), "");
-  EXPECT_EQ(write(kBlock * kBlockSize + 10, "part"), EUCLEAN);
+  EXPECT_EQ(write(kBlock * kBlockSize + 10, noise(1000)), EUCLEAN) << "the rest of it has to be read";
+  EXPECT_EQ(code(tree().write(ino_, ByteOffset{kBlock * kBlockSize + 10}, as_bytes("part"), Wait::yes)), 0) << "nothing is read";
+  EXPECT_EQ(read(kBlock, 1), EUCLEAN) << "the rest of it is still damaged";
   EXPECT_EQ(write(kBlock * kBlockSize, noise(kBlockSize)), 0);
   ASSERT_TRUE(tree().sync());
   expect_contents();
@@ -513,7 +689,7 @@ TEST_F(DamagedStreams, CannotBeReadWhereABlobIsMissing) {
   h_.crash();
   look_up_again();
   EXPECT_EQ(read(kBlock, 1), EUCLEAN);
-  EXPECT_EQ(write(kBlock * kBlockSize + 1, "part"), EUCLEAN);
+  EXPECT_EQ(write(kBlock * kBlockSize + 1, noise(1000)), EUCLEAN);
   EXPECT_EQ(read(0, 1), 0);
   EXPECT_NE(h_.check(), "");
   repair();
