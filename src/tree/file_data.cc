@@ -18,6 +18,7 @@ namespace lsmfs {
 namespace {
 
 constexpr std::int64_t kRelatimeSeconds = 24 * 3600;
+constexpr std::uint64_t kReadOver = 16;  // blocks
 
 }  // namespace
 
@@ -234,6 +235,33 @@ Result<void> LsmTree::read_run(const FileBlobs::Part& part, std::uint64_t from, 
   return {};
 }
 
+// Fills `bytes`, from `offset` of the file on, as far as blobs have it, and with zeros elsewhere.
+Result<void> LsmTree::read_blobs(const std::vector<InBlob>& runs, std::uint64_t offset, MutableBytes bytes) {
+  for (auto run = runs.begin(); run != runs.end();) {
+    // What has gone between two runs is read, too, where it is little: one read of the device takes less time than two.
+    auto last = run;
+    while (last + 1 != runs.end() && (last + 1)->part.blob == run->part.blob && (last + 1)->from - last->to <= kReadOver) ++last;
+    auto done = read_run(run->part, run->from, last->to, offset, bytes);
+    // Nobody wants what has gone; perhaps that cannot be read.
+    if (!done && last != run) {
+      last = run;
+      done = read_run(run->part, run->from, run->to, offset, bytes);
+    }
+    LSMFS_TRY(done);
+    run = last + 1;
+  }
+  std::uint64_t filled = offset;
+  const auto zero_until = [&](std::uint64_t position) {
+    if (position > filled) std::fill_n(bytes.data() + (filled - offset), position - filled, std::byte{0});
+  };
+  for (const InBlob& run : runs) {
+    zero_until(run.from * kBlockSize);
+    filled = std::max(filled, run.to * kBlockSize);
+  }
+  zero_until(offset + bytes.size());
+  return {};
+}
+
 // Lays patches over what was read of a file, from `offset` on.
 Result<void> LsmTree::read_patches(Ino ino, Cursor& patches, std::uint64_t offset, MutableBytes bytes) {
   for (patches.seek({}); patches.valid(); patches.next()) {
@@ -263,12 +291,6 @@ Result<std::size_t> LsmTree::try_to_read(Ino ino, ByteOffset offset, MutableByte
     struct Place {
       std::string home;
       std::uint64_t size, blocks, epoch;
-      // What lies in blobs: blocks [from, to) of a part, which is a copy without its bits.
-      struct InBlob {
-        std::uint64_t from, to;
-        FileBlobs::Part part;
-        std::unique_ptr<Cursor> patches;  // of these blocks, if there are some
-      };
       std::vector<InBlob> in_blobs;
       bool all_in_blobs = false;
     };
@@ -303,14 +325,15 @@ Result<std::size_t> LsmTree::try_to_read(Ino ino, ByteOffset offset, MutableByte
     const std::size_t n = std::min<std::uint64_t>(to.size(), place.size - offset.v);
     if (n == 0) return n;
     if (!place.in_blobs.empty() && wait == Wait::no) return make_error(EAGAIN, "");  // they are in no memory of ours
-    if (place.blocks == 0 && !place.all_in_blobs) {
-      std::fill_n(to.data(), n, std::byte{0});
-    } else if (!place.all_in_blobs) {
-      LSMFS_TRY(rows_.read(place.home, offset, to.first(n), place.epoch, wait));
+    const bool in_blobs = !place.in_blobs.empty();
+    if (in_blobs) LSMFS_TRY(read_blobs(place.in_blobs, offset.v, to.first(n)));
+    for (const InBlob& run : place.in_blobs) {
+      if (run.patches) LSMFS_TRY(read_patches(ino, *run.patches, offset.v, to.first(n)));
     }
-    for (const auto& [from, until, part, patches] : place.in_blobs) {
-      LSMFS_TRY(read_run(part, from, until, offset.v, to.first(n)));
-      if (patches) LSMFS_TRY(read_patches(ino, *patches, offset.v, to.first(n)));
+    if (place.blocks > 0 && !place.all_in_blobs) {
+      LSMFS_TRY(rows_.read(place.home, offset, to.first(n), in_blobs ? Rows::Elsewhere::stays : Rows::Elsewhere::zeros, place.epoch, wait));
+    } else if (!in_blobs) {
+      std::fill_n(to.data(), n, std::byte{0});
     }
     return n;
   });

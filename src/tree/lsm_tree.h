@@ -345,6 +345,13 @@ class LsmTree final : public Tree, private History::Client {
   Result<void> write(Lock& lock, Wait wait, Ino ino, ByteOffset offset, Bytes data, MadeBlob& made, std::uint64_t& full_of_waste) LSMFS_LOCKED;
   Result<std::size_t> try_to_read(Ino ino, ByteOffset offset, MutableBytes to, Wait wait, AccessTime atime);
   static Result<void> read_patches(Ino ino, Cursor& patches, std::uint64_t offset, MutableBytes bytes);
+  // What lies in a blob: blocks [from, to) of a part, which is a copy without its bits.
+  struct InBlob {
+    std::uint64_t from, to;
+    FileBlobs::Part part;
+    std::unique_ptr<Cursor> patches;  // of these blocks, if there are some
+  };
+  Result<void> read_blobs(const std::vector<InBlob>& runs, std::uint64_t offset, MutableBytes bytes);
   Result<void> read_run(const FileBlobs::Part& part, std::uint64_t from, std::uint64_t to, std::uint64_t offset, MutableBytes bytes);
   void note_access_time(Inode& inode) LSMFS_LOCKED;
 

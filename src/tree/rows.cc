@@ -69,7 +69,7 @@ std::unique_ptr<Cursor> Rows::blob_patches_now(Ino ino, BlockIndex from, BlockIn
 
 BlockCursor Rows::walk(const std::string& home, BlockIndex from, BlockIndex to, Wait wait) const { return {store_, home, from, to, wait}; }
 
-Result<void> Rows::read(const std::string& home, ByteOffset offset, MutableBytes to, std::uint64_t epoch, Wait wait) {
+Result<void> Rows::read(const std::string& home, ByteOffset offset, MutableBytes to, Elsewhere elsewhere, std::uint64_t epoch, Wait wait) {
   const std::uint64_t end = offset.v + to.size();
   const BlockIndex first{offset.v / kBlockSize}, after{(end - 1) / kBlockSize + 1};
   const std::string begin_key = keys::block(home, first), end_key = keys::block(home, after);
@@ -87,7 +87,7 @@ Result<void> Rows::read(const std::string& home, ByteOffset offset, MutableBytes
 
   std::uint64_t filled = offset.v;  // bytes of the file before this are in `to` already
   auto zero_until = [&](std::uint64_t position) {
-    if (position > filled) std::fill_n(to.data() + (filled - offset.v), position - filled, std::byte{0});
+    if (position > filled && elsewhere == Elsewhere::zeros) std::fill_n(to.data() + (filled - offset.v), position - filled, std::byte{0});
     filled = std::max(filled, position);
   };
   BlockCursor blocks(*cursor, home, after);

@@ -50,9 +50,10 @@ class Rows {
   // ---- long reads: from any thread, without the lock
   // Of a file's rows in order. What it reads stays out of the cache.
   BlockCursor walk(const std::string& home, BlockIndex from, BlockIndex to, Wait wait) const;
-  // Fills `to` from the rows under `home`, zeros where there are none. `epoch` is epoch() when the home was looked up: a parked cursor of
-  // the same epoch shows the same rows. EAGAIN: they are not all in memory, and `wait` is no.
-  Result<void> read(const std::string& home, ByteOffset offset, MutableBytes to, std::uint64_t epoch, Wait wait);
+  // Fills `to` from the rows under `home`. Where there are none come zeros, or what is there stays. `epoch` is epoch() when the home was
+  // looked up: a parked cursor of the same epoch shows the same rows. EAGAIN: they are not all in memory, and `wait` is no.
+  enum class Elsewhere : std::uint8_t { zeros, stays };
+  Result<void> read(const std::string& home, ByteOffset offset, MutableBytes to, Elsewhere elsewhere, std::uint64_t epoch, Wait wait);
   std::uint64_t epoch() const LSMFS_LOCKED { return epoch_; }
 
   // ---- listings

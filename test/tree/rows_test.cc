@@ -38,7 +38,7 @@ class RowsTest : public Parts {
       const TreeLock lock(mutex_);
       epoch = rows_.epoch();
     }
-    EXPECT_EQ(code(rows_.read(kHome, ByteOffset{offset}, std::as_writable_bytes(std::span(to)), epoch, wait)), 0);
+    EXPECT_EQ(code(rows_.read(kHome, ByteOffset{offset}, std::as_writable_bytes(std::span(to)), Rows::Elsewhere::zeros, epoch, wait)), 0);
     return to;
   }
 
