@@ -55,7 +55,7 @@ _lsmfs_mount_options() {
     latency=*) _lsmfs_words latency={auto,on,off} ;;
     io_uring=*) _lsmfs_words io_uring={auto,on,off} ;;
     *)
-      _lsmfs_words ro rw cache= sync_interval= relatime noatime strictatime nodiratime atime norelatime nostrictatime diratime acl noacl \
+      _lsmfs_words ro rw cache= sync_interval= relatime noatime strictatime nodiratime atime norelatime nostrictatime diratime acl noacl xattr noxattr \
         remount latency= io_uring= writeback sync dirsync async nosuid nodev noexec lazytime nosymfollow suid dev exec nolazytime symfollow context= fscontext= defcontext= rootcontext= \
         allow_other nofail
       ;;

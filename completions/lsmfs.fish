@@ -30,6 +30,7 @@ function __lsmfs_mount_options
         atime\t'Take back noatime' norelatime\t'Take back relatime' \
         nostrictatime\t'Take back strictatime' diratime\t'Take back nodiratime' \
         acl\t'Keep access control lists' noacl\t'Keep no access control lists' \
+        xattr\t'Keep extended attributes' noxattr\t'Keep no extended attributes' \
         remount\t'Change the options of what is mounted' \
         latency={auto,on,off}\t'Keep processors from sleeping' \
         io_uring={auto,on,off}\t'Take requests by rings' \

@@ -38,6 +38,7 @@ struct MountOptions {
   bool block_device = false;  // mount as fuseblk, so that umount(8) waits until all is on disk
   bool read_only = false;
   bool acl = true;         // POSIX access control lists count
+  bool xattr = true;       // there are extended attributes; acl wants them
   bool durable_names = false;  // what makes, removes or renames an entry returns when that is durable
   bool writeback = false;  // let the kernel gather writes; what programs wrote reaches the tree later
   // nosuid, nodev, noexec, allow_other, ...: passed on as they are. When root mounts, suid, dev and

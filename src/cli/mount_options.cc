@@ -33,8 +33,8 @@ constexpr std::string_view kChecksums = "all has checksums, and nothing is writt
 constexpr std::string_view kOwners = "owners and modes are kept in the file system; use chown and chmod";
 constexpr Foreign kForeign[] = {
     {"discard", "freed space is discarded by fstrim or lsmfs trim; leave it out"},
-    {"nodiscard", kAlwaysSo}, {"user_xattr", kAlwaysSo}, {"barrier", kAlwaysSo}, {"barrier=1", kAlwaysSo}, {"delalloc", kAlwaysSo},
-    {"nouser_xattr", kNeverSo}, {"nobarrier", kNeverSo}, {"barrier=0", kNeverSo}, {"nodelalloc", kNeverSo},
+    {"nodiscard", kAlwaysSo}, {"user_xattr", "is always so here, but with noxattr; leave it out"}, {"barrier", kAlwaysSo}, {"barrier=1", kAlwaysSo}, {"delalloc", kAlwaysSo},
+    {"nouser_xattr", "noxattr leaves out those of all kinds"}, {"nobarrier", kNeverSo}, {"barrier=0", kNeverSo}, {"nodelalloc", kNeverSo},
     {"commit=", "sync_interval=SECONDS does that here"}, {"data=", kNoJournal}, {"journal_checksum", kNoJournal}, {"journal_async_commit", kNoJournal},
     {"noload", "ro replays the log in memory alone; leave it out"}, {"norecovery", "ro replays the log in memory alone; leave it out"},
     {"errors=", "after an error of the device nothing more is written; leave it out"},
@@ -201,9 +201,25 @@ constexpr MountOption kOptions[] = {
         "acl, noacl", "acl", "keep POSIX access control lists and go by them", "acl",
         [](ParsedOptions& parsed, std::string_view word, std::string_view) -> Result<void> {
           parsed.acl = word == "acl";
+          if (*parsed.acl && parsed.xattr) parsed.xattr = true;
           return {};
         },
         [](auto& layers) -> auto& { return layers.mount.acl; }),
+    // Lists are attributes: of the words of both options the last counts, and this one is put after the other.
+    {.words = "xattr, noxattr", .fallback = "xattr",
+     .help = "keep extended attributes; without: no access lists, no file capabilities, fewer requests",
+     .read = [](ParsedOptions& parsed, std::string_view word, std::string_view) -> Result<void> {
+       parsed.xattr = word == "xattr";
+       if (!*parsed.xattr) parsed.acl.reset();
+       return {};
+     },
+     .put = [](const ParsedOptions& parsed, LayerOptions& layers) {
+       layers.mount.xattr = parsed.xattr.value_or(layers.mount.xattr);
+       if (!layers.mount.xattr) layers.mount.acl = false;
+     },
+     .fact = "xattr",
+     .said = [](const ParsedOptions& parsed) { return parsed.xattr ? std::optional(value_of(*parsed.xattr)) : std::nullopt; },
+     .used = [](const LayerOptions& layers) { return value_of(layers.mount.xattr); }},
     {.words = "remount", .fallback = "", .help = "change the options of what is mounted there, as ro and rw", .read = nullptr,
      .put = [](const ParsedOptions&, LayerOptions&) {}, .change = [](const ParsedOptions&, MountSettings&) {}},
     lasting_option<&ParsedOptions::latency>(

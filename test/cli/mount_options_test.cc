@@ -75,12 +75,12 @@ TEST(MountOptionsTable, ItsDefaultsAreWhatHoldsIfNothingIsSaid) {
     EXPECT_EQ(said.open.tree.sync_interval_ms, none.open.tree.sync_interval_ms);
     ++checked;
   }
-  EXPECT_EQ(checked, 7);
+  EXPECT_EQ(checked, 8);
 }
 
 TEST(MountOptionsTable, SaysWhatNoRemountCanChange) {
   const std::map<std::string, std::string> others{
-      {"cache", "cache=64M"}, {"acl", "noacl"}, {"latency", "latency=off"}, {"io_uring", "io_uring=on"}, {"writeback", "writeback"}};
+      {"cache", "cache=64M"}, {"acl", "noacl"}, {"xattr", "noxattr"}, {"latency", "latency=off"}, {"io_uring", "io_uring=on"}, {"writeback", "writeback"}};
   EXPECT_EQ(lasting(LayerOptions()).size(), others.size());
   for (const auto& [name, word] : others) {
     const auto parsed = parse_mount_options({word}).value();
@@ -104,11 +104,32 @@ TEST(MountOptionsTable, SaysWhatARemountChanges) {
   EXPECT_EQ(none.durable_names, false);
 }
 
+// Lists are attributes.
+TEST(MountOptionsTable, WithoutAttributesThereAreNoAccessLists) {
+  struct Case {
+    const char* words;
+    bool xattr, acl;
+  };
+  for (const auto& [words, xattr, acl] : {Case{"noxattr", false, false}, {"acl,noxattr", false, false}, {"noxattr,noacl", false, false},
+                                          {"noxattr,acl", true, true}, {"noxattr,xattr", true, true}, {"noacl", true, false},
+                                          {"noacl,xattr", true, false}, {"noxattr,context=a:b:c:s0", false, false}}) {
+    const auto parsed = parse_mount_options({words}).value();
+    const MountOptions mount = layer_options(parsed).mount;
+    EXPECT_EQ(mount.xattr, xattr) << words;
+    EXPECT_EQ(mount.acl, acl) << words;
+    EXPECT_EQ(first_change(parsed, used_with(words)), std::nullopt) << words << ", which a remount may say again";
+  }
+  EXPECT_EQ(first_change(parse_mount_options({"acl"}).value(), used_with("noxattr")), "acl");
+  EXPECT_EQ(first_change(parse_mount_options({"xattr"}).value(), used_with("noxattr")), "xattr");
+  EXPECT_TRUE(check_kept_options("noxattr"));
+}
+
 TEST(MountOptionsTable, SaysWhereValuesGo) {
   const LayerOptions layers = layer_options(
       parse_mount_options({"ro,cache=64M,sync_interval=7,strictatime,nodiratime,noacl,latency=on,io_uring=off,writeback,dirsync,nosuid"}).value());
   EXPECT_TRUE(layers.mount.read_only && layers.mount.writeback && layers.mount.durable_names);
   EXPECT_FALSE(layers.mount.acl || layers.open.tree.directory_atime);
+  EXPECT_TRUE(layers.mount.xattr);
   EXPECT_EQ(layers.mount.latency, Choice::on);
   EXPECT_EQ(layers.mount.io_uring, Choice::off);
   EXPECT_EQ(layers.open.store.cache, ByteCount{64 * MiB});

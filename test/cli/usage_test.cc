@@ -19,7 +19,7 @@ TEST_F(Usage, EveryCommandHasHelp) {
     EXPECT_NE(text.find("lsmfs " + std::string(command) + " [OPTIONS]"), std::string::npos) << text;  // newer CLI11 have no "Usage:"
     EXPECT_NE(text.find("--help"), std::string::npos) << command;
   }
-  for (const char* option : {"cache=", "sync_interval=", "latency=", "io_uring=", "noatime", "writeback", "allow_other"}) {
+  for (const char* option : {"cache=", "sync_interval=", "latency=", "io_uring=", "noatime", "noxattr", "writeback", "allow_other"}) {
     EXPECT_NE(accepted({"mount", "--help"}).find(option), std::string::npos) << option;
   }
 }
@@ -130,6 +130,8 @@ TEST_F(Usage, UnknownMountOptionsAreNamed) {
   refused(1, {"mount", image, directory, "-o", "data=ordered"}, {"data=ordered", "leave it out"});
   refused(1, {"mount", image, directory, "-o", "commit=30"}, {"commit=30", "sync_interval"});
   refused(1, {"mount", image, directory, "-o", "user_xattr"}, {"user_xattr", "always"});
+  refused(1, {"mount", image, directory, "-o", "nouser_xattr"}, {"nouser_xattr", "noxattr"});
+  refused(1, {"mount", image, directory, "-o", "noxatr"}, {"noxatr", "did you mean noxattr?"});
   refused(1, {"mount", image, directory, "-o", "sync_interval=-1"}, {"sync_interval=-1"});
   refused(1, {"mount", image, directory, "-o", "latency=maybe"}, {"latency=maybe", "auto"});
   refused(1, {"mount", image, directory, "-o", "io_uring=1"}, {"io_uring=1", "auto"});

@@ -40,7 +40,7 @@ TEST(MountOptions, ThatAreNotGivenAreNotSet) {
   ASSERT_TRUE(parsed);
   EXPECT_FALSE(parsed->remount || parsed->read_only);
   EXPECT_FALSE(parsed->atime || parsed->directory_atime || parsed->sync_interval_ms);
-  EXPECT_FALSE(parsed->cache || parsed->latency || parsed->io_uring || parsed->writeback);
+  EXPECT_FALSE(parsed->cache || parsed->latency || parsed->io_uring || parsed->writeback || parsed->acl || parsed->xattr);
   EXPECT_TRUE(parsed->kernel.empty());
 }
 
@@ -103,7 +103,7 @@ TEST(MountOptions, MayHaveCommasBetweenDoubleQuotes) {
 }
 
 TEST(MountOptions, OfOtherFileSystemsAreAnsweredWithAHint) {
-  for (const char* word : {"discard", "discard=async", "user_xattr", "data=ordered", "barrier", "nobarrier", "errors=remount-ro", "commit=30", "usrquota", "grpjquota=x",
+  for (const char* word : {"discard", "discard=async", "user_xattr", "nouser_xattr", "data=ordered", "barrier", "nobarrier", "errors=remount-ro", "commit=30", "usrquota", "grpjquota=x",
                            "stripe=64", "journal_ioprio=3", "grpid", "dax", "compress=zstd", "compress-force=zstd", "subvol=@home", "ssd", "space_cache=v2",
                            "nodatacow", "autodefrag", "degraded", "logbufs=8", "inode64", "allocsize=64k", "noquota", "nouuid", "wsync", "uid=1000"}) {
     const auto parsed = parse_mount_options({word});

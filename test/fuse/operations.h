@@ -19,7 +19,7 @@ class Operations : public MountTest {
  protected:
   void SetUp() override {
     MountTest::SetUp();
-    if (!IsSkipped()) mounted_ = std::make_unique<Mounted>(tree_);
+    if (!IsSkipped()) mounted_ = std::make_unique<Mounted>(tree_, options_);
   }
   std::string path(const std::string& name) const { return mounted_->path(name); }
   struct stat facts(const std::string& name) const {
@@ -44,6 +44,7 @@ class Operations : public MountTest {
     return WEXITSTATUS(status);
   }
 
+  MountOptions options_;
   MemoryTree tree_;
   std::unique_ptr<Mounted> mounted_;
 };

@@ -1,6 +1,7 @@
 // Who may do what, and what becomes of the bits and attributes that give rights.
 
 #include <linux/falloc.h>
+#include <sys/mman.h>
 #include <sys/xattr.h>
 
 #include "fuse/operations.h"
@@ -8,7 +9,28 @@
 namespace lsmfs::test::privileges_test {
 namespace {
 
-class Privileges : public Operations {};
+// A file capability: vfs_cap_data of version 2 with CAP_NET_BIND_SERVICE.
+const std::string kCapability("\1\0\0\2\0\4\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 20);
+
+class Privileges : public Operations {
+ protected:
+  // Past the mount, which may have no attributes.
+  void make_capable_below(const std::string& name) {
+    ASSERT_TRUE(tree_.setxattr(Ino{facts(name).st_ino}, "security.capability", kCapability, 0, Wait::yes));
+  }
+  bool capable_below(const std::string& name) { return tree_.getxattr(Ino{facts(name).st_ino}, "security.capability", Wait::yes).has_value(); }
+  void check_that_deeds_are_as_on_a_native_file_system();
+};
+
+class PrivilegesWithoutXattrs : public Privileges {
+ protected:
+  PrivilegesWithoutXattrs() { options_.xattr = false; }
+};
+
+class PrivilegesWithoutXattrsAndWriteback : public PrivilegesWithoutXattrs {
+ protected:
+  PrivilegesWithoutXattrsAndWriteback() { options_.writeback = true; }
+};
 
 TEST_F(Privileges, TheUmaskAndTheCallerDecideTheModeAndTheOwner) {
   ASSERT_EQ(::chmod(mounted_->root().c_str(), 0777), 0);
@@ -22,7 +44,7 @@ TEST_F(Privileges, TheUmaskAndTheCallerDecideTheModeAndTheOwner) {
 }
 
 // What a file's mode becomes must be what a native file system makes of it: the oracle is a directory outside.
-TEST_F(Privileges, SetUserIdBitsGoWhenOwnersOrDataChangeAsTheyDoElsewhere) {
+void Privileges::check_that_deeds_are_as_on_a_native_file_system() {
   char place[] = "/tmp/lsmfs-native-XXXXXX";
   ASSERT_NE(::mkdtemp(place), nullptr);
   const std::string native = place;
@@ -57,15 +79,14 @@ TEST_F(Privileges, SetUserIdBitsGoWhenOwnersOrDataChangeAsTheyDoElsewhere) {
       {"times", true, [](const std::string& file) { return result_of(::utimensat(AT_FDCWD, file.c_str(), nullptr, 0)); }},
       {"read", false, [](const std::string& file) { return read_file(file) == "data" ? 0 : 1; }},
   };
-  // A file capability (vfs_cap_data of version 2 with CAP_NET_BIND_SERVICE) goes when the bits do.
-  const std::string capability("\1\0\0\2\0\4\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 20);
+  // A file capability goes when the bits do.
   for (const mode_t mode : {04777, 02777, 02767, 06777, 06766, 01777, 0777}) {
     for (std::size_t i = 0; i < 4 * deeds.size(); ++i) {
       const Deed& deed = deeds[i / 4];
       const bool capable = i % 4 >= 2;
       const gid_t group = i % 2 ? 65534 : 0;  // is the user in it?
       struct stat got[2] {};
-      ssize_t left[2]{};
+      bool left[2]{};
       int code[2]{};
       int n = 0;
       for (const std::string& dir : {native, mounted_->root()}) {
@@ -73,12 +94,14 @@ TEST_F(Privileges, SetUserIdBitsGoWhenOwnersOrDataChangeAsTheyDoElsewhere) {
         ASSERT_EQ(write_file(file, "data"), 0);
         ASSERT_EQ(::chown(file.c_str(), 0, group), 0);
         ASSERT_EQ(::chmod(file.c_str(), mode), 0);
-        if (capable) {
-          ASSERT_EQ(::setxattr(file.c_str(), "security.capability", capability.data(), capability.size(), 0), 0);
+        if (capable && n == 1) {
+          make_capable_below("f");
+        } else if (capable) {
+          ASSERT_EQ(::setxattr(file.c_str(), "security.capability", kCapability.data(), kCapability.size(), 0), 0);
         }
         code[n] = deed.by_root ? deed.run(file) : as_user([&] { return deed.run(file); });
         ASSERT_EQ(::stat(file.c_str(), &got[n]), 0);
-        left[n] = ::getxattr(file.c_str(), "security.capability", nullptr, 0);
+        left[n] = n == 1 ? capable_below("f") : ::getxattr(file.c_str(), "security.capability", nullptr, 0) > 0;
         ASSERT_EQ(::unlink(file.c_str()), 0);
         ++n;
       }
@@ -102,6 +125,79 @@ TEST_F(Privileges, SetUserIdBitsGoWhenOwnersOrDataChangeAsTheyDoElsewhere) {
     ::rmdir((dir + "/d").c_str());
   }
   ::rmdir(place);
+}
+
+TEST_F(Privileges, SetUserIdBitsGoWhenOwnersOrDataChangeAsTheyDoElsewhere) { check_that_deeds_are_as_on_a_native_file_system(); }
+
+TEST_F(PrivilegesWithoutXattrs, SetUserIdBitsAndCapabilitiesBelowGoAsTheyDoElsewhere) { check_that_deeds_are_as_on_a_native_file_system(); }
+
+// The kernel knows nothing of the capability, and a mount to which it shows would run the file with it.
+TEST_F(PrivilegesWithoutXattrs, NoWayOfWritingLeavesACapability) {
+  struct Way {
+    const char* name;
+    std::function<bool(int)> write;
+  };
+  const std::string program(4096, 'p');
+  const std::vector<Way> ways = {
+      {"pwrite", [](int fd) { return ::pwrite(fd, "x", 1, 0) == 1; }},
+      {"fallocate", [](int fd) { return ::fallocate(fd, 0, 4096, 1) == 0; }},
+      {"hole", [](int fd) { return ::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096) == 0; }},
+      {"ftruncate", [](int fd) { return ::ftruncate(fd, 1) == 0; }},
+      {"copy_file_range", [](int fd) {
+         off_t from = 0, to = 4096;
+         return ::copy_file_range(fd, &from, fd, &to, 1, 0) == 1;
+       }},
+      {"mapping", [](int fd) {
+         void* const at = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+         if (at == MAP_FAILED) return false;
+         *static_cast<volatile char*>(at) = 'x';
+         return ::msync(at, 4096, MS_SYNC) == 0 && ::munmap(at, 4096) == 0;
+       }},
+      {"direct", [](int fd) {
+         const int direct = ::open(("/proc/self/fd/" + std::to_string(fd)).c_str(), O_WRONLY | O_DIRECT);
+         const bool done = ::pwrite(direct, "x", 1, 0) == 1;
+         ::close(direct);
+         return done;
+       }},
+  };
+  for (const Way& way : ways) {
+    ASSERT_EQ(write_file(path(way.name), program), 0);
+    make_capable_below(way.name);
+    const int fd = ::open(path(way.name).c_str(), O_RDWR | O_CLOEXEC);
+    ASSERT_GE(fd, 0);
+    EXPECT_TRUE(capable_below(way.name)) << "opened";
+    EXPECT_TRUE(way.write(fd)) << way.name;
+    ::close(fd);
+    EXPECT_FALSE(capable_below(way.name)) << way.name;
+  }
+}
+
+TEST_F(PrivilegesWithoutXattrs, WhatIsNotWrittenKeepsItsCapabilityAndOtherAttributes) {
+  ASSERT_EQ(write_file(path("f"), "data"), 0);
+  make_capable_below("f");
+  const Ino ino{facts("f").st_ino};
+  ASSERT_TRUE(tree_.setxattr(ino, "user.note", "kept", 0, Wait::yes));
+  EXPECT_EQ(read_file(path("f")), "data");
+  EXPECT_EQ(::chmod(path("f").c_str(), 0755), 0);
+  EXPECT_EQ(::utimensat(AT_FDCWD, path("f").c_str(), nullptr, 0), 0);
+  EXPECT_EQ(::link(path("f").c_str(), path("g").c_str()), 0);
+  EXPECT_EQ(::rename(path("g").c_str(), path("h").c_str()), 0);
+  EXPECT_EQ(as_user([&] { return result_of(::chown(path("f").c_str(), -1u, -1u)); }), 0);
+  EXPECT_EQ(as_user([&] { return result_of(::truncate(path("f").c_str(), 1)); }), EACCES);
+  EXPECT_TRUE(capable_below("f"));
+  EXPECT_EQ(write_file(path("h"), "over"), 0);
+  EXPECT_FALSE(capable_below("f"));
+  EXPECT_EQ(tree_.getxattr(ino, "user.note", Wait::yes).value(), "kept");
+}
+
+TEST_F(PrivilegesWithoutXattrsAndWriteback, WhatTheKernelWritesLateLeavesNoCapability) {
+  ASSERT_EQ(write_file(path("f"), "data"), 0);
+  make_capable_below("f");
+  const int fd = ::open(path("f").c_str(), O_WRONLY | O_CLOEXEC);
+  EXPECT_EQ(::pwrite(fd, "x", 1, 0), 1);
+  EXPECT_EQ(::fsync(fd), 0);
+  ::close(fd);
+  EXPECT_FALSE(capable_below("f"));
 }
 
 // Nor does the kernel go on with the attributes that it has: nobody asks for them between these writes and the execution.

@@ -5,6 +5,8 @@
 #include <fcntl.h>
 #include <linux/fuse.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <sys/xattr.h>
 
 #include "fuse/mounted.h"
 
@@ -16,7 +18,7 @@ class Requests : public MountTest {
   void SetUp() override {
     MountTest::SetUp();
     if (IsSkipped()) return;
-    mounted_ = std::make_unique<Mounted>(tree_);
+    mounted_ = std::make_unique<Mounted>(tree_, options_);
     // The kernel learns once that there is no OPEN and OPENDIR.
     ASSERT_EQ(write_file(path("first"), "x"), 0);
     read_file(path("first"));
@@ -43,6 +45,35 @@ class Requests : public MountTest {
     work();
     return mounted_->requests() - before;
   }
+  // As tar does with a file of its archive.
+  void unpack(const std::string& name) {
+    const int fd = ::open(path(name).c_str(), O_CREAT | O_EXCL | O_WRONLY, 0600);
+    ASSERT_GE(fd, 0);
+    EXPECT_EQ(::write(fd, "data", 4), 4);
+    const timespec times[2] = {{0, UTIME_OMIT}, {1'000'000'000, 5}};
+    EXPECT_EQ(::futimens(fd, times), 0);
+    EXPECT_EQ(::fchown(fd, 1000, 1000), 0);
+    EXPECT_EQ(::fchmod(fd, 0644), 0);
+    ::close(fd);
+  }
+  // As git does with a file that it puts into the working tree.
+  void check_out(const std::string& name) {
+    struct stat out {};
+    EXPECT_NE(::lstat(path(name).c_str(), &out), 0);
+    const int fd = ::open(path(name).c_str(), O_CREAT | O_EXCL | O_WRONLY, 0666);
+    ASSERT_GE(fd, 0);
+    EXPECT_EQ(::write(fd, "data", 4), 4);
+    EXPECT_EQ(::fstat(fd, &out), 0);
+    ::close(fd);
+  }
+  std::uint64_t cost_of_ten(const std::function<void(const std::string&)>& work) {
+    work("one");
+    return cost([&] {
+      for (int i = 0; i < 10; ++i) work("f" + std::to_string(i));
+    });
+  }
+  std::uint64_t cost_of_unpacking_ten() { return cost_of_ten([this](const std::string& name) { unpack(name); }); }
+  std::uint64_t cost_of_checking_out_ten() { return cost_of_ten([this](const std::string& name) { check_out(name); }); }
   void forget_everything() { caches_.drop(); }
   // Reads in another directory, and waits for what the kernel is told to forget: pages that a direct write makes old come after it.
   void let_the_kernel_forget() {
@@ -52,6 +83,7 @@ class Requests : public MountTest {
     ::close(fd);
   }
 
+  MountOptions options_;
   KernelCaches caches_;
   MemoryTree tree_;
   std::unique_ptr<Mounted> mounted_;
@@ -64,28 +96,59 @@ TEST_F(Requests, ReadingACachedFileCostsNone) {
   EXPECT_EQ(cost([&] { EXPECT_EQ(read_file(path("f")), "data"); }), 0u);
 }
 
-// As tar unpacks a file. No OPEN or RELEASE, and no attributes of the file; those of the directory,
-// which changes with each file, are asked for once for each. The kernel wants to know of each new file
-// whether it has security.capability, when it is first written and when its owner changes.
+// No OPEN or RELEASE, and no attributes of the file; those of the directory, which changes with each file, are asked for once for
+// each. The kernel wants to know of each new file whether it has security.capability, when it is first written and when its owner
+// changes.
 TEST_F(Requests, UnpackingAFileCostsWhatItSays) {
-  const auto unpack = [&](const std::string& name) {
-    const int fd = ::open(path(name).c_str(), O_CREAT | O_EXCL | O_WRONLY, 0600);
-    ASSERT_GE(fd, 0);
-    EXPECT_EQ(::write(fd, "data", 4), 4);
-    const timespec times[2] = {{0, UTIME_OMIT}, {1'000'000'000, 5}};
-    EXPECT_EQ(::futimens(fd, times), 0);
-    EXPECT_EQ(::fchown(fd, 1000, 1000), 0);
-    EXPECT_EQ(::fchmod(fd, 0644), 0);
-    ::close(fd);
-  };
-  unpack("one");
   const auto of_file_attributes = mounted_->requests(FUSE_GETATTR);
   const auto releases = mounted_->requests(FUSE_RELEASE);
-  EXPECT_LE(cost([&] {
-    for (int i = 0; i < 10; ++i) unpack("f" + std::to_string(i));
-  }), 10u * 9);  // GETATTR of the directory, LOOKUP, MKNOD, WRITE, three SETATTR, two GETXATTR
-  EXPECT_LE(mounted_->requests(FUSE_GETATTR) - of_file_attributes, 10u);
+  EXPECT_LE(cost_of_unpacking_ten(), 10u * 9);  // GETATTR of the directory, LOOKUP, MKNOD, WRITE, three SETATTR, two GETXATTR
+  EXPECT_LE(mounted_->requests(FUSE_GETATTR) - of_file_attributes, 11u);
   EXPECT_EQ(mounted_->requests(FUSE_RELEASE), releases);
+}
+
+TEST_F(Requests, CheckingOutAFileCostsWhatItSays) {
+  EXPECT_LE(cost_of_checking_out_ten(), 10u * 7);  // GETATTR of the directory, two LOOKUP, MKNOD, GETXATTR, WRITE, GETATTR
+}
+
+class RequestsWithoutXattrs : public Requests {
+ protected:
+  RequestsWithoutXattrs() { options_.xattr = false; }
+};
+
+TEST_F(RequestsWithoutXattrs, UnpackingAFileCostsTwoLess) {
+  EXPECT_LE(cost_of_unpacking_ten(), 10u * 7);
+  EXPECT_EQ(mounted_->requests(FUSE_GETXATTR), 1u) << "by which the kernel learned it";
+}
+
+TEST_F(RequestsWithoutXattrs, CheckingOutAFileCostsOneLess) {
+  EXPECT_LE(cost_of_checking_out_ten(), 10u * 6);
+  EXPECT_EQ(mounted_->requests(FUSE_GETXATTR), 1u);
+}
+
+TEST_F(RequestsWithoutXattrs, EachKindIsAskedForOnce) {
+  const std::string file = path("first");
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(result_of(static_cast<int>(::getxattr(file.c_str(), "user.x", nullptr, 0))), EOPNOTSUPP);
+    EXPECT_EQ(result_of(static_cast<int>(::listxattr(file.c_str(), nullptr, 0))), EOPNOTSUPP);
+    EXPECT_EQ(result_of(::setxattr(file.c_str(), "user.x", "v", 1, 0)), EOPNOTSUPP);
+    EXPECT_EQ(result_of(::removexattr(file.c_str(), "user.x")), EOPNOTSUPP);
+  }
+  for (const unsigned kind : {FUSE_GETXATTR, FUSE_LISTXATTR, FUSE_SETXATTR, FUSE_REMOVEXATTR}) EXPECT_EQ(mounted_->requests(kind), 1u) << kind;
+  EXPECT_EQ(tree_.calls("setxattr"), 0u);
+}
+
+// Who is not the owner would be let in or kept out by one, and the kernel would ask.
+TEST_F(RequestsWithoutXattrs, PermissionsAreCheckedWithoutARequest) {
+  ASSERT_EQ(::chmod(path("first").c_str(), 0640), 0);
+  const auto asks = [&] { return mounted_->requests(FUSE_GETXATTR); };
+  const auto before = asks();
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(::setgid(65534) == 0 && ::setuid(65534) == 0 && ::access(path("first").c_str(), R_OK) != 0 ? 0 : 1);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(asks(), before);
 }
 
 TEST_F(Requests, ReadingAColdSmallFileCostsALookupAndARead) {

@@ -279,7 +279,7 @@ class Remount(Installed):
     def test_what_cannot_change_is_refused_and_nothing_changes(self):
         volume = self.volume(200 * MiB)
         volume.mount("cache=64M,latency=off")
-        for option in ("cache=128M", "latency=on", "io_uring=on", "writeback", "noacl"):
+        for option in ("cache=128M", "latency=on", "io_uring=on", "writeback", "noacl", "noxattr"):
             self.refused("mount", "-o", f"remount,ro,noexec,{option}", volume.point,
                          says=[volume.point, option.split("=")[0].removeprefix("no"), "unmount"], codes=[32])
         self.refused("mount", "-o", "remount,ro,colour=red", volume.point, says=["colour=red"], codes=[1])
@@ -287,7 +287,7 @@ class Remount(Installed):
         self.assertNotIn("noexec", self.mounted(volume.point)[2])
         self.write(volume, "file", "still writable")
         # As they are they may be named, as in a line of fstab.
-        self.quietly("mount", "-o", "remount,ro,cache=64M,latency=off,acl", volume.point)
+        self.quietly("mount", "-o", "remount,ro,cache=64M,latency=off,acl,xattr", volume.point)
         self.quietly("mount", "-f", "-o", "remount,rw", volume.point)
         self.assertIn("ro", self.mounted(volume.point)[2])
 

@@ -151,7 +151,8 @@ FuseMount::FuseMount(Tree& tree, const MountOptions& options, Administration adm
                .administration = std::move(administration),
                .mounted_ns = [&clock = *options.clock, begin = options.clock->now_ns()] { return static_cast<std::uint64_t>(clock.now_ns() - begin); },
                .writeback = options.writeback,
-               .acl = options.acl,
+               .acl = options.acl && options.xattr,
+               .xattr = options.xattr,
                .durable_names = options.durable_names,
                .errors = ErrorLog(*options.clock, options.notice)} {}
 

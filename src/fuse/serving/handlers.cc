@@ -106,6 +106,21 @@ Result<void> drop_privileges(fuse_req_t req, Ino ino, Wait wait, Drop when = Dro
   return {};
 }
 
+// A file loses its capabilities when it is written over or changes hands. The kernel sees to that, but for attributes of which it
+// does not know. A later mount would go by them.
+constexpr std::string_view kCapability = "security.capability";
+Result<bool> has_hidden_capability(fuse_req_t req, Ino ino, Wait wait) {
+  if (context_of(req).xattr) return false;
+  const auto found = context_of(req).tree.getxattr(ino, kCapability, wait);
+  if (!found && found.error().code != ENODATA) return found.error();
+  return found.has_value();
+}
+
+Result<void> drop_hidden_capability(fuse_req_t req, Ino ino, Wait wait) {
+  LSMFS_ASSIGN(const bool there, has_hidden_capability(req, ino, wait));
+  return there ? context_of(req).tree.removexattr(ino, kCapability, wait) : Result<void>();
+}
+
 Result<bool> is_root_or_owner(fuse_req_t req, Ino ino, Wait wait) {
   LSMFS_ASSIGN(const Attr attr, context_of(req).tree.getattr(ino, wait));
   const Caller caller = caller_of(req);
@@ -127,15 +142,20 @@ void setattr(fuse_req_t req, fuse_ino_t ino, struct stat* values, int to_set, fu
     if (drop && !all.mode) {
       LSMFS_ASSIGN(all.mode, mode_without_privileges(req, Ino{ino}, wait));
     }
+    bool capable = false;
+    if (drop || all.size) {
+      LSMFS_ASSIGN(capable, has_hidden_capability(req, Ino{ino}, wait));
+    }
     // A change of nothing is chown(-1, -1), which anybody may call, or comes before a write, which drops by itself
     // unless it is refused.
-    if (nothing && all.mode) {
+    if (nothing && (all.mode || capable)) {
       LSMFS_ASSIGN(const bool may, is_root_or_owner(req, Ino{ino}, wait));
       if (!may) {
         LSMFS_ASSIGN(const Attr attr, tree.getattr(Ino{ino}, wait));
         return Attributes{attr};
       }
     }
+    if (capable) LSMFS_TRY(tree.removexattr(Ino{ino}, kCapability, wait));
     LSMFS_ASSIGN(auto attr, tree.setattr(Ino{ino}, all, wait));
     return Attributes{attr};
   });
@@ -300,6 +320,7 @@ void write(fuse_req_t req, fuse_ino_t ino, const char* data, std::size_t size, o
   serve(req, [&tree, req, ino, direct, pages = file->writepage != 0, to = ByteOffset{static_cast<std::uint64_t>(offset)},
               drop = drops_privileges](Wait wait, Bytes bytes) -> Result<WrittenFile> {
     if (drop) LSMFS_TRY(drop_privileges(req, Ino{ino}, wait));
+    LSMFS_TRY(drop_hidden_capability(req, Ino{ino}, wait));
     // What reaches past the largest size there can be is written up to it.
     const Bytes fits = to.v < kFileSizeMax ? bytes.first(std::min<std::size_t>(bytes.size(), kFileSizeMax - to.v)) : bytes;
     LSMFS_TRY(pages ? write_pages(tree, Ino{ino}, to, fits, wait) : tree.write(Ino{ino}, to, fits, wait));
@@ -312,6 +333,7 @@ void fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t len
   serve(req, [&tree, req, ino, mode, from = ByteOffset{static_cast<std::uint64_t>(offset)},
               size = ByteCount{static_cast<std::uint64_t>(length)}](Wait wait) -> Result<Done> {
     LSMFS_TRY(drop_privileges(req, Ino{ino}, wait, Drop::unless_root));
+    LSMFS_TRY(drop_hidden_capability(req, Ino{ino}, wait));
     LSMFS_TRY(tree.fallocate(Ino{ino}, mode, from, size, wait));
     return Done{};
   });
@@ -361,6 +383,7 @@ void copy_file_range(fuse_req_t req, fuse_ino_t from, off_t from_offset, fuse_fi
   }
   serve(req, [&tree = context_of(req).tree, req, from, to, size, from_offset, to_offset](Wait wait) -> Result<Written> {
     LSMFS_TRY(drop_privileges(req, Ino{to}, wait, Drop::unless_root));
+    LSMFS_TRY(drop_hidden_capability(req, Ino{to}, wait));
     LSMFS_ASSIGN(const std::size_t copied,
                  copy(tree, Ino{from}, ByteOffset{static_cast<std::uint64_t>(from_offset)}, Ino{to},
                       ByteOffset{static_cast<std::uint64_t>(to_offset)}, size, wait));
@@ -384,6 +407,13 @@ void statfs(fuse_req_t req, fuse_ino_t) {
 }
 
 // ---- extended attributes
+
+// Answered so, the kernel asks for none any more, and tells programs that there are none here (EOPNOTSUPP).
+bool there_are_none(fuse_req_t req) {
+  if (context_of(req).xattr) return false;
+  fuse_reply_err(req, ENOSYS);
+  return true;
+}
 
 constexpr std::string_view kAccessList = "system.posix_acl_access", kDefaultList = "system.posix_acl_default";
 
@@ -416,6 +446,7 @@ Result<void> drop_foreign_group(fuse_req_t req, Ino ino, Wait wait) {
 }
 
 void setxattr(fuse_req_t req, fuse_ino_t ino, const char* name, const char* value, std::size_t size, int flags) {
+  if (there_are_none(req)) return;
   auto& tree = context_of(req).tree;
   serve(req, [&tree, req, ino, flags, acl = context_of(req).acl](Wait wait, std::string_view n, std::string_view v) -> Result<Done> {
     LSMFS_TRY(check_namespace(n, acl));
@@ -426,6 +457,7 @@ void setxattr(fuse_req_t req, fuse_ino_t ino, const char* name, const char* valu
 }
 
 void getxattr(fuse_req_t req, fuse_ino_t ino, const char* name, std::size_t size) {
+  if (there_are_none(req)) return;
   auto& tree = context_of(req).tree;
   serve(req, [&tree, ino, size, acl = context_of(req).acl](Wait wait, std::string_view n) -> Result<Sized> {
     LSMFS_TRY(check_namespace(n, acl));
@@ -446,6 +478,7 @@ std::string names_for_caller(std::string_view names, fuse_req_t req) {
 }
 
 void listxattr(fuse_req_t req, fuse_ino_t ino, std::size_t size) {
+  if (there_are_none(req)) return;
   auto& tree = context_of(req).tree;
   serve(req, [&tree, req, ino, size](Wait wait) -> Result<Sized> {
     LSMFS_ASSIGN(const auto names, tree.listxattr(Ino{ino}, wait));
@@ -454,6 +487,7 @@ void listxattr(fuse_req_t req, fuse_ino_t ino, std::size_t size) {
 }
 
 void removexattr(fuse_req_t req, fuse_ino_t ino, const char* name) {
+  if (there_are_none(req)) return;
   auto& tree = context_of(req).tree;
   serve(req, [&tree, ino, acl = context_of(req).acl](Wait wait, std::string_view n) -> Result<Done> {
     LSMFS_TRY(check_namespace(n, acl));
