@@ -45,7 +45,9 @@ struct MountOptions {
   // allow_other are the default, as for other file systems.
   std::vector<std::string> kernel_options;
   Choice latency = Choice::automatic;  // hold CPUs out of deep idle while requests are in flight
-  Choice io_uring = Choice::automatic;  // requests come through a ring for each processor, and not through /dev/fuse
+  // Requests come through a ring for each processor, and not through /dev/fuse. on: if the kernel has that switched off, and this is
+  // root, it is switched on for the whole machine, and `notice` hears of it.
+  Choice io_uring = Choice::automatic;
   unsigned workers = 8;
   std::chrono::milliseconds patience{30'000};  // a request that waits for longer is told of to `notice`
   std::function<void(std::string_view)> notice = [](std::string_view) {};

@@ -100,7 +100,7 @@ class Service {
   int run(Starter& starter) {
     if (const auto problem = begin(starter)) {
       // The terminal hears of it anyway.
-      if (!log_place_.foreground || !log_place_.file.empty()) log_->warn(problem->text);
+      if (!log_is_terminal()) log_->warn(problem->text);
       // Before the word goes out, so that nothing of this attempt is left when the command returns.
       mount_.reset();
       if (opened_) (void)opened_->close();
@@ -131,6 +131,8 @@ class Service {
   }
 
  private:
+  bool log_is_terminal() const { return log_place_.foreground && log_place_.file.empty(); }
+
   std::optional<Problem> begin(Starter& starter) {
     auto device = open_device(path_, options_.read_only ? Access::read_only : Access::read_write, Sharing::locked);
     if (!device) return problem_of_device(device.error());
@@ -143,9 +145,15 @@ class Service {
     mount.source = path_;
     mount.mount_point = directory_;
     mount.block_device = block_device_ = (*device)->is_block_device() && geteuid() == 0;
-    mount.notice = [this](std::string_view line) { log_->warn(line); };
+    mount.notice = [this](std::string_view line) {
+      log_->warn(line);
+      if (prepares_for_ != nullptr && !log_is_terminal()) prepares_for_->notice(line);
+    };
     follow_log(mount);
-    if (const auto prepared = prepare_mount(mount); !prepared) return problem_of_mounting(prepared.error());
+    prepares_for_ = &starter;
+    const auto prepared = prepare_mount(mount);
+    prepares_for_ = nullptr;
+    if (!prepared) return problem_of_mounting(prepared.error());
     claims_ = Claims::open();
     const std::uint64_t pid_namespace = process_namespace();
     // Before anything of the device is decoded, and while there is one thread, from which all others inherit it.
@@ -224,6 +232,7 @@ class Service {
   const LogPlace log_place_;
   std::shared_ptr<Log> log_;
   bool block_device_ = false;
+  Starter* prepares_for_ = nullptr;  // who hears of changes of the machine that it makes for this mount
   Claims claims_;  // as long as the process lives, which is what `lsmfs umount` waits for
   std::optional<Opened> opened_;
   std::unique_ptr<Mount> mount_;

@@ -226,7 +226,7 @@ constexpr MountOption kOptions[] = {
         "latency=auto|on|off", "auto: if permitted", "keep CPUs from sleeping while requests are served", "latency",
         read_choice<&ParsedOptions::latency>, [](auto& layers) -> auto& { return layers.mount.latency; }),
     lasting_option<&ParsedOptions::io_uring>(
-        "io_uring=auto|on|off", "auto: if the kernel has that switched on", "take requests by a ring for each processor", "io_uring",
+        "io_uring=auto|on|off", "auto: if the kernel has that switched on", "take requests by a ring for each processor; on, by root, switches that on in the kernel", "io_uring",
         read_choice<&ParsedOptions::io_uring>, [](auto& layers) -> auto& { return layers.mount.io_uring; }),
     lasting_option<&ParsedOptions::writeback>(
         "writeback", "", "let the kernel gather small writes before the daemon sees them", "writeback",
@@ -243,7 +243,8 @@ constexpr MountOption kOptions[] = {
      .put = [](const ParsedOptions&, LayerOptions&) {}, .change = [](const ParsedOptions&, MountSettings&) {}},
 };
 
-constexpr std::array<std::string_view, 2> kNeverKept{"remount", "allow_other"};  // of the table
+// Of the table. The last would have a stranger's volume change the kernel.
+constexpr std::array<std::string_view, 3> kNeverKept{"remount", "allow_other", "io_uring=on"};
 
 std::string_view name_of(std::string_view word) { return word.substr(0, word.find('=')); }
 bool has_value(std::string_view word) { return word.find('=') != word.npos; }

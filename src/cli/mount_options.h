@@ -77,7 +77,8 @@ std::optional<std::string> first_change(const ParsedOptions& parsed, const std::
 // `lists`: each with commas. Of options that contradict each other the last counts. `sloppy`: what is
 // unknown is passed over. The error's context is a whole message.
 Result<ParsedOptions> parse_mount_options(const std::vector<std::string>& lists, bool sloppy = false);
-// Those that a volume may keep, for whoever mounts it: none that gives a stranger's volume more than it would have. The same error.
+// Those that a volume may keep, for whoever mounts it: none that gives a stranger's volume more than it would have, or changes the
+// machine. The same error.
 Result<void> check_kept_options(const std::string& list);
 
 }  // namespace lsmfs::cli

@@ -57,7 +57,7 @@ TEST_F(Tune, RefusesWhatCannotBeAndChangesNothing) {
     refused(1, {"tune", std::string("--uuid=") + uuid, image}, {"is no UUID"});
   }
   refused(1, {"tune", "-o", "noatime,compress=zstd", image}, {"compress=zstd", "all is compressed"});
-  for (const char* option : {"allow_other", "remount", "suid", "dev", "exec", "nofail", "x-systemd.automount"}) {
+  for (const char* option : {"allow_other", "remount", "suid", "dev", "exec", "nofail", "x-systemd.automount", "io_uring=on"}) {
     refused(1, {"tune", "-o", std::string("noatime,") + option, image}, {option, "is not kept"});
   }
   std::string many = "noatime";
@@ -74,7 +74,7 @@ class TuneMounted : public MountFolder {};
 
 TEST_F(TuneMounted, AMountGoesByTheOptionsThatAreKept) {
   const std::string image = make_image("image"), point = make_directory("point");
-  accepted({"tune", "-o", "noatime,cache=32M", image});
+  accepted({"tune", "-o", "noatime,io_uring=off,cache=32M", image});
   accepted({"mount", image, point});
   EXPECT_NE(accepted({"info", "--json", point}).find("\"cache_bytes\": 33554432"), std::string::npos);
   accepted({"umount", point});

@@ -12,7 +12,9 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <fstream>
 #include <future>
+#include <iterator>
 #include <latch>
 #include <set>
 #include <string>
@@ -31,6 +33,7 @@
 #include "fuse/serving/workers.h"
 #include "fuse/transport/request_memory.h"
 #include "fuse/transport/rings.h"
+#include "fuse/transport/rings_switch.h"
 
 namespace lsmfs::parts_test {
 namespace {
@@ -111,6 +114,68 @@ TEST(Rings, ReadTheKernelsListsOfProcessors) {
   for (const char* text : {"", "-", "0-", "1,", ",1", "3-1", "a", "0-99999999", "1 "}) {
     EXPECT_TRUE(numbers_in_list(text).empty()) << text;
   }
+}
+
+// A file in place of the kernel's switch.
+class SwitchOfRings : public testing::Test {
+ protected:
+  SwitchOfRings() { ::close(mkstemp(path_)); }
+  ~SwitchOfRings() override { ::unlink(path_); }
+  void says(std::string_view text) { std::ofstream(path_) << text; }
+  std::string said() const {
+    std::ifstream file(path_);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  // The error's context; "": there are rings; "none": neither.
+  std::string made(Choice choice, const std::string& path) {
+    const auto rings = Rings::make(choice, 4096, [this](std::string_view line) { notices_.emplace_back(line); }, RingsSwitch(path));
+    if (!rings) return rings.error().message();
+    return *rings ? "" : "none";
+  }
+
+  char path_[32] = "/tmp/lsmfs-switch-XXXXXX";
+  std::vector<std::string> notices_;
+};
+
+TEST_F(SwitchOfRings, IsReadAndTurnedOn) {
+  const RingsSwitch kernel(path_);
+  says("N\n");
+  EXPECT_FALSE(kernel.is_on().value());
+  ASSERT_TRUE(kernel.turn_on());
+  EXPECT_EQ(said(), "Y\n");
+  EXPECT_TRUE(kernel.is_on().value());
+}
+
+TEST_F(SwitchOfRings, IsTurnedOnByWhoInsistsAndByNobodyElse) {
+  says("N\n");
+  EXPECT_EQ(made(Choice::off, path_), "none");
+  EXPECT_EQ(made(Choice::automatic, path_), "none");
+  EXPECT_EQ(said(), "N\n");
+  EXPECT_TRUE(notices_.empty());
+  if (const std::string why = made(Choice::on, path_); !why.empty()) {
+    EXPECT_EQ(said(), "N\n") << "it would do nothing";
+    GTEST_SKIP() << "no rings here: " << why;
+  }
+  EXPECT_EQ(said(), "Y\n");
+  ASSERT_EQ(notices_.size(), 1u);
+  EXPECT_NE(notices_[0].find(path_), std::string::npos) << notices_[0];
+  EXPECT_EQ(made(Choice::on, path_), "");
+  EXPECT_EQ(made(Choice::automatic, path_), "");
+  EXPECT_EQ(notices_.size(), 1u) << "told once";
+}
+
+TEST_F(SwitchOfRings, ThatIsMissingOrCannotBeTurnedIsAnErrorForWhoInsists) {
+  const std::string missing = "/no/such/switch", fixed = "/proc/sys/kernel/ostype";  // which not even root may write
+  for (const std::string& path : {missing, fixed}) {
+    EXPECT_EQ(made(Choice::automatic, path), "none") << path;
+    EXPECT_TRUE(made(Choice::on, path).starts_with("io_uring=on: ")) << made(Choice::on, path);
+  }
+  EXPECT_EQ(RingsSwitch(missing).is_on().error().code, ENOTSUP);
+  const auto turned = RingsSwitch(fixed).turn_on();
+  ASSERT_FALSE(turned);
+  EXPECT_EQ(turned.error().code, EACCES);
+  EXPECT_NE(turned.error().context.find(fixed), std::string::npos) << turned.error().context;
+  EXPECT_TRUE(notices_.empty());
 }
 
 // A thread that waits for its end.

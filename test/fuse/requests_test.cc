@@ -138,7 +138,7 @@ TEST_F(RequestsWithoutXattrs, EachKindIsAskedForOnce) {
   EXPECT_EQ(tree_.calls("setxattr"), 0u);
 }
 
-// Who is not the owner would be let in or kept out by one, and the kernel would ask.
+// An access control list would say whether somebody else is let in, and the kernel would ask for it.
 TEST_F(RequestsWithoutXattrs, PermissionsAreCheckedWithoutARequest) {
   ASSERT_EQ(::chmod(path("first").c_str(), 0640), 0);
   const auto asks = [&] { return mounted_->requests(FUSE_GETXATTR); };

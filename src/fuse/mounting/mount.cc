@@ -18,7 +18,7 @@ namespace {
 
 Result<std::shared_ptr<PreparedMount>> prepared_with(std::unique_ptr<Mounter> mounter, const MountOptions& options) {
   LSMFS_ASSIGN(auto handshake, Handshake::make());
-  LSMFS_ASSIGN(auto nearness, Nearness::prepare(options.latency, options.io_uring, mounter->may_set_deferring()));
+  LSMFS_ASSIGN(auto nearness, Nearness::prepare(options.latency, options.io_uring, mounter->may_set_deferring(), options.notice));
   return std::make_shared<PreparedMount>(
       PreparedMount{.mounter = std::move(mounter), .handshake = std::move(handshake), .nearness = std::move(nearness)});
 }

@@ -7,10 +7,10 @@
 
 namespace lsmfs {
 
-Result<Nearness::Prepared> Nearness::prepare(Choice latency, Choice io_uring, bool may_defer) {
+Result<Nearness::Prepared> Nearness::prepare(Choice latency, Choice io_uring, bool may_defer, const std::function<void(std::string_view)>& notice) {
   Prepared prepared{.may_defer = may_defer};
   LSMFS_ASSIGN(prepared.latency_device, LatencyHold::open_device(latency));
-  LSMFS_ASSIGN(prepared.rings, Rings::make(io_uring, kTransferMax));
+  LSMFS_ASSIGN(prepared.rings, Rings::make(io_uring, kTransferMax, notice));
   return prepared;
 }
 

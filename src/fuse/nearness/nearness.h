@@ -36,7 +36,7 @@ class Nearness {
     bool may_defer = false;        // as may_set_deferring()
   };
   // Errors: those of LatencyHold::open_device() and Rings::make().
-  static Result<Prepared> prepare(Choice latency, Choice io_uring, bool may_defer);
+  static Result<Prepared> prepare(Choice latency, Choice io_uring, bool may_defer, const std::function<void(std::string_view)>& notice);
 
   // What takes privileges later.
   struct Means {

@@ -1,5 +1,6 @@
 #include "fuse/transport/rings.h"
 
+#include <fmt/format.h>
 #include <linux/fuse.h>
 
 #include <algorithm>
@@ -12,7 +13,6 @@ namespace lsmfs {
 namespace {
 
 constexpr unsigned kNumberMax = 65535;  // of a processor; a queue's number has 16 bits
-constexpr const char* kSwitch = "/sys/module/fuse/parameters/enable_uring";
 
 std::string first_line(const char* path) {
   std::ifstream file(path);
@@ -37,16 +37,21 @@ Result<std::vector<std::vector<unsigned>>> queues_of_rings() {
   return rings;
 }
 
-Result<std::vector<std::unique_ptr<Ring>>> make_rings(std::size_t payload) {
-  const std::string allowed = first_line(kSwitch);
-  if (allowed.empty()) return make_error(ENOTSUP, "the kernel has no FUSE over io_uring, which came with Linux 6.14");
-  if (allowed != "Y") return make_error(ENOTSUP, std::string("it is switched off: write Y to ") + kSwitch);
+// As Rings::make(), but for what automatic makes of errors.
+Result<std::vector<std::unique_ptr<Ring>>> make_rings(Choice choice, std::size_t payload, const std::function<void(std::string_view)>& notice,
+                                                      const RingsSwitch& kernel) {
+  LSMFS_ASSIGN(const bool is_on, kernel.is_on());
+  if (!is_on && choice != Choice::on) return make_error(ENOTSUP, "the kernel has that switched off");
   LSMFS_ASSIGN(const auto queues, queues_of_rings());
   std::vector<std::unique_ptr<Ring>> rings;
   for (const auto& of_ring : queues) {
     LSMFS_ASSIGN(auto ring, Ring::make(of_ring.front(), of_ring, payload));
     rings.push_back(std::move(ring));
   }
+  if (is_on) return rings;
+  // Last, when the rest of what rings take is there.
+  LSMFS_TRY(kernel.turn_on());
+  notice(fmt::format("io_uring=on: FUSE over io_uring was off, and is on now for all mounts to come ({} is Y)", kernel.path()));
   return rings;
 }
 
@@ -73,9 +78,10 @@ std::vector<unsigned> numbers_in_list(std::string_view list) {
   }
 }
 
-Result<std::unique_ptr<Rings>> Rings::make(Choice choice, std::size_t payload) {
+Result<std::unique_ptr<Rings>> Rings::make(Choice choice, std::size_t payload, const std::function<void(std::string_view)>& notice,
+                                           const RingsSwitch& kernel) {
   if (choice == Choice::off) return std::unique_ptr<Rings>();
-  auto made = make_rings(payload);
+  auto made = make_rings(choice, payload, notice, kernel);
   if (!made && choice == Choice::on) return make_error(made.error().code, "io_uring=on: " + made.error().context);
   if (!made) return std::unique_ptr<Rings>();
   auto rings = std::make_unique<Rings>();

@@ -5,19 +5,24 @@
 // Threads: made and destroyed by one thread; answer() from any thread.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "fuse/transport/ring.h"
+#include "fuse/transport/rings_switch.h"
 #include "lsmfs/fuse.h"
 
 namespace lsmfs {
 
 class Rings {
  public:
-  // To be had while there still are the rights for it. automatic: null when the kernel does not offer it; on: that is an error
-  // whose context says why; off: null. `payload`: bytes that come with a request at most.
-  static Result<std::unique_ptr<Rings>> make(Choice choice, std::size_t payload);
+  // To be had while there still are the rights for it. automatic: null when the kernel does not offer it; on: the kernel's switch is
+  // turned on, which `notice` hears of, and not to be able to is an error whose context says why; off: null. `payload`: bytes that
+  // come with a request at most.
+  static Result<std::unique_ptr<Rings>> make(Choice choice, std::size_t payload, const std::function<void(std::string_view)>& notice,
+                                             const RingsSwitch& kernel = RingsSwitch());
 
   // Once the kernel has been told in INIT that there will be rings. Errors: the kernel's; requests then come through
   // /dev/fuse after all.
