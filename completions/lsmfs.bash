@@ -55,7 +55,7 @@ _lsmfs_mount_options() {
     latency=*) _lsmfs_words latency={auto,on,off} ;;
     io_uring=*) _lsmfs_words io_uring={auto,on,off} ;;
     *)
-      _lsmfs_words ro rw cache= sync_interval= relatime noatime strictatime nodiratime atime norelatime nostrictatime diratime acl noacl xattr noxattr \
+      _lsmfs_words ro rw cache= sync_interval= relatime noatime strictatime nodiratime atime norelatime nostrictatime diratime acl noacl xattr noxattr user_rm nouser_rm \
         remount latency= io_uring= writeback sync dirsync async nosuid nodev noexec lazytime nosymfollow suid dev exec nolazytime symfollow context= fscontext= defcontext= rootcontext= \
         allow_other nofail
       ;;
@@ -91,7 +91,7 @@ _lsmfs() {
       first=2
       ;;
   esac
-  local commands=(mkfs mount tune resize umount fsck scrub info stats top layout trim help)
+  local commands=(mkfs mount tune resize umount rm fsck scrub info stats top layout trim help)
   if [ "$last" -lt "$first" ]; then
     case $current in
       -*) _lsmfs_words -h --help -V --version ;;
@@ -109,6 +109,7 @@ _lsmfs() {
     tune) options=(-L --label -U --uuid -o) valued=' -L --label -U --uuid -o ' ;;
     resize) ;;
     umount) options=(--wait) ;;
+    rm) options=(-r -R --recursive) ;;
     fsck) options=(-n -a -p -y -f -v -t -C) ;;
     fsck.lsmfs) options=(-n -a -p -y -f -v -t -C -V --version) ;;
     scrub) options=(--rate) valued=' --rate ' ;;
@@ -185,6 +186,7 @@ _lsmfs() {
       _lsmfs_take < <(_lsmfs_mounts)
       ;;
     layout:0) compopt -o default ;;
+    rm:*) compopt -o dirnames ;;
   esac
   _lsmfs_trim
 }

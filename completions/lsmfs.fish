@@ -31,6 +31,7 @@ function __lsmfs_mount_options
         nostrictatime\t'Take back strictatime' diratime\t'Take back nodiratime' \
         acl\t'Keep access control lists' noacl\t'Keep no access control lists' \
         xattr\t'Keep extended attributes' noxattr\t'Keep no extended attributes' \
+        user_rm\t'Let owners of directories use lsmfs rm' nouser_rm\t'Take back user_rm' \
         remount\t'Change the options of what is mounted' \
         latency={auto,on,off}\t'Keep processors from sleeping' \
         io_uring={auto,on,off}\t'Take requests by rings' \
@@ -97,6 +98,9 @@ function __lsmfs_options
             $to -s o -x -a '(__fish_complete_list , __lsmfs_mount_options)' -d 'Keep these mount options'
         case umount
             $to -l wait -d 'Wait until nothing shows it any more'
+        case rm
+            $to -s r -d 'With all that lies below'
+            $to -s R -l recursive -d 'With all that lies below'
         case scrub
             $to -l rate -x -a '0 10M 64M' -d 'Read no more than this in a second'
         case info
@@ -148,6 +152,7 @@ set -l commands mkfs\t'Make an empty file system' \
     tune\t'Change its label, UUID or kept mount options' \
     resize\t'Grow or shrink it' \
     umount\tUnmount \
+    rm\t'Remove directories with all below them' \
     fsck\t'Check and repair a file system' \
     scrub\t'Read and verify all of a mounted file system' \
     info\t'Print facts' \
@@ -171,6 +176,7 @@ complete -c lsmfs -n '__lsmfs_command resize; and __lsmfs_operand 1 2' -a '1G 4G
 complete -c lsmfs -n '__lsmfs_command mount; and __lsmfs_operand 0 2 -o --log' -F -a '(__lsmfs_devices) (__lsmfs_tags)'
 complete -c lsmfs -n '__lsmfs_command mount; and __lsmfs_operand 1 2 -o --log' -a '(__fish_complete_directories)'
 complete -c lsmfs -n '__lsmfs_command umount scrub stats top trim; and __lsmfs_operand 0 2 --rate --interval' -a '(__lsmfs_mounts)'
+complete -c lsmfs -n '__lsmfs_command rm' -a '(__fish_complete_directories)'
 complete -c lsmfs -n '__lsmfs_command layout; and contains -- -- (commandline -opc)' -F
 complete -c lsmfs -n '__lsmfs_command layout; and test (commandline -opc)[-1] = --' -a '(__fish_complete_command)'
 complete -c lsmfs -n '__lsmfs_command layout; and __lsmfs_operand 0 2 --device --output --trace --buffer' -F

@@ -88,6 +88,11 @@ Result<ByteCount> trim_mount(const std::string& path);
 // Gives it another label. Errors: EPERM (only root may, and who mounted it), EINVAL (check_label()), EROFS.
 Result<void> label_mount(const std::string& path, const std::string& label);
 
+// Removes the directory at `path` with all that lies below it, as Tree::remove_tree(). What is mounted below it is unmounted by the kernel:
+// whoever minds looks before. Errors: those, ENOTDIR also for a symbolic link, EROFS, EACCES (the caller is neither root nor who mounted it,
+// and the mount option user_rm is not set, or he does not own the directory or may not take it away from where it is).
+Result<void> remove_tree_of_mount(const std::string& path);
+
 // Gives it so many bytes of its device, or all; gives how many it has then. Errors: EPERM (only root may, and who mounted it), and those of
 // Volume::grow().
 Result<ByteCount> grow_mount(const std::string& path, std::optional<ByteCount> size);

@@ -39,6 +39,7 @@ struct MountOptions {
   bool read_only = false;
   bool acl = true;         // POSIX access control lists count
   bool xattr = true;       // there are extended attributes; acl wants them
+  bool user_rm = false;    // the owner of a directory may remove it with all below it, whosever that is
   bool durable_names = false;  // what makes, removes or renames an entry returns when that is durable
   bool writeback = false;  // let the kernel gather writes; what programs wrote reaches the tree later
   // nosuid, nodev, noexec, allow_other, ...: passed on as they are. When root mounts, suid, dev and
@@ -94,7 +95,9 @@ class Mount {
 // One line of a process's mount table.
 struct MountEntry {
   std::uint64_t id = 0;  // stx_mnt_id of statx(2)
+  std::uint64_t parent = 0;  // that of the mount on which it is mounted
   std::string device;  // "major:minor" of what stat(2) says in it
+  std::string root;    // what of the file system is mounted there, by its path in it
   std::string mount_point;
   std::string type;    // "fuse.lsmfs" and "fuseblk.lsmfs" are ours
   std::string source;

@@ -104,6 +104,7 @@ struct SpaceInfo {
 struct TreeCounts {  // inodes that have a name
   std::uint64_t regular = 0, directories = 0, symlinks = 0, others = 0;
   std::uint64_t displaced = 0;  // of these: whose rows lie elsewhere than their only name says, as after some renames
+  std::uint64_t fixed = 0;      // of these: immutable or append-only
 };
 
 // Whether a read counts as access: O_NOATIME says that it does not.
@@ -117,6 +118,7 @@ struct TreeOptions {
   bool directory_atime = true;  // false: reading a directory never updates its access time
   // Calls sync() this often while there is something to sync; 0: never by itself, nor relocate().
   std::uint32_t sync_interval_ms = 5000;
+  bool sweeps = false;  // calls sweep() by itself while there is something to sweep
   Clock* clock = &system_clock();  // for what runs by time, and for the times of files
   ByteCount stream_from{4 * MiB};  // a file that is written in order goes into blobs past so many bytes; less, for tests
   std::function<void(std::string_view)> notice = [](std::string_view) {};
@@ -134,13 +136,21 @@ struct TreeSettings {
 struct TreeActivity {
   std::uint64_t uncommitted_bytes = 0;             // of operations that the store does not have yet
   std::uint64_t inodes = 0, inode_bytes = 0;       // that the kernel holds on to, or somebody else; their memory is an estimate
+  std::uint64_t removed_trees = 0;                 // directories that sweep() has still to empty, as far as it knows them
+};
+
+// An entry that sweep() has taken away, of an inode that somebody holds on to.
+struct SweptEntry {
+  Ino dir;
+  std::string name;
+  Ino ino;
 };
 
 class Tree {
  public:
   // Writes the root directory (mode 0755, owner 0) into an empty store.
   static Result<void> format(Store& store);
-  // Opens the tree and sweeps orphans left by a crash. `store` must outlive it.
+  // Opens the tree and erases what a crash left of removed files that were open. `store` must outlive it.
   // Errors: EUCLEAN (no root, damaged state), EIO.
   static Result<std::unique_ptr<Tree>> open(Store& store, const TreeOptions& options);
   virtual ~Tree() = default;
@@ -173,6 +183,21 @@ class Tree {
   // A whiteout is a character device 0:0 of mode 0, made by `whiteout_owner`.
   virtual Result<void> rename(Ino from_dir, std::string_view from, Ino to_dir, std::string_view to,
                               unsigned flags, Wait wait, Owner whiteout_owner = {}) = 0;
+
+  // Takes the directory `dir`, which is in `parent`, away with all that lies below it, at once however much that is. Gives the name that it
+  // had. From then on it is as after the removal of everything below, entry by entry: nothing is found or made in any of these directories,
+  // and what somebody holds on to stays usable. Only link counts below, the counts of space and inodes, and the rows follow later, by
+  // sweep(). After a crash it is there as a whole, or goes on to be swept.
+  // ENOTDIR, ENOENT (it is removed), EBUSY (the root), ESTALE (it is in another directory by now), EPERM (it or `parent` is immutable or
+  // append-only, or something below is: where the file system has anything of that kind, all that lies below is looked at before),
+  // EAGAIN (others go on to change which inodes below are, so that it cannot be told).
+  virtual Result<std::string> remove_tree(Ino dir, Ino parent, Wait wait) = 0;
+  // Takes away some of what lies below directories that remove_tree() has taken away, also before the last mount; false: nothing is left
+  // that can be. Many files are many calls, and others get their turn between them.
+  virtual Result<bool> sweep() = 0;
+  // `told` hears of entries that sweep() takes away, with no lock held, but from within it. The last one counts; {}: nobody. When this
+  // returns no other one is called any more.
+  virtual void on_swept(std::function<void(std::vector<SweptEntry>)> told) = 0;
 
   // Calls `visit` for each entry from `cookie` on (0: the start), names in ascending byte order
   // with "." and ".." first, until it returns false: that entry is not counted as given.
@@ -252,6 +277,7 @@ struct CheckReport {
   std::uint64_t miscounts = 0;        // those that are wrong numbers, which what they count tells
   TreeCounts counts;                  // inodes that have a name
   std::uint64_t unused = 0;           // removed files that were open at a crash, which Tree::open() erases
+  std::uint64_t removed_trees = 0;    // directories that were removed with what is still in them, which Tree::sweep() takes away
   std::uint64_t block_rows = 0;       // rows of file data
 
   bool clean() const { return problems.empty(); }

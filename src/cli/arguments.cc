@@ -117,6 +117,14 @@ void take(CLI::App& app, StatsArguments& arguments) {
   app.footer("docs/stats.md says what each number means, and when to worry.");
 }
 
+void take(CLI::App& app, RmArguments& arguments) {
+  app.add_flag("-r,-R,--recursive", arguments.recursive, "with all that lies below; must be given");
+  app.add_option("directories", arguments.directories, "directories of a mount")->required();
+  app.footer("Returns at once, and the space comes back in the background. For root, for who mounted it, and with the mount option user_rm for\n"
+             "the owner of a directory.\n"
+             "Exit codes: 0 all are removed, 1 one or more are not, and are as they were.");
+}
+
 void take(CLI::App& app, ScrubArguments& arguments) {
   app.add_option("--rate", arguments.rate, "read no more than this in a second, as in 10M; 0: as fast as it goes (default 64M)");
   app.add_option("directory", arguments.path, "where it is mounted")->required();

@@ -59,6 +59,12 @@ struct InfoArguments {
 };
 int info(const InfoArguments& arguments);
 
+struct RmArguments {
+  std::vector<std::string> directories;
+  bool recursive = false;
+};
+int rm(const RmArguments& arguments);
+
 int trim(const std::string& path);  // any file or directory in a mount
 
 struct ScrubArguments {

@@ -73,6 +73,7 @@ std::string facts_json(Opened& opened, const MountFacts* mount) {
                    {"symlinks", counts.symlinks},
                    {"others", counts.others}};
   json["displaced"] = counts.displaced;
+  json["removed_trees"] = opened.tree().activity().removed_trees;
   json["levels"] = Json::array();
   for (const auto& level : stats.levels) {
     json["levels"].push_back({{"level", level.level}, {"tables", level.files}, {"bytes", level.bytes.v}});
@@ -161,6 +162,7 @@ std::optional<std::string> facts_text(const std::string& text) {
   line("files", fmt::format("{} regular, {} directories, {} symlinks, {} others", number("/files/regular"),
                             number("/files/directories"), number("/files/symlinks"), number("/files/others")));
   if (number("/displaced") > 0) line("displaced", fmt::format("{} of these, by renames", number("/displaced")));
+  if (number("/removed_trees") > 0) line("removed", fmt::format("{} directories whose space is still to come back", number("/removed_trees")));
   if (at("/levels").is_array()) {
     for (std::size_t i = 0; i < at("/levels").size(); ++i) {
       const std::string prefix = fmt::format("/levels/{}/", i);

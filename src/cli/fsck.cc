@@ -206,6 +206,7 @@ class Check {
     const TreeCounts& counts = found.counts;
     say(fmt::format("{}: {} files, {} directories, {} symbolic links, {} others", state, counts.regular, counts.directories,
                     counts.symlinks, counts.others));
+    if (found.removed_trees > 0) say(fmt::format("the next mount goes on to free what was below {} removed directories", found.removed_trees));
     if (found.unused > 0) say(fmt::format("the next mount erases {} files that were removed while they were open", found.unused));
   }
 

@@ -46,6 +46,8 @@ int run(int argc, char** argv) {
   add("Mount", "mount", "Mount a device or image; returns when it answers", mount_arguments, mount);
   UmountArguments umount_arguments;
   add("Mount", "umount", "Unmount; returns when all is on disk, or says who still uses it elsewhere", umount_arguments, umount);
+  RmArguments rm_arguments;
+  add("Mount", "rm", "Remove directories with all that lies below them, at once", rm_arguments, rm);
   std::string trim_directory;
   add("Mount", "trim", "Discard free space, as fstrim does; prints how much", trim_directory, trim);
   InfoArguments info_arguments;

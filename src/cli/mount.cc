@@ -142,6 +142,7 @@ class Service {
     LayerOptions layers = layer_options(options_);
     MountOptions& mount = layers.mount;
     OpenOptions& open = layers.open;
+    open.tree.sweeps = true;
     mount.source = path_;
     mount.mount_point = directory_;
     mount.block_device = block_device_ = (*device)->is_block_device() && geteuid() == 0;

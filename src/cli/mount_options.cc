@@ -57,7 +57,7 @@ constexpr Foreign kForeign[] = {
     {"swalloc", kTuning}, {"filestreams", kTuning}, {"wsync", "dirsync does that here"}, {"rtdev=", "it lies on one device"},
     {"nouuid", "lsmfs tune -U random gives a copy a UUID of its own; leave it out"}, {"noquota", kAlwaysSo}, {"nobh", kTuning}, {"bh", kTuning},
     {"discard=", "freed space is discarded by fstrim or lsmfs trim; leave it out"},
-    {"autodefrag", "order is kept without it; leave it out"}, {"subvol=", "there are no subvolumes"}, {"subvolid=", "there are no subvolumes"},
+    {"user_subvol_rm_allowed", "user_rm does that here"}, {"autodefrag", "order is kept without it; leave it out"}, {"subvol=", "there are no subvolumes"}, {"subvolid=", "there are no subvolumes"},
     {"uid=", kOwners}, {"gid=", kOwners}, {"umask=", kOwners}, {"fmask=", kOwners}, {"dmask=", kOwners}};
 
 // What the mount table says of every FUSE mount: mount(8) hands it on when it remounts.
@@ -220,6 +220,13 @@ constexpr MountOption kOptions[] = {
      .fact = "xattr",
      .said = [](const ParsedOptions& parsed) { return parsed.xattr ? std::optional(value_of(*parsed.xattr)) : std::nullopt; },
      .used = [](const LayerOptions& layers) { return value_of(layers.mount.xattr); }},
+    lasting_option<&ParsedOptions::user_rm>(
+        "user_rm, nouser_rm", "nouser_rm", "let the owner of a directory remove it by lsmfs rm", "user_rm",
+        [](ParsedOptions& parsed, std::string_view word, std::string_view) -> Result<void> {
+          parsed.user_rm = word == "user_rm";
+          return {};
+        },
+        [](auto& layers) -> auto& { return layers.mount.user_rm; }),
     {.words = "remount", .fallback = "", .help = "change the options of what is mounted there, as ro and rw", .read = nullptr,
      .put = [](const ParsedOptions&, LayerOptions&) {}, .change = [](const ParsedOptions&, MountSettings&) {}},
     lasting_option<&ParsedOptions::latency>(
@@ -244,7 +251,7 @@ constexpr MountOption kOptions[] = {
 };
 
 // Of the table. The last would have a stranger's volume change the kernel.
-constexpr std::array<std::string_view, 3> kNeverKept{"remount", "allow_other", "io_uring=on"};
+constexpr std::array<std::string_view, 4> kNeverKept{"remount", "allow_other", "user_rm", "io_uring=on"};
 
 std::string_view name_of(std::string_view word) { return word.substr(0, word.find('=')); }
 bool has_value(std::string_view word) { return word.find('=') != word.npos; }

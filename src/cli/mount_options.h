@@ -30,7 +30,7 @@ struct ParsedOptions {
   // These hold for as long as it is mounted.
   std::optional<ByteCount> cache;
   std::optional<Choice> latency, io_uring;
-  std::optional<bool> writeback, acl, xattr;
+  std::optional<bool> writeback, acl, xattr, user_rm;
   std::vector<std::string> kernel;  // those of MountOptions::kernel_options that are not about access times
 
   // For MountOptions::kernel_options, where access times are as said now.

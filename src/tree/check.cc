@@ -117,9 +117,8 @@ void Checker::check_directory(Ino ino, const Found& found) {
   } else if (found.entries > found.size) {
     miscount("inode {}: is a directory of {} entries that says it has {}", ino.v, found.entries, found.size);
   }
-  const bool orphan = found.place == Found::Place::orphan;
-  if (orphan && found.entries > 0) problem("inode {}: is a directory without a name and has {} entries", ino.v, found.entries);
-  const std::uint64_t names = orphan ? 0 : 2 + found.subdirectories;
+  // One that was removed with what is still in it.
+  const std::uint64_t names = found.place == Found::Place::orphan ? 0 : 2 + found.subdirectories;
   if (found.nlink != names) {
     miscount("inode {}: is a directory with a link count of {} instead of {}", ino.v, found.nlink, names);
   }
@@ -186,6 +185,7 @@ void Checker::check_counts() {
   compare_count(said.symlinks, found.symlinks, "symbolic links");
   compare_count(said.others, found.others, "devices, pipes and sockets");
   compare_count(said.displaced, found.displaced, "files and directories that lie elsewhere than their name says");
+  compare_count(said.fixed, found.fixed, "immutable and append-only files and directories");
 }
 
 void Checker::compare_count(std::uint64_t said, std::uint64_t found, const char* what) {

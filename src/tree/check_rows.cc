@@ -130,11 +130,12 @@ Checker::Found* Checker::add(std::string_view key, const Record& record, Found::
     }
   }
   if (place == Found::Place::orphan) {
-    ++report_.unused;
+    ++(record.is_directory() && record.size > 0 ? report_.removed_trees : report_.unused);
   } else {
     TreeCounts& c = facts_.counts;
     ++(S_ISREG(record.mode) ? c.regular : S_ISDIR(record.mode) ? c.directories : S_ISLNK(record.mode) ? c.symlinks : c.others);
     if (place == Found::Place::named && !record.home.empty()) ++c.displaced;
+    if (record.is_immutable() || record.is_append_only()) ++c.fixed;
   }
   return &found;
 }

@@ -60,7 +60,7 @@ Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const Di
     pass_on_for_access(lock);
     LSMFS_ASSIGN(Inode * dir, find(ino));
     if (!dir->record.is_directory()) return make_error(ENOTDIR, "");
-    if (dir->removed()) return {};  // nothing is left in it, not even the dots
+    if (is_gone(*dir)) return {};  // nothing is left in it, not even the dots
     LSMFS_TRY(settle(lock, dir->entries_group));
     if (!dir->cookies) dir->cookies = std::make_unique<DirCookies>(cookie_seed_, cookie_memory_);
     DirCookies& cookies = *dir->cookies;

@@ -24,7 +24,9 @@ void LsmTree::count(const Record& record, int change) {
                      : S_ISDIR(record.mode) ? c.directories
                      : S_ISLNK(record.mode) ? c.symlinks
                                             : c.others;
-  n += static_cast<std::uint64_t>(static_cast<std::int64_t>(change));
+  const auto by = static_cast<std::uint64_t>(static_cast<std::int64_t>(change));
+  n += by;
+  if (is_fixed(record)) c.fixed += by;
 }
 
 void LsmTree::count_displaced(Inode& inode) {
@@ -144,7 +146,8 @@ Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wai
     LSMFS_TRY(may_add_to(dir->record));
     LSMFS_TRY(may_change(inode->record));
     if (inode->record.is_directory()) return make_error(EPERM, "");
-    if (inode->removed() && !inode->linkable) return make_error(ENOENT, "");
+    const bool gone = inode->place == Inode::Place::linked ? false : is_gone(*inode);  // of several names, some may be left
+    if (gone && !inode->linkable) return make_error(ENOENT, "");
     if (inode->record.nlink >= kLinkMax) return make_error(EMLINK, "");
     LSMFS_TRY(need_room_for_names(kRecordRoom));
     std::string new_home;

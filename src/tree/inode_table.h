@@ -61,6 +61,7 @@ struct Inode : UseLink {
   SharedHome dir_home;           // named: home of that directory
   std::string name;              // named: the name in it. In the table these three change by set_name() and clear_name() only
   std::vector<Name> names;       // linked: all of them, or none when they are not all known
+  std::uint64_t reached_as_of = 0;  // it led to the root when so many trees had been removed, as LsmTree::removals_ counts
   SharedHome own_home;           // a directory: home() when it was asked for; reset when that changes
   std::unique_ptr<DirCookies> cookies;
   std::unique_ptr<RowMap> rows;  // a sparse file's, if they are known
@@ -68,6 +69,8 @@ struct Inode : UseLink {
 
   Ino ino() const { return record.ino; }
   bool removed() const { return place == Place::orphan; }
+  // A directory that was removed with what lies below it, as long as something is in it.
+  bool is_removed_tree() const { return removed() && record.is_directory() && record.size > 0; }
 
   // Where its children or blocks lie.
   std::string home() const {

@@ -25,7 +25,7 @@ Result<Inode*> LsmTree::find(Ino ino) {
 Result<Inode*> LsmTree::find_directory(Ino ino) {
   LSMFS_ASSIGN(Inode * inode, find(ino));
   if (!inode->record.is_directory()) return make_error(ENOTDIR, "");
-  if (inode->removed()) return make_error(ENOENT, "");
+  if (is_gone(*inode)) return make_error(ENOENT, "");
   return inode;
 }
 
@@ -132,7 +132,7 @@ std::optional<Ino> LsmTree::uncommitted_entry(const std::string& key) const {
 }
 
 void LsmTree::drop_if_unused(Inode* inode) {
-  if (!inode || inode->lookups > 0 || inode->ino() == kRootIno) return;
+  if (!inode || inode->lookups > 0 || inode->ino() == kRootIno || inode->is_removed_tree()) return;
   if (inode->removed() && !history_.failure()) {  // after one its rows are the next mount's matter
     if (options_.read_only) return;  // later
     erase_removed(*inode);
@@ -216,6 +216,13 @@ Result<Ino> LsmTree::directory_of(Ino ino, Wait wait) {
   });
 }
 
+void LsmTree::set_flags(Inode& inode, std::uint32_t flags) {
+  if (!inode.removed()) count(inode.record, -1);
+  inode.record.flags = flags;
+  if (!inode.removed()) count(inode.record, +1);
+  if (is_fixed(inode.record)) ++fixed_changes_;
+}
+
 Result<Attr> LsmTree::setattr(Ino ino, const AttrChange& change, Wait wait) {
   Result<SeenBlocks> seen = SeenBlocks();
   return attempt(wait, [&](Lock& lock) LSMFS_LOCKED -> Result<Attr> {
@@ -239,7 +246,7 @@ Result<Attr> LsmTree::setattr(Ino ino, const AttrChange& change, Wait wait) {
       record.mtime = now;
     }
     if (access) put_xattr(*inode, acl::kAccess, *access);
-    if (change.flags) record.flags = *change.flags;
+    if (change.flags) set_flags(*inode, *change.flags);
     if (change.mode) record.mode = (record.mode & S_IFMT) | (*change.mode & 07777);
     if (change.uid) record.uid = *change.uid;
     if (change.gid) record.gid = *change.gid;

@@ -114,7 +114,7 @@ Result<void> LsmTree::close() {
     closed_ = true;
     if (history_.failure()) return *history_.failure();
     inodes_.for_each([this](Inode& inode) LSMFS_LOCKED {
-      if (inode.removed()) erase_removed(inode);
+      if (inode.removed() && !inode.is_removed_tree()) erase_removed(inode);
     });
     LSMFS_TRY(commit_all(lock));
     end_streams();
@@ -128,6 +128,10 @@ Result<void> LsmTree::begin_change(Lock& lock, Wait wait, Ino of) {
   } else {
     give_way_.others_changed(of, clock_.now());
   }
+  return begin_own_change(lock, wait, of);
+}
+
+Result<void> LsmTree::begin_own_change(Lock& lock, Wait wait, Ino of) {
   while (alone_ && !lock.is_alone()) {
     if (wait == Wait::no) return make_error(EAGAIN, "");
     no_longer_alone_.wait(lock);
@@ -403,6 +407,11 @@ bool LsmTree::room_comes(Wait wait, std::uint64_t& seen) {
     if (wait == Wait::yes) lock.without([this] { (void)sync(); });  // a failure is kept there
     return true;
   }
+  if (!removed_trees_.empty() && can_change()) {
+    bool swept = wait == Wait::no;
+    if (!swept) lock.without([&] { swept = sweep_for_a_while(); });
+    if (swept) return true;
+  }
   if (leaving_.last == Clock::Time::min()) return false;
   const Clock::Time until = leaving_.last + kForgottenIn;
   if (wait == Wait::no) return clock_.now() < until;
@@ -444,21 +453,25 @@ TreeCounts LsmTree::counts() const {
 
 TreeActivity LsmTree::activity() const {
   const Lock lock(mutex_);
-  return {.uncommitted_bytes = history_.uncommitted_bytes(), .inodes = inodes_.size(), .inode_bytes = inodes_.size() * InodeTable::kInodeMemory};
+  return {.uncommitted_bytes = history_.uncommitted_bytes(), .inodes = inodes_.size(), .inode_bytes = inodes_.size() * InodeTable::kInodeMemory,
+          .removed_trees = removed_trees_.size()};
 }
 
 // ---- the background thread: does what is due (see upkeep.h), and lets go of what is not used
 
 std::chrono::milliseconds LsmTree::interval() const { return std::chrono::milliseconds(can_change() ? options_.sync_interval_ms : 0); }
 
+Clock::Time LsmTree::next_upkeep() const { return std::min(upkeep_.next(interval()), sweeps() ? upkeep_.next_sweep() : Clock::kNever); }
+
 void LsmTree::look_again_in_time() {
-  if (upkeep_.next(interval()) < looks_again_) wake_.notify_one();
+  if (next_upkeep() < looks_again_) wake_.notify_one();
 }
 
 void LsmTree::background() {
   Lock lock(mutex_);
   while (!stop_) {
     const Upkeep::Due due = upkeep_.take(clock_.now(), interval());
+    const bool sweep_is_due = sweeps() && upkeep_.next_sweep() <= clock_.now();
     (void)history_.finish_ended(lock);  // a failure is reported and kept there
     lock.unlock();
     if (due.sync) (void)sync_changes();       // as here
@@ -466,14 +479,17 @@ void LsmTree::background() {
     if (due.note) (void)store_.note_synced();
     const Clock::Time began = clock_.now();
     if (due.relocation) (void)relocate();  // what cannot be read stays
+    const Clock::Time relocated = clock_.now();
+    if (sweep_is_due) (void)sweep_for_a_while();  // what cannot be read stays
     const Clock::Time ended = clock_.now();
     rows_.let_go_of_idle();
     close_writers();
     lock.lock();
-    if (due.relocation) upkeep_.relocated(began, ended, !displaced_.empty());
+    if (due.relocation) upkeep_.relocated(began, relocated, !displaced_.empty());
+    if (sweep_is_due) upkeep_.swept(relocated, ended, !removed_trees_.empty());
     end_idle_streams();
     if (stop_) return;
-    looks_again_ = std::min(upkeep_.next(interval()), ended + ParkedCursors::kIdle);
+    looks_again_ = std::min(next_upkeep(), ended + ParkedCursors::kIdle);
     clock_.wait(lock, wake_, looks_again_);
   }
 }
@@ -510,6 +526,12 @@ Result<void> LsmTree::sweep_orphans(Lock& lock) {
     inode.record = std::move(*record);
     inode.place = Inode::Place::orphan;
     inode.has_row = true;
+    if (inode.is_removed_tree()) {
+      if (inode.ino() == kRootIno || inode.ino() >= state_.next_ino) return make_error(EUCLEAN, "the number of a removed directory is damaged");
+      removed_trees_.push_front({inode.ino()});
+      inodes_.insert(std::move(inode));
+      continue;
+    }
     while (inode.record.blob_blocks > 0 && !inode.large) {
       const auto known = large_file(lock, inode);
       if (!known && known.error().code != EAGAIN) return known.error();
@@ -526,6 +548,10 @@ Result<void> LsmTree::sweep_orphans(Lock& lock) {
   }
   cursor.reset();
   if (swept > 0) notice_(fmt::format("erased {} files that were removed while open", swept));
+  if (!removed_trees_.empty()) {
+    notice_(fmt::format("goes on to free what was below {} removed directories", removed_trees_.size()));
+    upkeep_.removed_tree(clock_.now());
+  }
   return commit_all(lock);
 }
 

@@ -6,6 +6,8 @@
 //   inodes.cc          lookup, forget, getattr, setattr, loading and saving of records
 //   entries.cc         make, link, unlink, rmdir
 //   rename.cc          rename
+//   remove_tree.cc     a directory goes with all that lies below it
+//   sweep.cc           what lay below it is taken away
 //   relocation.cc      what renames left behind moves to where its path says
 //   directory_walk.cc  readdir
 //   file_data.cc       read, write, truncate
@@ -79,6 +81,9 @@ class LsmTree final : public Tree, private History::Client {
   Result<void> rmdir(Ino dir, std::string_view name, Wait wait) override;
   Result<void> rename(Ino from_dir, std::string_view from, Ino to_dir, std::string_view to, unsigned flags,
                       Wait wait, Owner whiteout_owner) override;
+  Result<std::string> remove_tree(Ino dir, Ino parent, Wait wait) override;
+  Result<bool> sweep() override;
+  void on_swept(std::function<void(std::vector<SweptEntry>)> told) override;
   Result<void> readdir(Ino dir, std::uint64_t cookie, bool plus, const DirVisitor& visit, Wait wait,
                        AccessTime atime) override;
   Result<std::size_t> read(Ino ino, ByteOffset offset, MutableBytes to, Wait wait, AccessTime atime) override;
@@ -138,6 +143,8 @@ class LsmTree final : public Tree, private History::Client {
   // EAGAIN still leaves everything as it was, and where the lock may be given up, since nothing has been looked at yet.
   // `of`: what it changes, which is better not cut off from the group's tail, or from what the group has of it as of a new file.
   Result<void> begin_change(Lock& lock, Wait wait, Ino of = {}) LSMFS_LOCKED;
+  // The same of what the tree does by itself: streams do not wait for it.
+  Result<void> begin_own_change(Lock& lock, Wait wait, Ino of = {}) LSMFS_LOCKED;
   Ino inode_of(Ino dir, std::string_view name) LSMFS_LOCKED;  // if it is in memory
   bool erased_matters() const LSMFS_LOCKED;
   // What an operation does first that changes an access time at most: a walk over many files would otherwise end in one group of all of
@@ -171,6 +178,8 @@ class LsmTree final : public Tree, private History::Client {
   Result<void> change_again();
   Result<void> sweep_orphans(Lock& lock) LSMFS_LOCKED;
   std::chrono::milliseconds interval() const LSMFS_LOCKED;  // 0: nothing is to be done by itself
+  bool sweeps() const LSMFS_LOCKED { return options_.sweeps && can_change(); }  // by itself
+  Clock::Time next_upkeep() const LSMFS_LOCKED;
   void look_again_in_time() LSMFS_LOCKED;                   // the background thread, after what has happened
   void background();
 
@@ -180,6 +189,7 @@ class LsmTree final : public Tree, private History::Client {
   Result<Inode*> load(const Lock& lock, Inode& dir, std::string_view name) LSMFS_LOCKED;  // nullptr: no such name
   static void know_only_name(Inode& inode, Inode& dir, std::string_view name);
   Result<Inode*> adopt(const Lock& lock, Inode& dir, std::string_view name, std::string_view row) LSMFS_LOCKED;
+  void set_flags(Inode& inode, std::uint32_t flags) LSMFS_LOCKED;
   void changed(Inode& inode) LSMFS_LOCKED;                         // its record goes into the open group
   void blocks_changed(Inode& inode) LSMFS_LOCKED;                  // as some of its blocks do
   void set_blocks(Inode& inode, std::uint64_t rows) LSMFS_LOCKED;  // so many there are, in its record and in the tree's state
@@ -253,6 +263,25 @@ class LsmTree final : public Tree, private History::Client {
   Result<Taken> blocks_to_move(const Lock& lock, const Inode& inode) LSMFS_LOCKED;
   void move_blocks(Inode& inode, const Taken& blocks, const std::string& new_home) LSMFS_LOCKED;
   void place(Inode& inode, Inode& dir, std::string_view name, const Taken& blocks, const Time& now) LSMFS_LOCKED;
+
+  // ---- removal of trees (remove_tree.cc)
+  static constexpr int kLooksMost = 4;  // below a directory, for what is immutable or append-only
+  bool is_gone(Inode& inode) LSMFS_LOCKED;
+  Result<std::optional<std::string>> take_out(Lock& lock, Wait wait, Ino dir, Ino parent, std::optional<std::uint64_t> looked) LSMFS_LOCKED;
+  Result<std::uint64_t> look_for_fixed(Ino dir);
+
+  // ---- sweeps (sweep.cc)
+  // A directory that was removed with what is in it.
+  struct RemovedTree {
+    Ino dir;
+    std::string after{};    // the last name that was passed; "": none
+    bool settled = false;   // its rows show what was made in it before
+  };
+  RemovedTree* next_removed_tree() LSMFS_LOCKED;  // nullptr: there is none
+  Result<bool> sweep_some(Lock& lock, std::vector<SweptEntry>& held) LSMFS_LOCKED;
+  Result<void> take_away(const Lock& lock, Inode& dir, std::string_view name, std::string_view row, std::vector<SweptEntry>& held) LSMFS_LOCKED;
+  void leave(const Inode& dir, std::string_view why) LSMFS_LOCKED;
+  bool sweep_for_a_while();
 
   // ---- relocation (relocation.cc)
   struct Moving;
@@ -381,6 +410,11 @@ class LsmTree final : public Tree, private History::Client {
   std::atomic<std::uint64_t> moves_{0};                         // how many times a file's blocks got another home
   std::deque<Ino> displaced_ LSMFS_GUARDED_BY(tree_mutex);      // some of those that lie elsewhere than their path says
   std::unordered_set<Ino> large_ LSMFS_GUARDED_BY(tree_mutex);  // some that have too much below them to be moved, lest it be looked at again
+  std::uint64_t removals_ LSMFS_GUARDED_BY(tree_mutex) = 0;       // of trees, in this mount
+  std::uint64_t fixed_changes_ LSMFS_GUARDED_BY(tree_mutex) = 0;  // how many times one became immutable or append-only, or a directory went elsewhere
+  std::deque<RemovedTree> removed_trees_ LSMFS_GUARDED_BY(tree_mutex);  // the last one is swept first
+  Mutex swept_mutex_;  // not while the other is held
+  std::function<void(std::vector<SweptEntry>)> on_swept_ LSMFS_GUARDED_BY(swept_mutex_);
   Upkeep upkeep_ LSMFS_GUARDED_BY(tree_mutex);
   Clock::Time looks_again_ LSMFS_GUARDED_BY(tree_mutex){};  // when the background thread does so by itself
   bool stop_ LSMFS_GUARDED_BY(tree_mutex) = false;

@@ -219,6 +219,7 @@ std::string encode(const State& state) {
   put_varint(out, state.counts.symlinks);
   put_varint(out, state.counts.others);
   put_varint(out, state.counts.displaced);
+  put_varint(out, state.counts.fixed);
   put_varint(out, state.data_rows);
   put_varint(out, state.blob_waste);
   put_time(out, state.as_of, 0);
@@ -262,6 +263,7 @@ std::optional<State> decode_state(std::string_view value) {
   s.counts.symlinks = in.varint();
   s.counts.others = in.varint();
   s.counts.displaced = in.varint();
+  s.counts.fixed = in.varint();
   s.data_rows = in.varint();
   s.blob_waste = in.varint();
   s.as_of = get_time(in, 0);

@@ -172,6 +172,7 @@ void LsmTree::move(Inode& inode, const Moving& moving) {
   begin_group();
   open_group().blocks = true;
   absent_.dir = Ino{};
+  ++fixed_changes_;
   inode.record.home.clear();
   changed(inode);
   // Those in memory learn where they are now.

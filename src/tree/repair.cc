@@ -121,7 +121,7 @@ void Mender::mend_numbered(std::string_view key, std::string_view value) {
   }
   const std::string path = path_in(record->home);
   const auto said = [&] { did("{}: had no name any more, is now /{}/#{}", path, lost_and_found_, record->ino.v); };
-  if (!linked && found->second.entries > 0) {
+  if (!linked && record->size == 0 && found->second.entries > 0) {  // nobody has removed these
     put_in_lost_and_found(record->ino, encode(*record));
     said();
     return batch_.erase(Family::names, key);

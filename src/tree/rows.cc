@@ -42,6 +42,20 @@ Result<Rows::Blocks> Rows::blocks(const TreeLock& lock, const std::string& home,
   return there;
 }
 
+Result<std::vector<std::pair<std::string, std::string>>> Rows::entries(const TreeLock& lock, const std::string& dir_home, std::string_view after,
+                                                                       std::size_t most) const {
+  const Fetched::Range range{.family = Family::names,
+                             .from = after.empty() ? keys::entries_begin(dir_home) : keys::entry(dir_home, after) + '\0',
+                             .upper = keys::entries_end(dir_home),
+                             .most = most};
+  const Fetched::Rows* const fetched = lock.fetched().find(range);
+  Fetched::Rows found = fetched ? *fetched : read_rows(store_, range, Wait::no);
+  if (!found.rows.empty()) return std::move(found.rows);
+  if (!found.end && found.end.error().code == EAGAIN) lock.want([this, &lock, range] { lock.fetched().fetch(store_, range); });
+  LSMFS_TRY(found.end);
+  return std::move(found.rows);
+}
+
 Result<std::vector<std::pair<std::string, std::string>>> Rows::blobs(const TreeLock& lock, Ino ino) const {
   const Fetched::Range range{.family = Family::names, .from = keys::blobs_begin(ino), .upper = keys::blobs_end(ino)};
   const Fetched::Rows* const fetched = lock.fetched().find(range);

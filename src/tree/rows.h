@@ -39,6 +39,11 @@ class Rows {
   using Blocks = std::vector<std::pair<BlockIndex, std::string>>;
   Result<Blocks> blocks(const TreeLock& lock, const std::string& home, BlockIndex from, BlockIndex to, bool values) const LSMFS_LOCKED;
 
+  // Some rows of a directory's entries in order, by key, from the first after the name `after` on; "": from the beginning. No more than are
+  // needed for so many bytes, but two. None: there are no more.
+  Result<std::vector<std::pair<std::string, std::string>>> entries(const TreeLock& lock, const std::string& dir_home, std::string_view after,
+                                                                   std::size_t most) const LSMFS_LOCKED;
+
   // The rows of a file's blobs, by key.
   Result<std::vector<std::pair<std::string, std::string>>> blobs(const TreeLock& lock, Ino ino) const LSMFS_LOCKED;
 

@@ -24,6 +24,15 @@ void Upkeep::relocated(Time began, Time ended, bool more) {
   if (more) relocate_at_ = ended + kRelocationPause * (ended - began);
 }
 
+void Upkeep::removed_tree(Time now) {
+  if (!sweep_at_) sweep_at_ = now + kSweepDelay;
+}
+
+void Upkeep::swept(Time began, Time ended, bool more) {
+  sweep_at_.reset();
+  if (more) sweep_at_ = ended + kSweepPause * (ended - began);
+}
+
 Upkeep::Due Upkeep::take(Time now, Duration interval) {
   Due due;
   if (interval == Duration::zero()) return due;

@@ -75,12 +75,13 @@ TEST(MountOptionsTable, ItsDefaultsAreWhatHoldsIfNothingIsSaid) {
     EXPECT_EQ(said.open.tree.sync_interval_ms, none.open.tree.sync_interval_ms);
     ++checked;
   }
-  EXPECT_EQ(checked, 8);
+  EXPECT_EQ(checked, 9);
 }
 
 TEST(MountOptionsTable, SaysWhatNoRemountCanChange) {
   const std::map<std::string, std::string> others{
-      {"cache", "cache=64M"}, {"acl", "noacl"}, {"xattr", "noxattr"}, {"latency", "latency=off"}, {"io_uring", "io_uring=on"}, {"writeback", "writeback"}};
+      {"cache", "cache=64M"}, {"acl", "noacl"}, {"xattr", "noxattr"}, {"latency", "latency=off"}, {"io_uring", "io_uring=on"}, {"writeback", "writeback"},
+      {"user_rm", "user_rm"}};
   EXPECT_EQ(lasting(LayerOptions()).size(), others.size());
   for (const auto& [name, word] : others) {
     const auto parsed = parse_mount_options({word}).value();
@@ -126,8 +127,8 @@ TEST(MountOptionsTable, WithoutAttributesThereAreNoAccessLists) {
 
 TEST(MountOptionsTable, SaysWhereValuesGo) {
   const LayerOptions layers = layer_options(
-      parse_mount_options({"ro,cache=64M,sync_interval=7,strictatime,nodiratime,noacl,latency=on,io_uring=off,writeback,dirsync,nosuid"}).value());
-  EXPECT_TRUE(layers.mount.read_only && layers.mount.writeback && layers.mount.durable_names);
+      parse_mount_options({"ro,cache=64M,sync_interval=7,strictatime,nodiratime,noacl,latency=on,io_uring=off,writeback,user_rm,dirsync,nosuid"}).value());
+  EXPECT_TRUE(layers.mount.read_only && layers.mount.writeback && layers.mount.user_rm && layers.mount.durable_names);
   EXPECT_FALSE(layers.mount.acl || layers.open.tree.directory_atime);
   EXPECT_TRUE(layers.mount.xattr);
   EXPECT_EQ(layers.mount.latency, Choice::on);

@@ -57,7 +57,7 @@ TEST_F(Tune, RefusesWhatCannotBeAndChangesNothing) {
     refused(1, {"tune", std::string("--uuid=") + uuid, image}, {"is no UUID"});
   }
   refused(1, {"tune", "-o", "noatime,compress=zstd", image}, {"compress=zstd", "all is compressed"});
-  for (const char* option : {"allow_other", "remount", "suid", "dev", "exec", "nofail", "x-systemd.automount", "io_uring=on"}) {
+  for (const char* option : {"allow_other", "user_rm", "remount", "suid", "dev", "exec", "nofail", "x-systemd.automount", "io_uring=on"}) {
     refused(1, {"tune", "-o", std::string("noatime,") + option, image}, {option, "is not kept"});
   }
   std::string many = "noatime";

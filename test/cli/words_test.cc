@@ -40,7 +40,7 @@ TEST(MountOptions, ThatAreNotGivenAreNotSet) {
   ASSERT_TRUE(parsed);
   EXPECT_FALSE(parsed->remount || parsed->read_only);
   EXPECT_FALSE(parsed->atime || parsed->directory_atime || parsed->sync_interval_ms);
-  EXPECT_FALSE(parsed->cache || parsed->latency || parsed->io_uring || parsed->writeback || parsed->acl || parsed->xattr);
+  EXPECT_FALSE(parsed->cache || parsed->latency || parsed->io_uring || parsed->writeback || parsed->acl || parsed->xattr || parsed->user_rm);
   EXPECT_TRUE(parsed->kernel.empty());
 }
 

@@ -208,6 +208,37 @@ TEST(Crash, OfARelocationLeavesTheSameTree) {
   EXPECT_GT(relocated, 0u);
 }
 
+// At each request of a removal of a tree, and of the sweep after it: it is there as a whole or not to be found, and goes on to be swept.
+TEST(Crash, OfASweepLeavesTheSameTree) {
+  Count count;
+  const Shard shard = Shard::of_this_run();
+  const std::uint64_t seed = first_seed();
+  std::size_t tried = 0, swept = 0, i = 0;
+  for (const Start* start : {&start_in_tables(), &start_in_log(), &start_with_big_files(), &start_with_streams()}) {
+    for (const bool synced : {true, false}) {
+      for (const bool syncs_each : {true, false}) {
+        if (++i; !shard.has(i) || (!everything() && (seed + i / 4) % 2 != 0)) continue;
+        const Between syncing{.store = [](std::unique_ptr<Store> inner) { return std::make_unique<SyncsEachCommit>(std::move(inner)); }};
+        Trial trial(*start, {}, syncs_each ? syncing : Between());
+        trial.make("A/D", S_IFDIR | 0755);
+        trial.make("A/D/deep", S_IFREG | 0644);
+        trial.write("A/D/deep", 0, 9'000);
+        if (i % 3 == 0) trial.hold("A/foo");
+        trial.remove_tree("A");
+        if (synced) trial.sync();
+        ++tried;
+        swept += trial.sweep();
+        trial.make("bar", S_IFREG | 0644);
+        trial.sync();
+        const Findings findings = trial.judge({.states = {.all_cuts_up_to = everything() ? kCuts : 0, .seed = seed + i}, .cut_recovery = 20u});
+        count.add(findings);
+        EXPECT_EQ(findings.problem, "") << "LSMFS_SEED=" << seed << ": " << i;
+      }
+    }
+  }
+  EXPECT_EQ(swept, tried);
+}
+
 // What is appended goes to a blob first, and then a commit says so.
 TEST(Crash, OfAnOperationOnAStreamLeavesTheTreeBeforeOrAfterIt) { try_each(start_with_streams(), operations_on_streams(), 3, {}); }
 
@@ -391,7 +422,8 @@ TEST(Crash, OfManyOperationsLeavesTheTreeBetweenTwoOfThem) {
       if (dice == 4 && step > 20) intrude(trial, Background::compactions);
       if (dice == 5) trial.trim();
       if (dice == 6 || dice == 7) trial.relocate();
-      story += dice < 3 ? "sync; " : dice == 3 ? "flush; " : dice == 4 && step > 20 ? "compaction; " : dice == 5 ? "trim; " : dice < 8 ? "relocation; " : "";
+      if (dice == 8) trial.sweep();
+      story += dice < 3 ? "sync; " : dice == 3 ? "flush; " : dice == 4 && step > 20 ? "compaction; " : dice == 5 ? "trim; " : dice < 8 ? "relocation; " : dice == 8 ? "sweep; " : "";
     }
     const Findings findings = trial.judge({.states = {.random_subsets = 4, .seed = seed}, .every = everything() ? 1u : 2u});
     count.add(findings);

@@ -55,6 +55,19 @@ Result<void> each_child(Tree& tree, Ino dir, const std::function<Result<void>(co
   return {};
 }
 
+// Nothing is left of what lay below removed directories, then.
+Result<void> sweep_all(Tree& tree, Store& store) {
+  bool any = false;
+  for (bool more = true; more; any |= more) {
+    LSMFS_ASSIGN(more, tree.sweep());
+  }
+  if (!any) return {};
+  LSMFS_TRY(tree.sync());
+  LSMFS_TRY(sound(store));
+  LSMFS_ASSIGN(const CheckReport report, check_tree(store));
+  return report.removed_trees == 0 ? Result<void>() : wrong("something is left");
+}
+
 // Each directory takes a file, gives back what was written, and lets it go.
 Result<void> use_directories(Tree& tree, Ino dir) {
   static constexpr std::string_view kName = "made after the crash";
@@ -153,6 +166,7 @@ Result<void> judge_all(const Moments& moments, const CrashState& state, const De
   const std::vector<TraceEvent> mount = device.trace();
   LSMFS_TRY(sound(*stack->store));
   LSMFS_TRY(when("use of what was found", use_directories(*stack->tree, kRootIno)));
+  LSMFS_TRY(when("sweep", sweep_all(*stack->tree, *stack->store)));
   if (demands.written_over) {
     // The second time there is something obsolete.
     for (int time = 0; time < 2; ++time) LSMFS_TRY(when("written over", write_over(*stack->tree, kRootIno)));

@@ -144,6 +144,23 @@ int Trial::rmdir(const std::string& path) {
   return both("rmdir " + path, model_.rmdir(at.dir, at.name), [&](Wait wait) { return tree().rmdir(at.dir->ino, at.name, wait); }, {at.node, at.dir});
 }
 
+int Trial::remove_tree(const std::string& path) {
+  const Place at = find(path);
+  if (!at.dir || !at.node) return ENOENT;
+  if (at.node->is_directory() && !Model::has_all_names(at.node)) return EBUSY;
+  const auto below = Model::all_below(at.node);
+  const int expected = model_.remove_tree(at.dir, at.name);
+  const int got = both("remove_tree " + path, expected, [&](Wait wait) -> Result<void> {
+    LSMFS_TRY(tree().remove_tree(at.node->ino, at.dir->ino, wait));
+    return {};
+  }, {at.node, at.dir});
+  if (got != 0) return got;
+  for (const NodePtr& node : below) {
+    if (!node->held) tree().forget(node->ino, 1000);
+  }
+  return 0;
+}
+
 int Trial::rename(const std::string& from, const std::string& to, unsigned flags) {
   const Place source = find(from), target = find(to);
   if (!source.dir || !target.dir) return ENOENT;
@@ -246,6 +263,14 @@ bool Trial::relocate() {
   for (bool any = false;; any = true) {
     const auto done = stack_.tree->relocate();
     if (!done && !note(done.error()) && problem_.empty()) problem_ = "relocation: " + done.error().message();
+    if (!done || !*done) return any;
+  }
+}
+
+bool Trial::sweep() {
+  for (bool any = false;; any = true) {
+    const auto done = stack_.tree->sweep();
+    if (!done && !note(done.error()) && problem_.empty()) problem_ = "sweep: " + done.error().message();
     if (!done || !*done) return any;
   }
 }

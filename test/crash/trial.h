@@ -59,6 +59,8 @@ class Trial {
   int link(const std::string& from, const std::string& to);
   int unlink(const std::string& path);
   int rmdir(const std::string& path);
+  // EBUSY, and nothing is done, where a file has names elsewhere: these see of it only later.
+  int remove_tree(const std::string& path);
   int rename(const std::string& from, const std::string& to, unsigned flags = 0);
   int write(const std::string& path, std::uint64_t offset, std::size_t size);
   int truncate(const std::string& path, std::uint64_t size);
@@ -73,6 +75,7 @@ class Trial {
   void flush();    // what is in memory becomes tables
   void compact();  // and these become others
   bool relocate();  // what renames left behind moves; false: there is none
+  bool sweep();     // what lay below removed trees goes; false: there is none
   void note_synced();
   std::string last_table() const;  // the name of the latest one; a later one has a greater name
   ByteCount room() const;          // for what grows

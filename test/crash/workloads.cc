@@ -115,6 +115,22 @@ std::vector<Operation> make_operations() {
     t.hold("B");
     t.rmdir("B");
   });
+  for (const std::string path : {"A", "A/C", "B"}) add("rm -r " + path, [=](Trial& t) { t.remove_tree(path); });
+  add("rm -r A, in use", [](Trial& t) {
+    t.hold("A/foo");
+    t.hold("A/C");
+    t.remove_tree("A");
+    t.write("foo", 0, 100);
+  });
+  add("rm -r A, and a sweep", [](Trial& t) {
+    t.remove_tree("A");
+    t.sweep();
+  });
+  add("rm -r A, and another A", [](Trial& t) {
+    t.remove_tree("A");
+    t.make("A", S_IFDIR | 0755);
+    t.make("A/foo", S_IFREG | 0644);
+  });
   rename("foo", "A/foo", 0);
   rename("A/foo", "foo", 0);
   rename("foo", "A/foo", RENAME_EXCHANGE);

@@ -414,6 +414,91 @@ TEST_F(Ioctls, GrowingIsAskedForAndItsEndIsTold) {
   EXPECT_EQ(call(kGrowIoctl, nullptr), EFAULT);
 }
 
+// ---- removal of trees
+
+// What /proc says of an open file: its path, and whether that has gone.
+std::string path_of(int fd) {
+  char path[4096] = {};
+  return ::readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), path, sizeof path - 1) < 0 ? "" : path;
+}
+
+TEST_F(Ioctls, ARemovedTreeIsNotFoundWhateverTheKernelHasCached) {
+  mount();
+  const std::string d = mounted_->path("d");
+  for (const char* dir : {"d", "d/a", "d/a/b"}) ASSERT_EQ(::mkdir(mounted_->path(dir).c_str(), 0755), 0);
+  for (const char* file : {"d/f", "d/a/g", "d/a/b/h"}) ASSERT_EQ(write_file(mounted_->path(file), "data"), 0);
+  const int dir = ::open(d.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), file = ::open(mounted_->path("d/f").c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_GE(std::min(dir, file), 0);
+  struct stat before {}, after {};
+  ASSERT_EQ(::stat(mounted_->root().c_str(), &before), 0);
+  ASSERT_TRUE(remove_tree_of_mount(d));
+  EXPECT_EQ(::access(d.c_str(), F_OK), -1);
+  EXPECT_EQ(::access(mounted_->path("d/a/b/h").c_str(), F_OK), -1);
+  ASSERT_EQ(::stat(mounted_->root().c_str(), &after), 0);
+  EXPECT_EQ(after.st_nlink, before.st_nlink - 1);
+  ASSERT_EQ(::fstat(dir, &after), 0);
+  EXPECT_EQ(after.st_nlink, 0u);
+  EXPECT_EQ(::openat(dir, "new", O_CREAT | O_WRONLY, 0600), -1);
+  EXPECT_EQ(errno, ENOENT);
+  EXPECT_TRUE(until([&] { return path_of(dir) == d + " (deleted)"; })) << path_of(dir);
+  // One of its name is another one, and stays when all is dropped that the kernel had of the first.
+  ASSERT_EQ(::mkdir(d.c_str(), 0755), 0);
+  ASSERT_EQ(write_file(d + "/f", "other"), 0);
+  EXPECT_EQ(read_file(d + "/f"), "other");
+  ::close(dir);
+  ::close(file);
+  EXPECT_TRUE(until([&] { return tree_.inodes() == 3; })) << tree_.inodes() << ": what was below is not forgotten";
+}
+
+TEST_F(Ioctls, TheKernelHearsOfWhatASweepTakesAway) {
+  mount();
+  ASSERT_EQ(::mkdir(mounted_->path("d").c_str(), 0755), 0);
+  ASSERT_EQ(write_file(mounted_->path("d/f"), "data"), 0);
+  const int dir = ::open(mounted_->path("d").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), file = ::open(mounted_->path("d/f").c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_GE(std::min(dir, file), 0);
+  struct stat facts {};
+  ASSERT_EQ(::fstat(file, &facts), 0);
+  ASSERT_EQ(facts.st_nlink, 1u);
+  struct stat of_dir {};
+  ASSERT_EQ(::fstat(dir, &of_dir), 0);
+  ASSERT_TRUE(remove_tree_of_mount(mounted_->path("d")));
+  tree_.tell_swept({{Ino{of_dir.st_ino}, "f", Ino{facts.st_ino}}});
+  EXPECT_TRUE(until([&] { return path_of(file).ends_with(" (deleted)"); })) << path_of(file);
+  EXPECT_TRUE(until([&] { return ::fstat(file, &facts) == 0 && facts.st_nlink == 0; }));
+  EXPECT_EQ(::openat(dir, "f", O_RDONLY | O_CLOEXEC), -1);
+  EXPECT_EQ(::pwrite(file, "more", 4, 4), 4);
+  ::close(dir);
+  ::close(file);
+}
+
+TEST_F(Ioctls, ARemovalOfATreeFailsAsTheTreeSays) {
+  mount();
+  ASSERT_EQ(::mkdir(mounted_->path("d").c_str(), 0755), 0);
+  ASSERT_EQ(::symlink("d", mounted_->path("l").c_str()), 0);
+  ASSERT_EQ(write_file(mounted_->path("f"), ""), 0);
+  EXPECT_EQ(remove_tree_of_mount(mounted_->root()).error().code, EBUSY);
+  EXPECT_EQ(remove_tree_of_mount(mounted_->path("f")).error().code, ENOTDIR);
+  EXPECT_EQ(remove_tree_of_mount(mounted_->path("l")).error().code, ENOTDIR);
+  EXPECT_EQ(remove_tree_of_mount(mounted_->path("missing")).error().code, ENOENT);
+  EXPECT_EQ(call(mounted_->path("f"), kRemoveTreeIoctl, nullptr), ENOTDIR);
+  EXPECT_EQ(remove_tree_of_mount("/tmp").error().code, ENOTTY);
+  for (const int expected : {EPERM, EROFS, EIO}) {
+    tree_.set_hook([expected](const std::string& name, Wait) {
+      return name == "remove_tree" ? Result<void>(make_error(expected, "")) : Result<void>();
+    });
+    EXPECT_EQ(remove_tree_of_mount(mounted_->path("d")).error().code, expected);
+  }
+  // Where it has to be waited, or the directory has been moved, it is asked again.
+  std::atomic<int> moved{2};
+  tree_.set_hook([&moved](const std::string& name, Wait wait) -> Result<void> {
+    if (name != "remove_tree") return {};
+    if (wait == Wait::no) return make_error(EAGAIN, "");
+    return moved-- > 0 ? Result<void>(make_error(ESTALE, "")) : Result<void>();
+  });
+  EXPECT_TRUE(remove_tree_of_mount(mounted_->path("d")));
+  EXPECT_EQ(::access(mounted_->path("d").c_str(), F_OK), -1);
+}
+
 // ---- who may
 
 TEST_F(Ioctls, OthersThanRootMayReadTheLabelAndNothingElse) {
@@ -424,7 +509,9 @@ TEST_F(Ioctls, OthersThanRootMayReadTheLabelAndNothingElse) {
            ++calls_;
            return Result<void>();
          }});
-  ASSERT_EQ(::chmod(mounted_->root().c_str(), 0755), 0);
+  ASSERT_EQ(::chmod(mounted_->root().c_str(), 0777), 0);
+  ASSERT_EQ(::mkdir(mounted_->path("own").c_str(), 0755), 0);
+  ASSERT_EQ(::chown(mounted_->path("own").c_str(), 65534, 65534), 0);
   const pid_t child = ::fork();
   if (child == 0) {
     if (::setgid(65534) != 0 || ::setuid(65534) != 0) ::_exit(1);
@@ -435,6 +522,7 @@ TEST_F(Ioctls, OthersThanRootMayReadTheLabelAndNothingElse) {
     if (drop_caches_of_mount(mounted_->root()).error().code != EPERM) ::_exit(7);
     if (scrub_mount(mounted_->root(), [](const ScrubStep&) { return true; }).error().code != EPERM) ::_exit(8);
     if (grow_mount(mounted_->root(), {}).error().code != EPERM) ::_exit(9);
+    if (remove_tree_of_mount(mounted_->path("own")).error().code != EACCES) ::_exit(10);
     if (call(FS_IOC_SETFSLABEL, label_argument("x").data()) != EPERM) ::_exit(4);
     std::string argument(FSLABEL_MAX, 'x');
     if (call(FS_IOC_GETFSLABEL, argument.data()) != 0) ::_exit(5);

@@ -423,6 +423,37 @@ Result<std::string> MemoryTree::listxattr(Ino ino, Wait wait) {
   return names;
 }
 
+Result<std::string> MemoryTree::remove_tree(Ino dir, Ino parent, Wait wait) {
+  std::lock_guard lock(mutex_);
+  LSMFS_TRY(enter("remove_tree", wait));
+  if (dir == kRootIno) return make_error(EBUSY, "");
+  LSMFS_ASSIGN(Node * n, directory(dir));
+  if (n->parent != parent) return make_error(ESTALE, "");
+  Node& p = nodes_.at(parent);
+  const auto entry = std::ranges::find_if(p.children, [&](const auto& child) { return child.second == dir; });
+  const std::string name = entry->first;
+  p.children.erase(entry);
+  --p.attr.nlink;
+  changed(p);
+  const std::function<void(Ino)> remove = [&](Ino ino) {
+    Node& gone = nodes_.at(ino);
+    for (const auto& [of, child] : std::exchange(gone.children, {})) remove(child);
+    detach(ino, S_ISDIR(gone.attr.mode));
+  };
+  remove(dir);
+  return name;
+}
+
+void MemoryTree::on_swept(std::function<void(std::vector<SweptEntry>)> told) {
+  std::lock_guard lock(mutex_);
+  on_swept_ = std::move(told);
+}
+
+void MemoryTree::tell_swept(std::vector<SweptEntry> entries) {
+  std::lock_guard lock(mutex_);
+  if (on_swept_) on_swept_(std::move(entries));
+}
+
 Result<void> MemoryTree::sync() {
   std::lock_guard lock(mutex_);
   return enter("sync", Wait::yes);

@@ -54,6 +54,11 @@ class MemoryTree : public Tree {
   Result<void> setxattr(Ino ino, std::string_view name, std::string_view value, int flags, Wait wait) override;
   Result<void> removexattr(Ino ino, std::string_view name, Wait wait) override;
   Result<std::string> listxattr(Ino ino, Wait wait) override;
+  // As far as what lies below counts as gone with it.
+  Result<std::string> remove_tree(Ino dir, Ino parent, Wait wait) override;
+  Result<bool> sweep() override { return false; }
+  void on_swept(std::function<void(std::vector<SweptEntry>)> told) override;
+  void tell_swept(std::vector<SweptEntry> entries);  // as a sweep
   Result<void> sync() override;
   Result<bool> relocate() override { return false; }
   Result<void> drop_caches() override;
@@ -96,6 +101,7 @@ class MemoryTree : public Tree {
   std::function<Result<void>(const std::string&, Wait)> hook_;
   std::map<std::string, std::uint64_t> calls_;
   std::vector<Ino> surplus_;
+  std::function<void(std::vector<SweptEntry>)> on_swept_;
   TreeSettings settings_;
 };
 

@@ -279,7 +279,7 @@ class Remount(Installed):
     def test_what_cannot_change_is_refused_and_nothing_changes(self):
         volume = self.volume(200 * MiB)
         volume.mount("cache=64M,latency=off")
-        for option in ("cache=128M", "latency=on", "io_uring=on", "writeback", "noacl", "noxattr"):
+        for option in ("cache=128M", "latency=on", "io_uring=on", "writeback", "noacl", "noxattr", "user_rm"):
             self.refused("mount", "-o", f"remount,ro,noexec,{option}", volume.point,
                          says=[volume.point, option.split("=")[0].removeprefix("no"), "unmount"], codes=[32])
         self.refused("mount", "-o", "remount,ro,colour=red", volume.point, says=["colour=red"], codes=[1])

@@ -241,9 +241,32 @@ TEST_F(Check, AnUnusedInodeWithALinkCount) {
   expect({{inode(file_), "no name", "link count of 1"}});
 }
 
+// A sweep takes them away.
+TEST_F(Check, ARemovedDirectoryWithEntriesIsNoProblem) {
+  remove_name_of_directory();
+  const CheckReport report = check();
+  EXPECT_TRUE(report.clean()) << report.problems.front();
+  EXPECT_EQ(report.removed_trees, 1u);
+  EXPECT_EQ(report.unused, 0u);
+}
+
+TEST_F(Check, ARemovedDirectoryWithANumberThatIsStillToBeGiven) {
+  remove_name_of_directory();
+  change_state([&](State& state) { state.next_ino = directory_; });
+  EXPECT_FALSE(check().clean());
+  EXPECT_EQ(code(Tree::open(h_.store(), {.sync_interval_ms = 0})), EUCLEAN);
+}
+
 TEST_F(Check, AnUnusedDirectoryWithEntries) {
   remove_name_of_directory();
-  expect({{inode(directory_), "without a name", "4 entries"}});
+  change(keys::orphan(directory_), [](Record& record) { record.size = 0; });
+  expect({{inode(directory_), "directory of 4 entries", "says it has 0"}});
+}
+
+TEST_F(Check, ARemovedDirectoryWithAnotherNumberOfEntries) {
+  remove_name_of_directory();
+  change(keys::orphan(directory_), [](Record& record) { record.size = 5; });
+  expect({{inode(directory_), "directory of 4 entries", "says it has 5"}});
 }
 
 // ---- directories

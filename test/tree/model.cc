@@ -88,6 +88,48 @@ int Model::rmdir(const NodePtr& dir, const std::string& name) {
   return 0;
 }
 
+std::vector<NodePtr> Model::all_below(const NodePtr& dir) {
+  std::set<NodePtr> found;
+  const std::function<void(const Node&)> visit = [&](const Node& at) {
+    for (const auto& [name, child] : at.entries) {
+      if (found.insert(child).second) visit(*child);
+    }
+  };
+  visit(*dir);
+  return {found.begin(), found.end()};
+}
+
+bool Model::has_all_names(const NodePtr& dir) {
+  std::map<NodePtr, std::uint32_t> names;
+  auto directories = all_below(dir);
+  directories.push_back(dir);
+  for (const NodePtr& at : directories) {
+    for (const auto& [name, child] : at->entries) ++names[child];
+  }
+  return std::ranges::all_of(names, [](const auto& each) { return each.first->is_directory() || each.first->nlink == each.second; });
+}
+
+int Model::remove_tree(const NodePtr& dir, const std::string& name) {
+  if (dir->nlink == 0) return ENOENT;
+  auto it = dir->entries.find(name);
+  if (it == dir->entries.end()) return ENOENT;
+  const NodePtr tree = it->second;
+  if (!tree->is_directory()) return ENOTDIR;
+  auto directories = all_below(tree);
+  directories.push_back(tree);
+  std::erase_if(directories, [](const NodePtr& node) { return !node->is_directory(); });
+  for (const NodePtr& at : directories) {
+    for (const auto& [of, child] : at->entries) {
+      if (!child->is_directory()) --child->nlink;
+    }
+    at->entries.clear();
+    at->nlink = 0;
+  }
+  --dir->nlink;
+  dir->entries.erase(it);
+  return 0;
+}
+
 int Model::rename(const NodePtr& from_dir, const std::string& from, const NodePtr& to_dir, const std::string& to,
                   unsigned flags) {
   if (from_dir->nlink == 0 || to_dir->nlink == 0) return ENOENT;

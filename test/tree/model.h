@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "lsmfs/tree.h"
 
@@ -73,6 +74,10 @@ class Model {
   int link(const NodePtr& node, const NodePtr& dir, const std::string& name);
   int unlink(const NodePtr& dir, const std::string& name);
   int rmdir(const NodePtr& dir, const std::string& name);
+  int remove_tree(const NodePtr& dir, const std::string& name);
+  // All files and directories below it, once each; and whether each name of a file is among those.
+  static std::vector<NodePtr> all_below(const NodePtr& dir);
+  static bool has_all_names(const NodePtr& dir);
   int rename(const NodePtr& from_dir, const std::string& from, const NodePtr& to_dir, const std::string& to, unsigned flags);
   int write(const NodePtr& node, std::uint64_t offset, const std::string& data);
   int truncate(const NodePtr& node, std::uint64_t size);

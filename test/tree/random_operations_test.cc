@@ -7,6 +7,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include <climits>
 #include <cstdlib>
 #include <algorithm>
 #include <atomic>
@@ -44,6 +45,7 @@ class Driver {
     }
     if (complained()) return;
     remount();
+    sweep(INT_MAX);
     // Whatever is not in the tree any more must have left nothing behind.
     compare("at the end");
   }
@@ -96,7 +98,7 @@ class Driver {
     Tree& tree = harness_.tree();
     const NodePtr dir = pick(true);
     const std::string n = name();
-    switch (below(25)) {
+    switch (below(26)) {
       case 0: case 1: case 2: case 3: {
         static const std::uint32_t kinds[] = {S_IFREG, S_IFREG, S_IFREG, S_IFDIR, S_IFDIR, S_IFLNK, S_IFIFO, S_IFCHR, S_IFSOCK};
         const std::uint32_t mode = kinds[below(std::size(kinds))] | (0600 + static_cast<std::uint32_t>(below(64)));
@@ -163,6 +165,22 @@ class Driver {
       case 14: {
         const NodePtr victim = at(dir, n);
         both("rmdir", model_.rmdir(dir, n), [&](Wait w) { return tree.rmdir(dir->ino, n, w); }, {dir, victim});
+        return;
+      }
+      case 25: {
+        if (!chance(30)) return;  // else little would be left
+        const NodePtr victim = at(dir, n);
+        // What is known of a file by its other names changes with the sweep alone.
+        const bool whole = victim && victim->is_directory() && Model::has_all_names(victim);
+        std::vector<NodePtr> below = victim ? Model::all_below(victim) : std::vector<NodePtr>();
+        const bool linked = std::ranges::any_of(below, [](const NodePtr& node) { return !node->is_directory() && node->nlink > 1; });
+        if (!victim) return;
+        both("remove_tree", model_.remove_tree(dir, n), [&](Wait w) { return tree.remove_tree(victim->ino, dir->ino, w); }, {dir, victim});
+        if (!victim->is_directory() || victim->nlink > 0 || (whole && !linked)) return;
+        sweep(INT_MAX);
+        for (const NodePtr& node : below) copy_times(node);
+        ASSERT_TRUE(harness_.tree().sync());
+        synced();
         return;
       }
       case 15: case 16: case 17: {
@@ -249,6 +267,8 @@ class Driver {
           synced();
         } else if (chance(20)) {
           ASSERT_TRUE(harness_.store().flush());
+        } else if (chance(30)) {
+          sweep(static_cast<int>(below(5)));
         } else if (chance(50)) {
           for (bool more = true; more;) {
             const auto relocated = harness_.tree().relocate();
@@ -258,6 +278,14 @@ class Driver {
         } else {
           forget_one();
         }
+    }
+  }
+
+  void sweep(int steps) {
+    for (bool more = true; more && steps > 0; --steps) {
+      const auto swept = harness_.tree().sweep();
+      ASSERT_TRUE(swept) << swept.error().message();
+      more = *swept;
     }
   }
 
@@ -302,6 +330,7 @@ class Driver {
   void forget_one() {
     for (std::size_t i = 0; i < known_.size(); ++i) {
       if (known_[i]->nlink > 0) continue;
+      if (known_[i]->is_directory()) sweep(INT_MAX);  // or something may be in it
       harness_.tree().forget(known_[i]->ino, 1000);
       ASSERT_EQ(code(harness_.tree().getattr(known_[i]->ino, Wait::yes)), ESTALE);
       known_.erase(known_.begin() + static_cast<std::ptrdiff_t>(i));

@@ -103,5 +103,18 @@ TEST(Upkeep, WithoutAnIntervalNothingIsDueAndNothingIsForgotten) {
   EXPECT_EQ(due(upkeep, kThen + 1h), "sr");
 }
 
+TEST(Upkeep, ASweepComesAMomentAfterARemovalAndLeavesOthersAsMuchTime) {
+  Upkeep upkeep;
+  EXPECT_EQ(upkeep.next_sweep(), Clock::kNever);
+  upkeep.removed_tree(kThen);
+  upkeep.removed_tree(kThen + 50ms);
+  EXPECT_EQ(upkeep.next_sweep(), kThen + 100ms);
+  upkeep.swept(kThen + 100ms, kThen + 110ms, true);
+  EXPECT_EQ(upkeep.next_sweep(), kThen + 120ms);
+  upkeep.swept(kThen + 120ms, kThen + 125ms, false);
+  EXPECT_EQ(upkeep.next_sweep(), Clock::kNever);
+  EXPECT_EQ(upkeep.next(kInterval), Clock::kNever) << "it is apart";
+}
+
 }  // namespace
 }  // namespace lsmfs::upkeep_test

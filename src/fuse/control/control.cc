@@ -89,6 +89,12 @@ Result<void> label_mount(const std::string& path, const std::string& label) {
   return mount_ioctl(path, FS_IOC_SETFSLABEL, text);
 }
 
+Result<void> remove_tree_of_mount(const std::string& path) {
+  const Fd fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!fd) return make_error(errno, path);
+  return mount_ioctl(fd, path, kRemoveTreeIoctl, nullptr);
+}
+
 Result<ByteCount> grow_mount(const std::string& path, std::optional<ByteCount> size) {
   GrowMessage message{size ? size->v : 0};
   LSMFS_TRY(mount_ioctl(path, kGrowIoctl, &message));

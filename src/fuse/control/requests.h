@@ -69,6 +69,10 @@ struct GrowMessage {
 
 inline constexpr unsigned long kGrowIoctl = _IOWR('L', 0xfa, GrowMessage);
 
+// ---- remove: the directory of whose descriptor it is asked goes with all that lies below it
+
+inline constexpr unsigned long kRemoveTreeIoctl = _IO('L', 0xfb);
+
 // ---- numbers: a part of them at a time, since all would not fit. Nothing of a version that the caller does not know is sent.
 
 struct StatsMessage {

@@ -153,6 +153,7 @@ FuseMount::FuseMount(Tree& tree, const MountOptions& options, Administration adm
                .writeback = options.writeback,
                .acl = options.acl && options.xattr,
                .xattr = options.xattr,
+               .user_rm = options.user_rm,
                .durable_names = options.durable_names,
                .errors = ErrorLog(*options.clock, options.notice)} {}
 
@@ -226,6 +227,7 @@ Result<void> FuseMount::serve(std::function<void()> on_ready, std::function<void
     std::call_once(destroyed, [&] {
       nearness_->last_request();
       context_.turnstile.close();
+      context_.tree.on_swept({});
       workers_.drain();
       kernel_cache_.drain();
       on_destroy();
@@ -235,6 +237,7 @@ Result<void> FuseMount::serve(std::function<void()> on_ready, std::function<void
   Result<void> result;
   {
     Watch watch(*this);
+    context_.tree.on_swept([this](std::vector<SweptEntry> entries) { kernel_cache_.drop_entries(std::move(entries)); });
     context_.turnstile.open();
     on_ready();
     result = loop();

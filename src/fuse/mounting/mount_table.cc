@@ -63,11 +63,12 @@ Result<std::vector<MountEntry>> mount_table(std::optional<pid_t> process) {
     std::string_view line = rest.substr(0, end);
     rest.remove_prefix(std::min(end + 1, rest.size()));
     MountEntry entry;
-    const std::string_view id = next_word(line);
-    std::from_chars(id.data(), id.data() + id.size(), entry.id);
-    next_word(line);  // parent id
+    for (std::uint64_t* const number : {&entry.id, &entry.parent}) {
+      const std::string_view id = next_word(line);
+      std::from_chars(id.data(), id.data() + id.size(), *number);
+    }
     entry.device = next_word(line);
-    next_word(line);  // root within the file system
+    entry.root = unescape(next_word(line));
     entry.mount_point = unescape(next_word(line));
     while (!line.empty() && next_word(line) != "-") {
     }

@@ -36,7 +36,7 @@ struct Context {
   const RequestCounts& answers;
   Administration administration;
   std::function<std::uint64_t()> mounted_ns = [] { return std::uint64_t{0}; };
-  bool writeback = false, acl = true, xattr = true;
+  bool writeback = false, acl = true, xattr = true, user_rm = false;
   std::atomic<bool> durable_names{false};
   // Runs `on_destroy` of Mount::serve, once.
   std::function<void()> destroy = [] {};

@@ -9,6 +9,7 @@
 
 #include "fuse/control/stats_codec.h"
 #include "fuse/serving/context.h"
+#include "fuse/serving/permission.h"
 #include "fuse/serving/privileges.h"
 
 namespace lsmfs {
@@ -150,6 +151,54 @@ void drop_caches(fuse_req_t req, Ino, Bytes) {
   });
 }
 
+// ---- a directory with all that lies below it
+
+// Who may have it removed, when it lies in `parent`. The kernel has checked nothing.
+Result<void> may_remove_tree(fuse_req_t req, Ino dir, Ino parent, Wait wait) {
+  const Context& context = context_of(req);
+  if (may_administer(req)) return {};
+  const Asker asker{.uid = caller_of(req).uid, .is_in_group = [req](gid_t group) { return root_or_in_group(req, group); }};
+  LSMFS_ASSIGN(const Attr attr, context.tree.getattr(dir, wait));
+  LSMFS_ASSIGN(const Attr above, context.tree.getattr(parent, wait));
+  std::string list;
+  if (context.acl) {
+    auto kept = context.tree.getxattr(parent, "system.posix_acl_access", wait);
+    if (!kept && kept.error().code != ENODATA) return std::move(kept.error());
+    if (kept) list = *std::move(kept);
+  }
+  const bool may = context.user_rm && asker.uid == attr.uid && may_remove_from(above, list, attr.uid, asker);
+  return may ? Result<void>() : make_error(EACCES, "");
+}
+
+struct RemovedTree {
+  Ino dir, parent;
+  std::string name;
+};
+
+void send(fuse_req_t req, Tree& tree, const RemovedTree& reply) {
+  KernelCache& cache = context_of(req).kernel_cache;
+  const auto is_back = [&tree, parent = reply.parent, name = reply.name] {
+    const auto found = tree.lookup(parent, name, Wait::yes);
+    if (!found || !*found) return false;
+    tree.forget((*found)->ino, 1);
+    return true;
+  };
+  for (const Ino ino : {reply.dir, reply.parent}) cache.drop_attributes(ino);
+  cache.drop_tree(reply.parent, reply.name, is_back, [req] { fuse_reply_ioctl(req, 0, nullptr, 0); });
+}
+
+void remove_tree(fuse_req_t req, Ino dir, Bytes) {
+  serve_names(req, [&tree = context_of(req).tree, req, dir](Wait wait) -> Result<RemovedTree> {
+    for (;;) {
+      LSMFS_ASSIGN(const Ino parent, tree.directory_of(dir, wait));
+      LSMFS_TRY(may_remove_tree(req, dir, parent, wait));
+      auto removed = tree.remove_tree(dir, parent, wait);
+      if (removed) return RemovedTree{dir, parent, *std::move(removed)};
+      if (removed.error().code != ESTALE) return std::move(removed.error());  // it has been moved meanwhile
+    }
+  });
+}
+
 // ---- the flags of an inode, in the two forms in which the kernel asks for them. It has checked who may change what.
 
 constexpr std::array<std::pair<std::uint32_t, std::uint32_t>, 4> kFlagNames{{{FS_IMMUTABLE_FL, FS_XFLAG_IMMUTABLE},
@@ -242,6 +291,7 @@ constexpr Command kCommands[] = {
     {FS_IOC_GETFSLABEL, 0, get_label},
     {FS_IOC_SETFSLABEL, FSLABEL_MAX, set_label},
     {kGrowIoctl, sizeof(GrowMessage), grow},
+    {kRemoveTreeIoctl, 0, remove_tree},
 };
 
 }  // namespace

@@ -6,10 +6,16 @@
 #include <cerrno>
 #include <cstdint>
 #include <iterator>
+#include <span>
 #include <utility>
 
 namespace lsmfs {
 namespace {
+
+template <class Value>
+Bytes bytes_of(const Value& value) {
+  return std::as_bytes(std::span(&value, 1));
+}
 
 // FUSE_NOTIFY_PRUNE and its message, of linux/fuse.h since Linux 6.18: the numbers of the inodes follow.
 constexpr std::int32_t kNotifyPrune = 9;
@@ -18,6 +24,15 @@ struct Prune {
   std::uint64_t spare;
 };
 static_assert(sizeof(Prune) == 16 && sizeof(Ino) == 8);
+
+// FUSE_NOTIFY_INVAL_ENTRY with its flags, which it has since Linux 6.2. An older kernel passes over FUSE_EXPIRE_ONLY, and lets go of what
+// lies below at once.
+struct InvalidEntry {
+  std::uint64_t parent;
+  std::uint32_t name_size, flags;
+};
+static_assert(sizeof(InvalidEntry) == 16);
+constexpr std::uint32_t kExpireOnly = 1;
 
 }  // namespace
 
@@ -40,16 +55,21 @@ void KernelCache::drop_pages(Ino ino, std::function<void()> then) {
   });
 }
 
+int KernelCache::notify(std::int32_t kind, Bytes begin, Bytes rest) {
+  const std::size_t size = begin.size() + rest.size();
+  fuse_out_header header{.len = static_cast<std::uint32_t>(sizeof header + size), .error = kind, .unique = 0};
+  const auto part = [](Bytes bytes) { return iovec{const_cast<std::byte*>(bytes.data()), bytes.size()}; };
+  const iovec parts[] = {{&header, sizeof header}, part(begin), part(rest)};
+  return writev(fuse_session_fd(session_), parts, std::size(parts)) < 0 ? errno : 0;
+}
+
 void KernelCache::drop_inodes(std::vector<Ino> inodes) {
   ++drops_begun_;
   submit(inodes_thread_, "the kernel, which forgets inodes", [this, inodes = std::move(inodes)] {
     if (!ended_ && can_drop_inodes_) {
       Prune prune{};
       prune.count = static_cast<std::uint32_t>(inodes.size());
-      const std::size_t size = sizeof prune + inodes.size() * sizeof(Ino);
-      fuse_out_header header{.len = static_cast<std::uint32_t>(sizeof header + size), .error = kNotifyPrune, .unique = 0};
-      const iovec parts[] = {{&header, sizeof header}, {&prune, sizeof prune}, {const_cast<Ino*>(inodes.data()), inodes.size() * sizeof(Ino)}};
-      if (writev(fuse_session_fd(session_), parts, std::size(parts)) < 0 && errno == EINVAL) can_drop_inodes_ = false;
+      if (notify(kNotifyPrune, bytes_of(prune), std::as_bytes(std::span(inodes))) == EINVAL) can_drop_inodes_ = false;
     }
     ++drops_done_;
   });
@@ -66,6 +86,29 @@ void KernelCache::note_read_in(Ino dir) {
   if (read_in_ == dir.v) return;
   const Ino left{read_in_.exchange(dir.v)};
   if (left.v != 0 && left != dir && listed_.take(left)) drop_pages(left, [] {});
+}
+
+// Who looks for the name when it has expired asks the daemon, and then the kernel drops the old directory by itself. So one that has been made
+// under that name since is left alone. Only one that is made between is_back() and the message is dropped, and found again by the next look-up.
+void KernelCache::drop_tree(Ino dir, std::string name, std::function<bool()> is_back, std::function<void()> then) {
+  submit(pages_thread_, "the kernel, which forgets a name", [this, dir, name = std::move(name), is_back = std::move(is_back), then = std::move(then)] {
+    const InvalidEntry entry{.parent = dir.v, .name_size = static_cast<std::uint32_t>(name.size()), .flags = kExpireOnly};
+    if (!ended_) (void)notify(FUSE_NOTIFY_INVAL_ENTRY, bytes_of(entry), as_bytes({name.c_str(), name.size() + 1}));
+    then();
+    submit(inodes_thread_, "the kernel, which forgets a directory", [this, dir, name, is_back] {
+      if (!ended_ && !is_back()) (void)fuse_lowlevel_notify_inval_entry(session_, dir.v, name.c_str(), name.size());
+    });
+  });
+}
+
+void KernelCache::drop_entries(std::vector<SweptEntry> entries) {
+  submit(inodes_thread_, "the kernel, which forgets names", [this, entries = std::move(entries)] {
+    for (const auto& [dir, name, ino] : entries) {
+      if (ended_) return;
+      (void)fuse_lowlevel_notify_inval_entry(session_, dir.v, name.c_str(), name.size());
+      drop_attributes(ino);  // its link count has changed
+    }
+  });
 }
 
 void KernelCache::drop_attributes(Ino ino) { (void)fuse_lowlevel_notify_inval_inode(session_, ino.v, -1, 0); }

@@ -12,6 +12,9 @@
 // Inodes, too: the kernel keeps them as long as it has memory itself, and the daemon must have each of them at hand. Asked to
 // (since Linux 6.18), it lets go of those that nobody uses, as it would for want of memory.
 //
+// And what it has of a tree that was removed as a whole: names of which it asked nobody, and inodes of which the daemon must keep the rows
+// until the kernel forgets them. The removal itself takes back one name, whatever lies below.
+//
 // Pages are dropped only for a file that has been read through the page cache since the last time: whoever uses direct
 // I/O alone pays nothing. A listing, only when a file of the directory has been read since it was given. What it is not:
 // it knows no files, only bits that some inode numbers share; a bit too many costs a reader his pages once.
@@ -25,12 +28,14 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "fuse/serving/workers.h"
 #include "fuse/transport/libfuse.h"
 #include "lsmfs/base.h"
 #include "lsmfs/clock.h"
+#include "lsmfs/tree.h"
 
 namespace lsmfs {
 
@@ -65,6 +70,13 @@ class KernelCache {
   // Makes it ask again, at once. To be called before the answer to a request that holds the inode, and after the change.
   void drop_attributes(Ino ino);
 
+  // A directory `name` of `dir` was removed with all that lies below it: makes the kernel ask for that name again, and runs `then`. After
+  // that makes it let go of what lies below, which takes as long as that is much. Where there is a directory of that name once more, the
+  // kernel has done so by itself: `is_back` says so.
+  void drop_tree(Ino dir, std::string name, std::function<bool()> is_back, std::function<void()> then);
+  // Of entries that were taken away without a request for them.
+  void drop_entries(std::vector<SweptEntry> entries);
+
   // The session ends and nothing is dropped any more. Until it says true, requests must be answered: what is under way
   // may wait for them.
   bool end() {
@@ -79,6 +91,8 @@ class KernelCache {
 
  private:
   void submit(Workers& thread, const char* waits_for, std::function<void()> work);
+  // Sends a message of the kernel's own, with its body in two parts.
+  int notify(std::int32_t kind, Bytes begin, Bytes rest);
 
   class Marks {
    public:
