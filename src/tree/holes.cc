@@ -115,7 +115,8 @@ Result<void> LsmTree::make_hole(const Lock& lock, Inode& inode, std::uint64_t fr
     if (first < whole_from) LSMFS_TRY(make_rows(lock, inode, first.v, first.v + 1));
     if (last >= whole_to) LSMFS_TRY(make_rows(lock, inode, last.v, last.v + 1));
   }
-  bool zero_first = first < whole_from, zero_last = last >= whole_to && last != first;
+  const bool has_rows = record.blocks > 0;  // else all of it lies in blobs or is a hole
+  bool zero_first = has_rows && first < whole_from, zero_last = has_rows && last >= whole_to && last != first;
 
   SeenBlocks wanted = blocks_to_see(inode, from, to);
   const bool all_exist = wanted.from == wanted.to;  // or all go

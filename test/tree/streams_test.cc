@@ -591,6 +591,23 @@ TEST(GiveWay, IsForOthersAlone) {
   EXPECT_LE(way.due(kStream, kEnd + GiveWay::kQuiet), kEnd + GiveWay::kQuiet);
 }
 
+TEST_F(Streams, KeepAHoleThatIsPunchedOnceMoreWhereNoRowIsLeft) {
+  begin(24 * MiB);
+  ASSERT_TRUE(tree().sync());
+  const auto punch = [&](std::uint64_t at, std::uint64_t length) {
+    const int mode = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+    ASSERT_TRUE(both_ways([&](Wait w) { return tree().fallocate(ino_, mode, ByteOffset{at}, ByteCount{length}, w); }));
+    contents_.replace(at, length, std::string(length, '\0'));
+  };
+  ASSERT_NO_FATAL_FAILURE(punch(0, 8 * MiB));
+  EXPECT_EQ(rows(), 0u) << "the rest lies in blobs";
+  ASSERT_NO_FATAL_FAILURE(punch(100, 50));
+  ASSERT_NO_FATAL_FAILURE(punch(5 * kBlockSize + 100, 3 * kBlockSize));
+  EXPECT_EQ(rows(), 0u);
+  expect_contents();
+  EXPECT_EQ(h_.check(), "");
+}
+
 TEST_F(Streams, HaveHolesLikeOtherFiles) {
   begin(16 * MiB);
   const int punch = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
