@@ -140,6 +140,7 @@ Result<void> LsmTree::make_rows(const Lock& lock, Inode& inode, std::uint64_t fr
     LSMFS_TRY(apply_patches(lock, inode, *run.part, run.from, run.to, found.back().second));
   }
   if (found.empty()) return {};
+  open_group().release_new(inode.ino());  // from now on not all its blocks are of this group
   open_group().put_tail();
   const std::string home = inode.home();
   for (const auto& [first, bytes] : found) put_rows(open_group(), home, first, bytes);

@@ -608,6 +608,39 @@ TEST_F(Streams, KeepAHoleThatIsPunchedOnceMoreWhereNoRowIsLeft) {
   EXPECT_EQ(h_.check(), "");
 }
 
+// Streams that begin early, so that small files have some of their blocks in blobs.
+class SmallStreams : public testing::Test {
+ protected:
+  Harness h_{ByteCount{GiB}, {.sync_interval_ms = 0, .stream_from = ByteCount{16 * KiB}}};
+};
+
+// A rename makes rows of the open group of what such a file has in rows, but not of the rest.
+TEST_F(SmallStreams, AreCountedWhenTheyAreRenamedAndCutInOneGroup) {
+  const Ino ino = h_.make(kRootIno, "file", S_IFREG | 0644);
+  std::string contents;
+  for (char byte = 'a'; contents.size() < 160 * KiB; byte = byte == 'z' ? 'a' : static_cast<char>(byte + 1)) {
+    const std::string piece(8 * KiB, byte);
+    ASSERT_TRUE(h_.tree().write(ino, ByteOffset{contents.size()}, as_bytes(piece), Wait::yes));
+    contents += piece;
+    if (contents.size() == 16 * KiB) {
+      ASSERT_TRUE(h_.tree().sync());  // a new file is no stream
+    }
+  }
+  ASSERT_TRUE(h_.tree().sync());
+  ASSERT_FALSE(h_.store().blobs().empty());
+  ASSERT_LT(h_.rows(Family::blocks), contents.size() / kBlockSize);
+  const Ino folder = h_.make(kRootIno, "folder", S_IFDIR | 0755);
+  ASSERT_TRUE(h_.tree().rename(kRootIno, "file", folder, "other", 0, Wait::yes));
+  contents.resize(100 * KiB + 100);
+  ASSERT_TRUE(h_.tree().setattr(ino, {.size = contents.size()}, Wait::yes));
+  EXPECT_EQ(h_.attr(ino).blocks, (contents.size() / kBlockSize + 1) * (kBlockSize / 512));
+  ASSERT_TRUE(h_.tree().sync());
+  EXPECT_EQ(h_.check(), "");
+  std::string got(contents.size(), '?');
+  EXPECT_TRUE(h_.tree().read(ino, ByteOffset{0}, {reinterpret_cast<std::byte*>(got.data()), got.size()}, Wait::yes));
+  EXPECT_TRUE(got == contents);
+}
+
 TEST_F(Streams, HaveHolesLikeOtherFiles) {
   begin(16 * MiB);
   const int punch = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
