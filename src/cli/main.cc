@@ -47,9 +47,9 @@ int run(int argc, char** argv) {
   UmountArguments umount_arguments;
   add("Mount", "umount", "Unmount; returns when all is on disk, or says who still uses it elsewhere", umount_arguments, umount);
   RmArguments rm_arguments;
-  add("Mount", "rm", "Remove directories with all that lies below them, at once", rm_arguments, rm);
+  add("Use what is mounted", "rm", "Remove directories with all that lies below them, at once", rm_arguments, rm);
   std::string trim_directory;
-  add("Mount", "trim", "Discard free space, as fstrim does; prints how much", trim_directory, trim);
+  add("Use what is mounted", "trim", "Discard free space, as fstrim does; prints how much", trim_directory, trim);
   InfoArguments info_arguments;
   add("Look", "info", "Print facts: label, sizes, compression, files, levels", info_arguments, info);
   StatsArguments stats_arguments;
