@@ -445,9 +445,13 @@ TEST_F(Ioctls, ARemovedTreeIsNotFoundWhateverTheKernelHasCached) {
   ASSERT_EQ(::mkdir(d.c_str(), 0755), 0);
   ASSERT_EQ(write_file(d + "/f", "other"), 0);
   EXPECT_EQ(read_file(d + "/f"), "other");
+  // What nobody used below is forgotten by then; of what was in use a sweep tells.
+  EXPECT_TRUE(until([&] { return tree_.inodes() == 5; })) << tree_.inodes() << ": what was below is not forgotten";
+  ASSERT_EQ(::fstat(file, &before), 0);
+  tree_.tell_swept({{Ino{after.st_ino}, "f", Ino{before.st_ino}}});
   ::close(dir);
   ::close(file);
-  EXPECT_TRUE(until([&] { return tree_.inodes() == 3; })) << tree_.inodes() << ": what was below is not forgotten";
+  EXPECT_TRUE(until([&] { return tree_.inodes() == 3; })) << tree_.inodes() << ": what was in use is not forgotten";
 }
 
 TEST_F(Ioctls, TheKernelHearsOfWhatASweepTakesAway) {
