@@ -438,13 +438,13 @@ TEST_F(Ioctls, ARemovedTreeIsNotFoundWhateverTheKernelHasCached) {
   EXPECT_EQ(after.st_nlink, before.st_nlink - 1);
   ASSERT_EQ(::fstat(dir, &after), 0);
   EXPECT_EQ(after.st_nlink, 0u);
-  EXPECT_EQ(::openat(dir, "new", O_CREAT | O_WRONLY, 0600), -1);
-  EXPECT_EQ(errno, ENOENT);
   EXPECT_TRUE(until([&] { return path_of(dir) == d + " (deleted)"; })) << path_of(dir);
   // One of its name is another one, and stays when all is dropped that the kernel had of the first.
   ASSERT_EQ(::mkdir(d.c_str(), 0755), 0);
   ASSERT_EQ(write_file(d + "/f", "other"), 0);
   EXPECT_EQ(read_file(d + "/f"), "other");
+  const int other = ::open((d + "/f").c_str(), O_RDONLY | O_CLOEXEC);  // and is not forgotten, should somebody drop the kernel's caches
+  ASSERT_GE(other, 0);
   // What nobody used below is forgotten by then; of what was in use a sweep tells.
   EXPECT_TRUE(until([&] { return tree_.inodes() == 5; })) << tree_.inodes() << ": what was below is not forgotten";
   ASSERT_EQ(::fstat(file, &before), 0);
@@ -452,6 +452,20 @@ TEST_F(Ioctls, ARemovedTreeIsNotFoundWhateverTheKernelHasCached) {
   ::close(dir);
   ::close(file);
   EXPECT_TRUE(until([&] { return tree_.inodes() == 3; })) << tree_.inodes() << ": what was in use is not forgotten";
+  ::close(other);
+}
+
+TEST_F(Ioctls, NothingCanBeMadeInARemovedTree) {
+  mount();
+  const std::string d = mounted_->path("d");
+  ASSERT_EQ(::mkdir(d.c_str(), 0755), 0);
+  ASSERT_EQ(write_file(d + "/f", "data"), 0);
+  const int dir = ::open(d.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  ASSERT_GE(dir, 0);
+  ASSERT_TRUE(remove_tree_of_mount(d));
+  EXPECT_EQ(::openat(dir, "new", O_CREAT | O_WRONLY, 0600), -1);
+  EXPECT_EQ(errno, ENOENT);
+  ::close(dir);
 }
 
 TEST_F(Ioctls, TheKernelHearsOfWhatASweepTakesAway) {
