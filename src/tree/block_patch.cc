@@ -1,5 +1,7 @@
 #include "tree/block_patch.h"
 
+#include <algorithm>
+
 #include "lsmfs/tree.h"
 
 namespace lsmfs::block_patch {
@@ -22,10 +24,10 @@ bool is_sound(std::string_view value) {
   return true;
 }
 
-bool apply(std::string_view value, MutableBytes block) {
-  if (!is_sound(value) || value.size() / 2 > block.size()) return false;
-  for (std::size_t i = 0; i < value.size(); i += 2) {
-    if (value[i + 1] != 0) block[i / 2] = static_cast<std::byte>(value[i]);
+bool apply(std::string_view value, MutableBytes block, std::size_t at) {
+  if (!is_sound(value)) return false;
+  for (std::size_t i = at; i < std::min(value.size() / 2, at + block.size()); ++i) {
+    if (value[2 * i + 1] != 0) block[i - at] = static_cast<std::byte>(value[2 * i]);
   }
   return true;
 }

@@ -24,7 +24,7 @@ std::string encode(std::string_view bytes);
 constexpr std::size_t offset(std::size_t at) { return 2 * at; }
 
 bool is_sound(std::string_view value);
-// Writes over a block what the value says. false: it is damaged, and nothing has changed.
-bool apply(std::string_view value, MutableBytes block);
+// Writes over a block, or over the part of it that begins at `at`, what the value says. false: it is damaged, and nothing has changed.
+bool apply(std::string_view value, MutableBytes block, std::size_t at = 0);
 
 }  // namespace lsmfs::block_patch

@@ -127,29 +127,31 @@ std::uint64_t FileBlobs::live(std::uint64_t from, std::uint64_t to) const {
   return sum;
 }
 
-bool FileBlobs::has(std::uint64_t block) const {
+const FileBlobs::Part* FileBlobs::part_of(std::uint64_t block) const {
   const auto part = std::ranges::upper_bound(parts_, block, {}, &Part::past);
-  return part != parts_.end() && part->has(block);
+  return part != parts_.end() && part->has(block) ? &*part : nullptr;
 }
 
+bool FileBlobs::has(std::uint64_t block) const { return part_of(block) != nullptr; }
+
 bool FileBlobs::may_patch(std::uint64_t block, std::uint64_t bytes) const {
-  const auto part = std::ranges::upper_bound(parts_, block, {}, &Part::past);
-  assert(part != parts_.end() && part->has(block));
+  const Part* const part = part_of(block);
+  assert(part);
   return part->patched + bytes <= part->end.blocks * kPatchedMost;
 }
 
 void FileBlobs::patch(std::uint64_t block, std::uint64_t bytes, Rows& rows) {
-  const auto part = std::ranges::upper_bound(parts_, block, {}, &Part::past);
-  assert(part != parts_.end() && part->has(block));
-  part->patched += bytes;
+  assert(has(block));
+  Part& part = *std::ranges::upper_bound(parts_, block, {}, &Part::past);
+  part.patched += bytes;
   std::string patched;
-  put_le64(patched, part->patched);
-  rows.patch(part->first, kPatched, patched);
+  put_le64(patched, part.patched);
+  rows.patch(part.first, kPatched, patched);
 }
 
 bool FileBlobs::may_have_patch(std::uint64_t block) const {
-  const auto part = std::ranges::upper_bound(parts_, block, {}, &Part::past);
-  return part != parts_.end() && part->has(block) && part->patched > 0;
+  const Part* const part = part_of(block);
+  return part && part->patched > 0;
 }
 
 std::uint64_t FileBlobs::remove(std::uint64_t from, std::uint64_t to, Rows& rows) {

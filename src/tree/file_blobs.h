@@ -81,6 +81,8 @@ class FileBlobs {
   std::uint64_t remove(std::uint64_t from, std::uint64_t to, Rows& rows);
 
  private:
+  const Part* part_of(std::uint64_t block) const;  // nullptr: it lies in none
+
   std::vector<Part> parts_;  // by first block; disjoint, and each with something live
 };
 

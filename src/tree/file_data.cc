@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -267,12 +266,10 @@ Result<void> LsmTree::read_patches(Ino ino, Cursor& patches, std::uint64_t offse
   for (patches.seek({}); patches.valid(); patches.next()) {
     const auto at = keys::parse_blob_patch(patches.key());
     const std::uint64_t start = at ? at->first.v * kBlockSize : 0;
-    AlignedBuffer block(kBlockSize);
     const std::uint64_t from = std::max(start, offset), to = std::min(start + kBlockSize, offset + bytes.size());
-    const auto part = bytes.subspan(from - offset, to - from), in_block = block.bytes().subspan(from - start, to - from);
-    std::memcpy(in_block.data(), part.data(), part.size());
-    if (!at || !block_patch::apply(patches.value(), block.bytes())) return make_error(EUCLEAN, fmt::format("a patch of inode {} is damaged", ino.v));
-    std::memcpy(part.data(), in_block.data(), part.size());
+    if (!at || !block_patch::apply(patches.value(), bytes.subspan(from - offset, to - from), from - start)) {
+      return make_error(EUCLEAN, fmt::format("a patch of inode {} is damaged", ino.v));
+    }
   }
   return patches.status();
 }

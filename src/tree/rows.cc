@@ -42,38 +42,30 @@ Result<Rows::Blocks> Rows::blocks(const TreeLock& lock, const std::string& home,
   return there;
 }
 
-Result<std::vector<std::pair<std::string, std::string>>> Rows::entries(const TreeLock& lock, const std::string& dir_home, std::string_view after,
-                                                                       std::size_t most) const {
-  const Fetched::Range range{.family = Family::names,
-                             .from = after.empty() ? keys::entries_begin(dir_home) : keys::entry(dir_home, after) + '\0',
-                             .upper = keys::entries_end(dir_home),
-                             .most = most};
+Rows::Pairs Rows::in_range(const TreeLock& lock, const Fetched::Range& range) const {
   const Fetched::Rows* const fetched = lock.fetched().find(range);
   Fetched::Rows found = fetched ? *fetched : read_rows(store_, range, Wait::no);
-  if (!found.rows.empty()) return std::move(found.rows);
+  if (range.most != SIZE_MAX && !found.rows.empty()) return std::move(found.rows);
   if (!found.end && found.end.error().code == EAGAIN) lock.want([this, &lock, range] { lock.fetched().fetch(store_, range); });
   LSMFS_TRY(found.end);
   return std::move(found.rows);
 }
 
-Result<std::vector<std::pair<std::string, std::string>>> Rows::blobs(const TreeLock& lock, Ino ino) const {
-  const Fetched::Range range{.family = Family::names, .from = keys::blobs_begin(ino), .upper = keys::blobs_end(ino)};
-  const Fetched::Rows* const fetched = lock.fetched().find(range);
-  Fetched::Rows found = fetched ? *fetched : read_rows(store_, range, Wait::no);
-  if (!found.end && found.end.error().code == EAGAIN) lock.want([this, &lock, range] { lock.fetched().fetch(store_, range); });
-  LSMFS_TRY(found.end);
-  return std::move(found.rows);
+Rows::Pairs Rows::entries(const TreeLock& lock, const std::string& dir_home, std::string_view after, std::size_t most) const {
+  return in_range(lock, {.family = Family::names,
+                         .from = after.empty() ? keys::entries_begin(dir_home) : keys::entry(dir_home, after) + '\0',
+                         .upper = keys::entries_end(dir_home),
+                         .most = most});
+}
+
+Rows::Pairs Rows::blobs(const TreeLock& lock, Ino ino) const {
+  return in_range(lock, {.family = Family::names, .from = keys::blobs_begin(ino), .upper = keys::blobs_end(ino)});
 }
 
 Result<Rows::Blocks> Rows::blob_patches(const TreeLock& lock, Ino ino, BlockIndex from, BlockIndex to) const {
-  const Fetched::Range range{.family = Family::names, .from = keys::blob_patch(ino, from), .upper = keys::blob_patch(ino, to)};
-  const Fetched::Rows* const fetched = lock.fetched().find(range);
-  const Fetched::Rows found = fetched ? Fetched::Rows() : read_rows(store_, range, Wait::no);
-  const auto& [rows, end] = fetched ? *fetched : found;
-  if (!end && end.error().code == EAGAIN) lock.want([this, &lock, range] { lock.fetched().fetch(store_, range); });
-  LSMFS_TRY(end);
+  LSMFS_ASSIGN(auto rows, in_range(lock, {.family = Family::names, .from = keys::blob_patch(ino, from), .upper = keys::blob_patch(ino, to)}));
   Blocks there;
-  for (const auto& [key, value] : rows) there.emplace_back(keys::parse_blob_patch(key)->first, value);
+  for (auto& [key, value] : rows) there.emplace_back(keys::parse_blob_patch(key)->first, std::move(value));
   return there;
 }
 

@@ -41,11 +41,11 @@ class Rows {
 
   // Some rows of a directory's entries in order, by key, from the first after the name `after` on; "": from the beginning. No more than are
   // needed for so many bytes, but two. None: there are no more.
-  Result<std::vector<std::pair<std::string, std::string>>> entries(const TreeLock& lock, const std::string& dir_home, std::string_view after,
-                                                                   std::size_t most) const LSMFS_LOCKED;
+  using Pairs = Result<std::vector<std::pair<std::string, std::string>>>;
+  Pairs entries(const TreeLock& lock, const std::string& dir_home, std::string_view after, std::size_t most) const LSMFS_LOCKED;
 
   // The rows of a file's blobs, by key.
-  Result<std::vector<std::pair<std::string, std::string>>> blobs(const TreeLock& lock, Ino ino) const LSMFS_LOCKED;
+  Pairs blobs(const TreeLock& lock, Ino ino) const LSMFS_LOCKED;
 
   // The patches of blocks [from, to) that lie in blobs, by block.
   Result<Blocks> blob_patches(const TreeLock& lock, Ino ino, BlockIndex from, BlockIndex to) const LSMFS_LOCKED;
@@ -110,6 +110,7 @@ class Rows {
 
  private:
   Value row(const TreeLock& lock, std::string key) const LSMFS_LOCKED;  // of names
+  Pairs in_range(const TreeLock& lock, const Fetched::Range& range) const LSMFS_LOCKED;  // all, or some of a range with a bound
   Batch& batch() const LSMFS_LOCKED { return history_.open().batch; }
 
   Store& store_;

@@ -30,6 +30,16 @@ TEST(BlockPatch, ChangesWhatWasWrittenAndNothingElse) {
   EXPECT_EQ(applied(value_of({{kBlockSize - 1, "z"}})).substr(kBlockSize - 3), "..z");
 }
 
+TEST(BlockPatch, ChangesAPartOfABlockAsItWouldAllOfIt) {
+  const std::string value = value_of({{2, "ab"}, {100, "cd"}});
+  const std::string whole = applied(value);
+  for (const auto& [at, size] : {std::pair<std::size_t, std::size_t>{0, 3}, {3, 98}, {101, 1}, {102, 50}, {kBlockSize - 1, 1}}) {
+    std::string part(size, '.');
+    EXPECT_TRUE(block_patch::apply(value, {reinterpret_cast<std::byte*>(part.data()), part.size()}, at));
+    EXPECT_EQ(part, whole.substr(at, size)) << at;
+  }
+}
+
 TEST(BlockPatch, WhatIsDamagedChangesNothing) {
   const std::string sound = value_of({{2, "ab"}});
   ASSERT_TRUE(block_patch::is_sound(sound));
