@@ -85,7 +85,7 @@ Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const Di
         return make_error(EAGAIN, "");
       }
       rows.from = after->empty() ? begin : first_after(*after);
-      fetched = lock.fetched().find(rows);
+      fetched = rows_.fetched(lock).find(rows);
       if (!fetched && std::exchange(missed, false)) {
         want_names(lock, rows, plus);
         return make_error(EAGAIN, "");

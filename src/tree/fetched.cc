@@ -1,6 +1,7 @@
 #include "tree/fetched.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace lsmfs {
 namespace {
@@ -61,10 +62,10 @@ const Result<std::string>* Fetched::find_blob(std::uint64_t blob, std::uint64_t 
   return found == blob_parts_.end() ? nullptr : &found->bytes;
 }
 
-void Fetched::clear() {
+void Fetched::as_of(std::uint64_t settled) {
+  if (std::exchange(settled_, settled) == settled) return;
   rows_.clear();
   parts_.clear();
-  blob_parts_.clear();
 }
 
 const Result<std::optional<std::string>>* Fetched::find(Family family, const std::string& key) const {

@@ -1,7 +1,7 @@
 // Fetched: rows that an operation has not found in memory, and that are read for it without the tree's lock. The operation is begun
 // again then, and finds them here, also where the cache was too small to keep them.
 //
-// What it is not: it does not know whether they are still as they were. They are for as long as no group is committed.
+// They hold for as long as no group is settled. Whoever looks something up says which one was the last (as_of).
 // Not thread-safe.
 #pragma once
 
@@ -39,9 +39,12 @@ class Fetched {
   void fetch(Store& store, const Range& range);
   // Blocks of a blob, which stay as they are.
   void fetch_blob(BlobReaders& readers, std::uint64_t blob, const BlobEnd& end, std::uint64_t block, std::uint64_t count);
-  void clear();
 
-  // What that gave; nullptr: it was not fetched.
+  // The last group that is settled, as History counts. Rows that were read when it was another go. Before something is fetched, and before
+  // something is looked up: an operation may settle a group itself, after its rows were read.
+  void as_of(std::uint64_t settled);
+
+  // What was fetched; nullptr: it was not, or not as of now.
   const Result<std::optional<std::string>>* find(Family family, const std::string& key) const;
   const Rows* find(const Range& range) const;
   const Result<std::string>* find_blob(std::uint64_t blob, std::uint64_t block, std::uint64_t count) const;
@@ -52,6 +55,7 @@ class Fetched {
     Rows rows;
   };
 
+  std::uint64_t settled_ = 0;
   std::map<std::pair<Family, std::string>, Result<std::optional<std::string>>> rows_;
   std::list<Part> parts_;
   struct BlobPart {

@@ -457,12 +457,10 @@ std::invoke_result_t<Operation&, LsmTree::Lock&> LsmTree::attempt(Wait wait, Ope
     if (!alone && (commits >= static_cast<int>(turns) || reads >= kReadsMost)) alone.emplace(*this, lock);
     if (wanted.group > 0) {
       await_commit(lock, wanted.group);
-      lock.fetched().clear();
-      continue;
+    } else {
+      lock.fetched().as_of(history_.committed());
+      lock.without(wanted.read);
     }
-    const std::uint64_t committed = history_.committed();
-    lock.without(wanted.read);
-    if (history_.committed() != committed) lock.fetched().clear();
   }
 }
 

@@ -14,8 +14,13 @@ Rows::Rows(Store& store, Clock& clock, const History& history)
       names_ahead_(store, {.family = Family::names, .first_window = 64 * KiB, .last_window = 2 * MiB, .device_read = ByteCount{256 * KiB}, .clock = &clock}),
       blocks_ahead_(store, {.family = Family::blocks, .clock = &clock}) {}
 
+Fetched& Rows::fetched(const TreeLock& lock) const {
+  lock.fetched().as_of(history_.committed());
+  return lock.fetched();
+}
+
 Rows::Value Rows::row(const TreeLock& lock, std::string key) const {
-  if (const auto* const fetched = lock.fetched().find(Family::names, key)) return *fetched;
+  if (const auto* const read = fetched(lock).find(Family::names, key)) return *read;
   auto found = store_.get(Family::names, key, Wait::no);
   if (!found && found.error().code == EAGAIN) {
     lock.want([this, &lock, key = std::move(key)] { lock.fetched().fetch(store_, Family::names, key); });
@@ -30,9 +35,9 @@ Rows::Value Rows::xattr(const TreeLock& lock, const std::string& home, std::stri
 Result<Rows::Blocks> Rows::blocks(const TreeLock& lock, const std::string& home, BlockIndex from, BlockIndex to, bool values) const {
   if (from >= to) return Blocks();
   const Fetched::Range range{.family = Family::blocks, .from = keys::block(home, from), .upper = keys::block(home, to), .values = values};
-  const Fetched::Rows* const fetched = lock.fetched().find(range);
-  const Fetched::Rows found = fetched ? Fetched::Rows() : read_rows(store_, range, Wait::no);
-  const auto cursor = cursor_over(fetched ? *fetched : found);
+  const Fetched::Rows* const read = fetched(lock).find(range);
+  const Fetched::Rows found = read ? Fetched::Rows() : read_rows(store_, range, Wait::no);
+  const auto cursor = cursor_over(read ? *read : found);
   Blocks there;
   BlockCursor at(*cursor, home, to);
   for (; at.valid(); at.next()) there.emplace_back(at.index(), at.bytes());
@@ -43,8 +48,8 @@ Result<Rows::Blocks> Rows::blocks(const TreeLock& lock, const std::string& home,
 }
 
 Rows::Pairs Rows::in_range(const TreeLock& lock, const Fetched::Range& range) const {
-  const Fetched::Rows* const fetched = lock.fetched().find(range);
-  Fetched::Rows found = fetched ? *fetched : read_rows(store_, range, Wait::no);
+  const Fetched::Rows* const read = fetched(lock).find(range);
+  Fetched::Rows found = read ? *read : read_rows(store_, range, Wait::no);
   if (range.most != SIZE_MAX && !found.rows.empty()) return std::move(found.rows);
   if (!found.end && found.end.error().code == EAGAIN) lock.want([this, &lock, range] { lock.fetched().fetch(store_, range); });
   LSMFS_TRY(found.end);

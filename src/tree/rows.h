@@ -44,6 +44,9 @@ class Rows {
   using Pairs = Result<std::vector<std::pair<std::string, std::string>>>;
   Pairs entries(const TreeLock& lock, const std::string& dir_home, std::string_view after, std::size_t most) const LSMFS_LOCKED;
 
+  // What has been read for the operation that holds `lock`, and is still as it was.
+  Fetched& fetched(const TreeLock& lock) const LSMFS_LOCKED;
+
   // The rows of a file's blobs, by key.
   Pairs blobs(const TreeLock& lock, Ino ino) const LSMFS_LOCKED;
 

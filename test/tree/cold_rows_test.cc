@@ -12,6 +12,8 @@
 #include "gate.h"
 #include "tree/cold_store.h"
 #include "tree/harness.h"
+#include "tree/held_store.h"
+#include "tree/pass.h"
 
 namespace lsmfs::test::cold_rows_test {
 namespace {
@@ -147,6 +149,95 @@ TEST_F(ColdRows, APlaceInADirectoryIsLookedForWhileOthersGoOn) {
   waiter.join();
   EXPECT_EQ(outcome, 0);
   EXPECT_EQ(first, all[201].second);
+}
+
+// A group is committed while rows are read for an operation. Nobody has noticed yet when the operation is begun again: it does so itself.
+class SettledMeanwhile : public testing::Test {
+ protected:
+  void SetUp() override {
+    h_.between.store = [this](std::unique_ptr<Store> inner) -> std::unique_ptr<Store> {
+      auto held = std::make_unique<HeldStore>(std::move(inner), commits_);
+      held_ = held.get();
+      return std::make_unique<ColdStore>(std::move(held), weather_);
+    };
+    dir_ = h_.mkdir(kRootIno, "dir");
+    others_ = h_.mkdir(kRootIno, "others");
+    const Ino file = h_.create(dir_, "name");
+    ASSERT_TRUE(tree().link(file, kRootIno, "other", Wait::yes));
+    ASSERT_TRUE(tree().link(file, kRootIno, "third", Wait::yes));
+    h_.remount();
+    ASSERT_EQ(h_.walk("dir"), dir_);
+    ASSERT_EQ(h_.walk("others"), others_);
+  }
+  void TearDown() override { commits_.open(); }
+
+  Tree& tree() { return h_.tree(); }
+  void begin() {
+    ASSERT_TRUE(tree().sync());
+    commits_before_ = held_->commits();
+  }
+  // So that what was changed since begin() is passed on.
+  void fill_the_group() {
+    for (int i = 0; i < 1000 && held_->commits() == commits_before_; ++i) {
+      const auto made = at_once([&](Wait w) { return tree().make(others_, fmt::format("{}", i), {.mode = S_IFREG}, w); });
+      ASSERT_TRUE(made);
+      tree().forget(made->ino, 1);
+    }
+  }
+  void end_commit() {
+    held_->release();
+    ASSERT_TRUE(clock_.await_waiting(kTreeThreads));
+  }
+
+  SteppedClock clock_;
+  Gate commits_{true};
+  ColdStore::Weather weather_{.cold = false};
+  HeldStore* held_ = nullptr;
+  int commits_before_ = 0;
+  Ino dir_, others_;
+  Harness h_{ByteCount{kDeviceMin}, {.sync_interval_ms = 0, .clock = &clock_}};
+};
+
+TEST_F(SettledMeanwhile, AFileOfSeveralNamesKeepsCountOfThem) {
+  begin();
+  const Ino file = h_.walk("other");
+  held_->hold();
+  ASSERT_TRUE(tree().unlink(kRootIno, "other", Wait::yes));
+  tree().forget(file, 1);
+  fill_the_group();
+  ASSERT_TRUE(held_->await_waiting());
+  int read = 0;
+  weather_.after_get = [&](std::string_view) {
+    if (++read == 1) end_commit();
+  };
+  weather_.cold = true;
+  std::uint32_t nlink = 0;
+  EXPECT_EQ(code(tree().readdir(dir_, 0, true, [&](const DirEntry& entry) {
+    if (entry.name == "name") nlink = entry.attr.nlink;
+    return true;
+  }, Wait::yes)), 0);
+  EXPECT_GE(read, 1);
+  EXPECT_EQ(nlink, 2u);
+  weather_.cold = false;
+  EXPECT_EQ(h_.check(), "");
+}
+
+TEST_F(SettledMeanwhile, ANameIsGivenOnce) {
+  begin();
+  bool made = false;
+  weather_.after_get = [&](std::string_view) {
+    if (std::exchange(made, true)) return;
+    weather_.cold = false;
+    tree().forget(h_.make(dir_, "new", S_IFREG), 1);
+    fill_the_group();
+    end_commit();
+    weather_.cold = true;
+  };
+  weather_.cold = true;
+  EXPECT_EQ(code(tree().make(dir_, "new", {.mode = S_IFREG}, Wait::yes)), EEXIST);
+  EXPECT_TRUE(made);
+  weather_.cold = false;
+  EXPECT_EQ(h_.check(), "");
 }
 
 }  // namespace

@@ -3,8 +3,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <random>
+#include <string_view>
 #include <utility>
 
 #include "gate.h"
@@ -18,6 +20,7 @@ class ColdStore : public StoreDecorator {
     std::atomic<bool> cold = true;
     Gate* reads = nullptr;                         // those who may wait pass it
     std::atomic<std::uint64_t>* draws = nullptr;   // given: some rows are in memory, and some are not
+    std::function<void(std::string_view key)> after_get = [](std::string_view) {};  // in the thread of who waited for that row
     bool misses() const { return cold && (draws == nullptr || std::mt19937_64(draws->fetch_add(1))() % 2 == 0); }
   };
   ColdStore(std::unique_ptr<Store> inner, const Weather& weather) : StoreDecorator(std::move(inner)), weather_(weather) {}
@@ -25,7 +28,9 @@ class ColdStore : public StoreDecorator {
   Result<std::optional<std::string>> get(Family family, std::string_view key, Wait wait) override {
     if (wait == Wait::yes) pass();
     if (wait == Wait::no && weather_.misses()) return make_error(EAGAIN, "");
-    return inner().get(family, key, wait);
+    auto found = inner().get(family, key, wait);
+    if (wait == Wait::yes && weather_.cold) weather_.after_get(key);
+    return found;
   }
   std::unique_ptr<lsmfs::Cursor> cursor(Family family, const CursorOptions& options) override {
     return std::make_unique<Cursor>(*this, options.wait, inner().cursor(family, options));
