@@ -87,12 +87,16 @@ struct Owner {
   std::uint32_t uid = 0, gid = 0;
 };
 
-// A name in a directory, as readdir gives it. `attr` is whole only when attributes were asked for;
-// otherwise only its ino and the type bits of its mode are set.
+// Of which entries a listing brings the attributes.
+enum class AttrsOf : std::uint8_t { none, directories, all };
+
+// A name in a directory, as readdir gives it.
 struct DirEntry {
   std::string_view name;
-  Attr attr;
+  Attr attr;                      // unless it is whole, only its ino and the type bits of its mode are set
   std::uint64_t next_cookie = 0;  // where to go on after this entry
+  bool whole = false;             // `attr` was asked for: who accepts the entry holds on to the inode
+  bool held = false;              // whole: somebody held on to it before
 };
 
 struct SpaceInfo {
@@ -158,7 +162,7 @@ class Tree {
   virtual Result<void> close() = 0;
 
   // ---- inodes. Functions that give an Attr of a named inode to a caller who will hold on to it
-  // (lookup, make, make_unnamed, link, readdir with `plus`) raise its lookup count by one.
+  // (lookup, make, make_unnamed, link, readdir) raise its lookup count by one.
   virtual Result<std::optional<Attr>> lookup(Ino dir, std::string_view name, Wait wait) = 0;  // nullopt: no such name
   virtual void forget(Ino ino, std::uint64_t lookups) = 0;
   // When inodes in use take more memory than is theirs: some of them, those that were used the longest time ago, for the caller
@@ -201,12 +205,12 @@ class Tree {
 
   // Calls `visit` for each entry from `cookie` on (0: the start), names in ascending byte order
   // with "." and ".." first, until it returns false: that entry is not counted as given.
-  // With `plus` the lookup count of each accepted entry but "." and ".." is raised.
+  // The lookup count of each accepted entry that is whole is raised. "." and ".." never are.
   // An entry that exists throughout a walk is given exactly once, whatever else changes. A call may
   // end early, also for want of memory with Wait::no, when it has given at least one entry. A walk may
   // end with one more entry "." whose inode number is 0, which stands for nothing.
   using DirVisitor = std::function<bool(const DirEntry&)>;
-  virtual Result<void> readdir(Ino dir, std::uint64_t cookie, bool plus, const DirVisitor& visit, Wait wait,
+  virtual Result<void> readdir(Ino dir, std::uint64_t cookie, AttrsOf attrs, const DirVisitor& visit, Wait wait,
                                AccessTime atime = AccessTime::now) = 0;
 
   // ---- data

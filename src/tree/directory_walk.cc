@@ -31,7 +31,7 @@ struct LsmTree::Listing {
   Inode& dir;
   const std::string& home;
   const std::string& end;  // of the rows of its entries
-  const bool plus;
+  const AttrsOf attrs;
   const DirVisitor& visit;
   const Lock& lock;
   DirCookies::Walk walk;
@@ -47,7 +47,7 @@ struct LsmTree::Listing {
   bool has_more() const { return place.cursor && place.cursor->valid() && place.cursor->key() < end; }
 };
 
-Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const DirVisitor& visit, Wait wait,
+Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, AttrsOf attrs, const DirVisitor& visit, Wait wait,
                               AccessTime atime) {
   if (cookie == DirCookies::kEnd) return {};
   if (cookie == DirCookies::kFull) {
@@ -69,7 +69,7 @@ Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const Di
     // cookie. And a walk that must wait says so before it has given anything.
     const std::string& home = *dir->shared_home();
     const std::string begin = keys::entries_begin(home), end = keys::entries_end(home);
-    Listing listing{.dir = *dir, .home = home, .end = end, .plus = plus, .visit = visit, .lock = lock, .walk = cookies.walk_at(cookie)};
+    Listing listing{.dir = *dir, .home = home, .end = end, .attrs = attrs, .visit = visit, .lock = lock, .walk = cookies.walk_at(cookie)};
     const auto first_after = [&](std::string_view name) { return keys::entry(home, name) + '\0'; };  // the first row after an entry's
     Fetched::Range rows{.family = Family::names, .from = {}, .upper = end, .most = kFetched};  // that are read
     const Fetched::Rows* fetched = nullptr;
@@ -87,7 +87,7 @@ Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const Di
       rows.from = after->empty() ? begin : first_after(*after);
       fetched = rows_.fetched(lock).find(rows);
       if (!fetched && std::exchange(missed, false)) {
-        want_names(lock, rows, plus);
+        want_names(lock, rows, attrs);
         return make_error(EAGAIN, "");
       }
       if (fetched) {
@@ -96,7 +96,7 @@ Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const Di
         listing.place = rows_.seek_names(rows.from);
       }
       const auto ready = listing.place.cursor->status();
-      if (!ready && ready.error().code == EAGAIN) want_names(lock, rows, plus);
+      if (!ready && ready.error().code == EAGAIN) want_names(lock, rows, attrs);
       LSMFS_TRY(ready);
     }
 
@@ -115,7 +115,7 @@ Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const Di
     }
 
     const auto listed = list(listing);
-    if (!listed && listed.error().code == EAGAIN) want_names(lock, rows, plus);
+    if (!listed && listed.error().code == EAGAIN) want_names(lock, rows, attrs);
     // Piece by piece, for a directory may have any size, and one that begins in memory need not end there.
     if (listing.place.cursor && (listing.ended || !listing.names.empty())) {
       rows_.note_names(rows.from, listing.ended ? end : first_after(listing.last_name()), wait);
@@ -130,13 +130,13 @@ Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, bool plus, const Di
   });
 }
 
-// Rows of a directory's entries; `plus`: the records of files with several names, too, which lie elsewhere.
-void LsmTree::want_names(const Lock& lock, const Fetched::Range& range, bool plus) {
+// Rows of a directory's entries; With all attributes the records of files with several names, too, which lie elsewhere.
+void LsmTree::want_names(const Lock& lock, const Fetched::Range& range, AttrsOf attrs) {
   (void)lock.take_wanted();  // a single one of these
-  lock.want([this, &lock, range, plus] {
+  lock.want([this, &lock, range, attrs] {
     Fetched& fetched = lock.fetched();
     fetched.fetch(store_, range);
-    if (!plus) return;
+    if (attrs != AttrsOf::all) return;
     for (const auto& [key, value] : fetched.find(range)->rows) {
       const auto entry = decode_entry(value);
       const auto* const link = entry ? std::get_if<Link>(&*entry) : nullptr;
@@ -166,17 +166,20 @@ Result<void> LsmTree::list(Listing& listing) {
     DirEntry entry;
     entry.name = name;
     Inode* inode = nullptr;
-    if (listing.plus) {
-      auto adopted = adopt(listing.lock, listing.dir, name, row);
-      if (!adopted && adopted.error().code == EAGAIN && listing.given) return {};
-      LSMFS_ASSIGN(inode, std::move(adopted));
-      entry.attr = inode->record.attr();
-    } else {
+    if (listing.attrs != AttrsOf::all) {
       const auto decoded = decode_entry(row);
       if (!decoded) return make_error(EUCLEAN, fmt::format("the row of an entry in directory {} is damaged", listing.dir.ino().v));
       const auto* link = std::get_if<Link>(&*decoded);
       entry.attr.ino = link ? link->ino : std::get<Record>(*decoded).ino;
       entry.attr.mode = link ? link->type : std::get<Record>(*decoded).mode & S_IFMT;
+    }
+    entry.whole = listing.attrs == AttrsOf::all || (listing.attrs == AttrsOf::directories && S_ISDIR(entry.attr.mode));
+    if (entry.whole) {
+      auto adopted = adopt(listing.lock, listing.dir, name, row);
+      if (!adopted && adopted.error().code == EAGAIN && listing.given) return {};
+      LSMFS_ASSIGN(inode, std::move(adopted));
+      entry.attr = inode->record.attr();
+      entry.held = inode->lookups > 0;
     }
     entry.next_cookie = cookies.pass(listing.walk, name, last);
     const bool accepted = listing.visit(entry);

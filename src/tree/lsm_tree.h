@@ -84,7 +84,7 @@ class LsmTree final : public Tree, private History::Client {
   Result<std::string> remove_tree(Ino dir, Ino parent, Wait wait) override;
   Result<bool> sweep() override;
   void on_swept(std::function<void(std::vector<SweptEntry>)> told) override;
-  Result<void> readdir(Ino dir, std::uint64_t cookie, bool plus, const DirVisitor& visit, Wait wait,
+  Result<void> readdir(Ino dir, std::uint64_t cookie, AttrsOf attrs, const DirVisitor& visit, Wait wait,
                        AccessTime atime) override;
   Result<std::size_t> read(Ino ino, ByteOffset offset, MutableBytes to, Wait wait, AccessTime atime) override;
   Result<void> write(Ino ino, ByteOffset offset, Bytes data, Wait wait) override;
@@ -366,7 +366,7 @@ class LsmTree final : public Tree, private History::Client {
 
   // ---- directories (directory_walk.cc)
   struct Listing;
-  void want_names(const Lock& lock, const Fetched::Range& range, bool plus) LSMFS_LOCKED;
+  void want_names(const Lock& lock, const Fetched::Range& range, AttrsOf attrs) LSMFS_LOCKED;
   Result<void> list(Listing& listing) LSMFS_LOCKED;
 
   // ---- data (file_data.cc)

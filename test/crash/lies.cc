@@ -137,7 +137,7 @@ class Reader {
         if (!children.emplace(entry.name, entry.attr).second) lie("listed twice: " + path + "/" + std::string(entry.name));
         return true;
       };
-      if (!good(both_ways([&](Wait wait) { return tree_.readdir(ino, cookie, true, take, wait); }))) whole = false;
+      if (!good(both_ways([&](Wait wait) { return tree_.readdir(ino, cookie, AttrsOf::all, take, wait); }))) whole = false;
     }
     for (const auto& [name, attr] : children) {
       visit(path + "/" + name, attr);

@@ -42,7 +42,7 @@ Result<Attr> make_file(Tree& tree, Ino dir, std::string_view name) {
 // What a directory lists is there when it is looked up, and in use during the call.
 Result<void> each_child(Tree& tree, Ino dir, const std::function<Result<void>(const Attr&)>& call) {
   std::vector<std::string> names;
-  LSMFS_TRY(tree.readdir(dir, 0, false, [&](const DirEntry& entry) {
+  LSMFS_TRY(tree.readdir(dir, 0, AttrsOf::none, [&](const DirEntry& entry) {
     if (entry.name != "." && entry.name != "..") names.emplace_back(entry.name);
     return true;
   }, Wait::yes));

@@ -312,13 +312,13 @@ Result<void> MemoryTree::rename(Ino from_dir, std::string_view from, Ino to_dir,
   return {};
 }
 
-Result<void> MemoryTree::readdir(Ino dir, std::uint64_t cookie, bool plus, const DirVisitor& visit, Wait wait,
+Result<void> MemoryTree::readdir(Ino dir, std::uint64_t cookie, AttrsOf attrs, const DirVisitor& visit, Wait wait,
                                  AccessTime) {
   std::lock_guard lock(mutex_);
   LSMFS_TRY(enter("readdir", wait));
   LSMFS_ASSIGN(Node * d, node(dir));
-  if (cookie < 1 && !visit({".", d->attr, 1})) return {};
-  if (cookie < 2 && !visit({"..", nodes_.at(d->parent).attr, 2})) return {};
+  if (cookie < 1 && !visit({".", d->attr, 1, false, false})) return {};
+  if (cookie < 2 && !visit({"..", nodes_.at(d->parent).attr, 2, false, false})) return {};
   auto at = d->children.begin();
   if (cookie > 2) {
     const auto after = d->names_of_cookies.find(cookie);
@@ -329,8 +329,9 @@ Result<void> MemoryTree::readdir(Ino dir, std::uint64_t cookie, bool plus, const
     auto [known, is_new] = d->cookies.try_emplace(at->first, next_cookie_);
     if (is_new) d->names_of_cookies[next_cookie_++] = at->first;
     Node& n = nodes_.at(at->second);
-    if (!visit({at->first, n.attr, known->second})) return {};
-    if (plus) ++n.lookups;
+    const bool whole = attrs == AttrsOf::all || (attrs == AttrsOf::directories && S_ISDIR(n.attr.mode));
+    if (!visit({at->first, n.attr, known->second, whole, n.lookups > 0})) return {};
+    if (whole) ++n.lookups;
   }
   return {};
 }

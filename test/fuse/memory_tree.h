@@ -44,7 +44,7 @@ class MemoryTree : public Tree {
   Result<void> rmdir(Ino dir, std::string_view name, Wait wait) override;
   Result<void> rename(Ino from_dir, std::string_view from, Ino to_dir, std::string_view to, unsigned flags,
                       Wait wait, Owner whiteout_owner) override;
-  Result<void> readdir(Ino dir, std::uint64_t cookie, bool plus, const DirVisitor& visit, Wait wait,
+  Result<void> readdir(Ino dir, std::uint64_t cookie, AttrsOf attrs, const DirVisitor& visit, Wait wait,
                        AccessTime atime) override;
   Result<std::size_t> read(Ino ino, ByteOffset offset, MutableBytes to, Wait wait, AccessTime atime) override;
   Result<void> write(Ino ino, ByteOffset offset, Bytes data, Wait wait) override;

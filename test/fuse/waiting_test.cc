@@ -197,10 +197,10 @@ TEST_F(Waiting, AReadThatOvertakesAnAsynchronousDirectWriteLeavesNoOldPagesBehin
 // Gives half of a directory and then fails.
 class HalfListed : public MemoryTree {
  public:
-  Result<void> readdir(Ino dir, std::uint64_t cookie, bool plus, const DirVisitor& visit, Wait wait,
+  Result<void> readdir(Ino dir, std::uint64_t cookie, AttrsOf attrs, const DirVisitor& visit, Wait wait,
                        AccessTime atime) override {
     int given = 0;
-    LSMFS_TRY(MemoryTree::readdir(dir, cookie, plus, [&](const DirEntry& entry) {
+    LSMFS_TRY(MemoryTree::readdir(dir, cookie, attrs, [&](const DirEntry& entry) {
       return given < 5 && visit(entry) && ++given > 0;
     }, wait, atime));
     if (given == 5) return make_error(wait == Wait::no ? EAGAIN : EIO, "the rest");

@@ -256,7 +256,7 @@ class Walk {
         found_.push_back({dir, std::string(entry.name), entry.attr});
         return true;
       };
-      const auto listed = both_ways([&](Wait wait) { return tree_.readdir(dir, cookie, true, visit, wait); });
+      const auto listed = both_ways([&](Wait wait) { return tree_.readdir(dir, cookie, AttrsOf::all, visit, wait); });
       more = good(listed) && given > 0;
     }
   }

@@ -39,11 +39,11 @@ class ColdRows : public testing::Test {
   void TearDown() override { reads_.open(); }
 
   Tree& tree() { return h_.tree(); }
-  std::vector<std::string> list(bool plus) {
+  std::vector<std::string> list(AttrsOf attrs) {
     std::vector<std::string> names;
     for (std::uint64_t cookie = 0;;) {
       const std::size_t before = names.size();
-      const auto listed = tree().readdir(kRootIno, cookie, plus, [&](const DirEntry& entry) {
+      const auto listed = tree().readdir(kRootIno, cookie, attrs, [&](const DirEntry& entry) {
         names.emplace_back(entry.name);
         cookie = entry.next_cookie;
         return names.size() < before + 100;
@@ -79,8 +79,8 @@ TEST_F(ColdRows, NobodyElseWaitsForTheDevice) {
       {"cut", [&] { return code(tree().setattr(inodes_["s"], {.size = 5000}, Wait::yes)); }},
       {"punch", [&] { return code(tree().fallocate(inodes_["t"], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, ByteOffset{0}, ByteCount{50'000}, Wait::yes)); }},
       {"write", [&] { return code(tree().write(inodes_["u"], ByteOffset{3 * kBlockSize}, as_bytes("u"), Wait::yes)); }},
-      {"readdir", [&] { return code(tree().readdir(kRootIno, 0, false, all, Wait::yes)); }},
-      {"readdirplus", [&] { return code(tree().readdir(kRootIno, 0, true, all, Wait::yes)); }},
+      {"readdir", [&] { return code(tree().readdir(kRootIno, 0, AttrsOf::none, all, Wait::yes)); }},
+      {"readdirplus", [&] { return code(tree().readdir(kRootIno, 0, AttrsOf::all, all, Wait::yes)); }},
   };
   for (const auto& [what, wait] : waiters) {
     SCOPED_TRACE(what);
@@ -109,8 +109,8 @@ TEST_F(ColdRows, NobodyElseWaitsForTheDevice) {
 
 // However small the cache is.
 TEST_F(ColdRows, AreReadOnceAndUsed) {
-  EXPECT_EQ(list(true).size(), 2u + kFiles + 6);
-  EXPECT_EQ(list(false).size(), 2u + kFiles + 6);
+  EXPECT_EQ(list(AttrsOf::all).size(), 2u + kFiles + 6);
+  EXPECT_EQ(list(AttrsOf::none).size(), 2u + kFiles + 6);
   EXPECT_EQ(tree().getxattr(inodes_["x"], "user.long", Wait::yes).value(), kValue);
   EXPECT_EQ(code(tree().rename(kRootIno, "f010", kRootIno, "link", 0, Wait::yes)), 0);
   EXPECT_EQ(code(tree().rename(kRootIno, "f011", kRootIno, "f012", 0, Wait::yes)), 0);
@@ -125,7 +125,7 @@ TEST_F(ColdRows, AreReadOnceAndUsed) {
 TEST_F(ColdRows, APlaceInADirectoryIsLookedForWhileOthersGoOn) {
   std::vector<std::pair<std::uint64_t, std::string>> all;
   const auto list_from = [&](std::uint64_t cookie, std::string& first) {
-    return tree().readdir(kRootIno, cookie, false, [&](const DirEntry& entry) {
+    return tree().readdir(kRootIno, cookie, AttrsOf::none, [&](const DirEntry& entry) {
       if (first.empty()) first = entry.name;
       if (cookie == 0) all.emplace_back(entry.next_cookie, entry.name);
       return true;
@@ -212,7 +212,7 @@ TEST_F(SettledMeanwhile, AFileOfSeveralNamesKeepsCountOfThem) {
   };
   weather_.cold = true;
   std::uint32_t nlink = 0;
-  EXPECT_EQ(code(tree().readdir(dir_, 0, true, [&](const DirEntry& entry) {
+  EXPECT_EQ(code(tree().readdir(dir_, 0, AttrsOf::all, [&](const DirEntry& entry) {
     if (entry.name == "name") nlink = entry.attr.nlink;
     return true;
   }, Wait::yes)), 0);

@@ -26,8 +26,8 @@ class DamagedRows : public testing::Test {
   }
   std::string value(const std::string& key) { return **h_.store().get(Family::names, key, Wait::yes); }
   int lookup(Ino dir, std::string_view name) { return code(h_.tree().lookup(dir, name, Wait::yes)); }
-  int list(Ino dir, bool plus) {
-    return code(h_.tree().readdir(dir, 0, plus, [](const DirEntry&) { return true; }, Wait::yes));
+  int list(Ino dir, AttrsOf attrs) {
+    return code(h_.tree().readdir(dir, 0, attrs, [](const DirEntry&) { return true; }, Wait::yes));
   }
 
   Harness h_;
@@ -39,14 +39,14 @@ TEST_F(DamagedRows, NamesThatCannotBeAreNotListed) {
   for (const std::string& name : {std::string("."), std::string(".."), std::string("x/y"), std::string(256, 'n'), std::string("nul\0", 4)}) {
     const std::string key = keys::entry(home_b(), name);
     put(key, row);
-    EXPECT_EQ(list(b_, false), EUCLEAN) << name;
-    EXPECT_EQ(list(b_, true), EUCLEAN) << name;
+    EXPECT_EQ(list(b_, AttrsOf::none), EUCLEAN) << name;
+    EXPECT_EQ(list(b_, AttrsOf::all), EUCLEAN) << name;
     EXPECT_NE(h_.check(), "") << name;
     Batch batch;
     batch.erase(Family::names, key);
     ASSERT_TRUE(h_.store().commit(batch));
   }
-  EXPECT_EQ(list(b_, true), 0);
+  EXPECT_EQ(list(b_, AttrsOf::all), 0);
 }
 
 // Whatever the rows say, the parents of a directory lead to the root.
@@ -55,7 +55,7 @@ TEST_F(DamagedRows, ADirectoryIsNotFoundInItself) {
   put(keys::entry(home_b(), "root"), value(std::string(keys::kRoot)));
   put(keys::entry(home_b(), "link"), encode(Link{a_, S_IFDIR}));
   for (const char* name : {"a", "root", "link"}) EXPECT_EQ(lookup(b_, name), EUCLEAN) << name;
-  EXPECT_EQ(list(b_, true), EUCLEAN);
+  EXPECT_EQ(list(b_, AttrsOf::all), EUCLEAN);
   EXPECT_EQ(code(h_.tree().rename(a_, "b", kRootIno, "b", 0, Wait::yes)), 0);  // and this looks where they lead
 }
 
@@ -120,7 +120,7 @@ TEST_F(DamagedRows, ADirectoryAtAHomeThatIsTooLongIsRefused) {
   h_.crash();
   const Ino dir = h_.walk("long");
   EXPECT_EQ(lookup(dir, "below"), EUCLEAN);
-  EXPECT_EQ(list(dir, true), EUCLEAN);
+  EXPECT_EQ(list(dir, AttrsOf::all), EUCLEAN);
   ASSERT_EQ(lookup(dir, name), 0);
   ASSERT_TRUE(h_.tree().unlink(dir, name, Wait::yes));
   ASSERT_TRUE(h_.tree().sync());

@@ -41,7 +41,7 @@ TEST(DirectoryWalk, NeitherLosesNorRepeatsWhatStaysWhileOthersComeAndGo) {
     more = false;
     int given = 0;
     std::vector<std::string> piece;
-    ASSERT_TRUE(h.tree().readdir(kRootIno, cookie, false, [&](const DirEntry& e) {
+    ASSERT_TRUE(h.tree().readdir(kRootIno, cookie, AttrsOf::none, [&](const DirEntry& e) {
       if (given++ == 10) return false;
       more = true;
       cookie = e.next_cookie;
@@ -90,7 +90,7 @@ TEST(DirectoryWalk, ALargeDirectoryIsReadAheadOfItsListing) {
   int given = 0;
   const auto list = [&](Wait wait) {
     given = 0;
-    return code(h.tree().readdir(there, cookie, true, [&](const DirEntry& e) {
+    return code(h.tree().readdir(there, cookie, AttrsOf::all, [&](const DirEntry& e) {
       if (given == 50) return false;
       ++given;
       cookie = e.next_cookie;
@@ -123,7 +123,7 @@ std::vector<Given> rest_of(Tree& tree, std::uint64_t cookie = 0) {
   for (bool more = true; more;) {
     more = false;
     EXPECT_TRUE(both_ways([&](Wait wait) {
-      return tree.readdir(kRootIno, cookie, false, [&](const DirEntry& e) {
+      return tree.readdir(kRootIno, cookie, AttrsOf::none, [&](const DirEntry& e) {
         out.push_back({std::string(e.name), e.attr.ino, e.next_cookie});
         cookie = e.next_cookie;
         return more = true;
@@ -188,7 +188,7 @@ TEST(DirectoryWalk, GoesOnAtAnyPlaceHoweverLongAgoItWasThere) {
   const auto next = [&](std::uint64_t place) {
     std::string name;
     const auto done = both_ways([&](Wait wait) {
-      return h.tree().readdir(kRootIno, place, false, [&](const DirEntry& e) { name = e.name; return false; }, wait);
+      return h.tree().readdir(kRootIno, place, AttrsOf::none, [&](const DirEntry& e) { name = e.name; return false; }, wait);
     });
     return done ? name : fmt::format("error {}", done.error().code);
   };
@@ -287,7 +287,7 @@ TEST(DirectoryWalk, WithAttributesRaisesLookupsOfWhatWasTakenOnly) {
   h.remount();
   std::vector<DirEntry> seen;
   Ino a;
-  ASSERT_TRUE(h.tree().readdir(kRootIno, 0, true, [&](const DirEntry& e) {
+  ASSERT_TRUE(h.tree().readdir(kRootIno, 0, AttrsOf::all, [&](const DirEntry& e) {
     if (e.name == "b") return false;
     if (e.name == "a") {
       a = e.attr.ino;
@@ -303,17 +303,46 @@ TEST(DirectoryWalk, WithAttributesRaisesLookupsOfWhatWasTakenOnly) {
   EXPECT_EQ(code(h.tree().getattr(Ino{a.v + 1}, Wait::yes)), ESTALE);
 }
 
+TEST(DirectoryWalk, WithAttributesOfDirectoriesHoldsOnToThemAlone) {
+  Harness h;
+  const Ino dir = h.mkdir(kRootIno, "dir"), file = h.create(kRootIno, "file", "1"), linked = h.create(kRootIno, "linked", "2");
+  ASSERT_TRUE(h.tree().link(linked, dir, "second", Wait::yes));
+  h.remount();
+  for (const bool held : {false, true}) {
+    std::map<std::string, std::pair<Ino, std::uint32_t>> names;
+    ASSERT_TRUE(h.tree().readdir(kRootIno, 0, AttrsOf::directories, [&](const DirEntry& e) {
+      names.emplace(e.name, std::pair(e.attr.ino, e.attr.mode & S_IFMT));
+      EXPECT_EQ(e.whole, e.name == "dir") << e.name;
+      if (e.name == "dir") {
+        EXPECT_EQ(e.attr.mode, S_IFDIR | 0755u);
+        EXPECT_EQ(e.attr.nlink, 2u);
+        EXPECT_EQ(e.held, held);
+      }
+      return true;
+    }, Wait::yes));
+    EXPECT_EQ(names["file"], std::pair(file, std::uint32_t{S_IFREG}));
+    EXPECT_EQ(names["linked"], std::pair(linked, std::uint32_t{S_IFREG}));
+    EXPECT_EQ(names["dir"], std::pair(dir, std::uint32_t{S_IFDIR}));
+  }
+  EXPECT_EQ(code(h.tree().getattr(dir, Wait::yes)), 0);
+  EXPECT_EQ(code(h.tree().getattr(file, Wait::yes)), ESTALE);
+  EXPECT_EQ(code(h.tree().getattr(linked, Wait::yes)), ESTALE);
+  h.tree().forget(dir, 2);
+  ASSERT_TRUE(h.tree().sync());
+  EXPECT_EQ(code(h.tree().getattr(dir, Wait::yes)), ESTALE);
+}
+
 TEST(DirectoryWalk, TheLastCookieAnswersWithoutAScan) {
   Harness h;
   h.create(kRootIno, "only");
   std::uint64_t last = 0;
-  ASSERT_TRUE(h.tree().readdir(kRootIno, 0, false, [&](const DirEntry& e) { last = e.next_cookie; return true; }, Wait::yes));
+  ASSERT_TRUE(h.tree().readdir(kRootIno, 0, AttrsOf::none, [&](const DirEntry& e) { last = e.next_cookie; return true; }, Wait::yes));
   int given = 0;
   // The background thread may have the tree for a moment: then it answers at the second try.
-  ASSERT_TRUE(both_ways([&](Wait w) { return h.tree().readdir(kRootIno, last, false, [&](const DirEntry&) { return ++given; }, w); }));
+  ASSERT_TRUE(both_ways([&](Wait w) { return h.tree().readdir(kRootIno, last, AttrsOf::none, [&](const DirEntry&) { return ++given; }, w); }));
   EXPECT_EQ(given, 0);
   const Ino empty = h.mkdir(kRootIno, "empty");
-  ASSERT_TRUE(both_ways([&](Wait w) { return h.tree().readdir(empty, 0, false, [&](const DirEntry&) { return ++given; }, w); }));
+  ASSERT_TRUE(both_ways([&](Wait w) { return h.tree().readdir(empty, 0, AttrsOf::none, [&](const DirEntry&) { return ++given; }, w); }));
   EXPECT_EQ(given, 2);
 }
 

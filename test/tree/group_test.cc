@@ -155,7 +155,7 @@ TEST_F(Groups, OperationsGoOnWhileAGroupIsCommittedUntilTheNextIsLarge) {
   const MutableBytes to{reinterpret_cast<std::byte*>(data.data()), data.size()};
   const Ino first = look(name(0)).ino;
   EXPECT_EQ(code(tree().read(first, ByteOffset{0}, to, Wait::no)), EAGAIN);
-  EXPECT_EQ(code(tree().readdir(kRootIno, 0, true, [](const DirEntry&) { return true; }, Wait::no)), EAGAIN);
+  EXPECT_EQ(code(tree().readdir(kRootIno, 0, AttrsOf::all, [](const DirEntry&) { return true; }, Wait::no)), EAGAIN);
   held_->release();
   ASSERT_TRUE(tree().unlink(kRootIno, name(1), Wait::yes));
   EXPECT_TRUE(tree().read(first, ByteOffset{0}, to, Wait::yes).has_value());
@@ -189,7 +189,7 @@ TEST_F(Groups, NobodyElseWaitsBesideThoseWhoWaitForACommit) {
   // What waits for a commit of what has just been done to `file`, which is new.
   const std::pair<const char*, std::function<int()>> waiters[] = {
       {"sync", [&] { return code(tree().sync()); }},
-      {"readdir", [&] { return code(tree().readdir(kRootIno, 0, true, [](const DirEntry&) { return true; }, Wait::yes)); }},
+      {"readdir", [&] { return code(tree().readdir(kRootIno, 0, AttrsOf::all, [](const DirEntry&) { return true; }, Wait::yes)); }},
       {"read", [&] { return code(tree().read(file, ByteOffset{0}, to, Wait::yes)); }},
       {"getxattr", [&] { return code(tree().getxattr(file, "user.long", Wait::yes)); }},
       {"relocate", [&] { return code(tree().relocate()); }},

@@ -122,7 +122,7 @@ std::vector<std::string> Harness::list(Ino dir, std::size_t at_a_time) {
   for (;;) {
     std::size_t given = 0;
     must(both_ways([&](Wait w) {
-           return tree().readdir(dir, cookie, false,
+           return tree().readdir(dir, cookie, AttrsOf::none,
                                  [&](const DirEntry& e) {
                                    if (given == at_a_time) return false;
                                    ++given;

@@ -129,7 +129,7 @@ TEST(Surplus, OfAWalkIsBoundedByTheRoom) {
         }
         return true;
       };
-      ASSERT_TRUE(h.tree().readdir(folder, cookie, true, visit, Wait::yes));
+      ASSERT_TRUE(h.tree().readdir(folder, cookie, AttrsOf::all, visit, Wait::yes));
       make_room();
     }
     EXPECT_EQ(seen, files);

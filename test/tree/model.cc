@@ -275,7 +275,7 @@ std::string dump(Tree& tree, std::set<std::string>* failed) {
     for (bool more = true; more;) {
       more = false;
       auto listed = both_ways([&](Wait w) {
-        return tree.readdir(a.ino, cookie, true, [&](const DirEntry& e) {
+        return tree.readdir(a.ino, cookie, AttrsOf::all, [&](const DirEntry& e) {
           more = true;
           cookie = e.next_cookie;
           if (e.name != "." && e.name != "..") children.emplace_back(e.name, e.attr);

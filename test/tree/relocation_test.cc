@@ -290,7 +290,7 @@ TEST_F(Relocation, AListingGoesOnAcrossIt) {
   std::uint64_t cookie = 0;
   for (bool more = true; more;) {
     more = false;
-    ASSERT_TRUE(h.tree().readdir(d, cookie, false, [&](const DirEntry& entry) {
+    ASSERT_TRUE(h.tree().readdir(d, cookie, AttrsOf::none, [&](const DirEntry& entry) {
       if (more && found.size() % 5 == 0) return false;
       more = true;
       cookie = entry.next_cookie;

@@ -170,7 +170,7 @@ TEST_F(ScrubTree, LostNamesAreErrorsAndAllOthersAreThere) {
   Result<void> listed;
   while (listed) {
     const std::size_t before = names.size();
-    listed = h_.tree().readdir(dir, cookie, true, [&](const DirEntry& entry) {
+    listed = h_.tree().readdir(dir, cookie, AttrsOf::all, [&](const DirEntry& entry) {
       if (names.size() == before + 50) return false;
       names.emplace_back(entry.name);
       cookie = entry.next_cookie;

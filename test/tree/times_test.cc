@@ -91,11 +91,11 @@ TEST_F(Times, ReadsAndListingsThatAreNoAccessLeaveAccessTimesAlone) {
   const auto all = [](const DirEntry&) { return true; };
   const Time now = later();
   ASSERT_TRUE(h.tree().read(f, ByteOffset{0}, to, Wait::yes, AccessTime::stays));
-  ASSERT_TRUE(h.tree().readdir(kRootIno, 0, false, all, Wait::yes, AccessTime::stays));
+  ASSERT_TRUE(h.tree().readdir(kRootIno, 0, AttrsOf::none, all, Wait::yes, AccessTime::stays));
   EXPECT_EQ(h.attr(f).atime, file);
   EXPECT_EQ(h.attr(kRootIno).atime, directory);
   ASSERT_TRUE(h.tree().read(f, ByteOffset{0}, to, Wait::yes));
-  ASSERT_TRUE(h.tree().readdir(kRootIno, 0, false, all, Wait::yes));
+  ASSERT_TRUE(h.tree().readdir(kRootIno, 0, AttrsOf::none, all, Wait::yes));
   EXPECT_EQ(h.attr(f).atime, now);
   EXPECT_EQ(h.attr(kRootIno).atime, now);
 }
@@ -148,7 +148,7 @@ TEST_F(Times, AListingCountsOnceAtItsBeginning) {
   std::uint64_t cookie = 0;
   const auto part = [&] {
     int given = 0;
-    ASSERT_TRUE(h.tree().readdir(kRootIno, cookie, false, [&](const DirEntry& e) {
+    ASSERT_TRUE(h.tree().readdir(kRootIno, cookie, AttrsOf::none, [&](const DirEntry& e) {
       if (++given > 5) return false;
       cookie = e.next_cookie;
       return true;

@@ -147,6 +147,7 @@ FuseMount::FuseMount(Tree& tree, const MountOptions& options, Administration adm
       context_{.tree = tree,
                .workers = workers_,
                .kernel_cache = kernel_cache_,
+               .listings = listings_,
                .answers = answers_,
                .administration = std::move(administration),
                .mounted_ns = [&clock = *options.clock, begin = options.clock->now_ns()] { return static_cast<std::uint64_t>(clock.now_ns() - begin); },

@@ -63,6 +63,7 @@ class FuseMount : public Mount {
   MountOptions options_;
   RequestCounts answers_;
   KernelCache kernel_cache_;
+  Listings listings_;
   Workers workers_;
   Context context_;
   PrivilegeWatch privileges_;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "fuse/serving/kernel_cache.h"
+#include "fuse/serving/listings.h"
 #include "fuse/serving/privileges.h"
 #include "fuse/serving/replies.h"
 #include "fuse/serving/request_counts.h"
@@ -33,6 +34,7 @@ struct Context {
   Tree& tree;
   Workers& workers;
   KernelCache& kernel_cache;
+  Listings& listings;
   const RequestCounts& answers;
   Administration administration;
   std::function<std::uint64_t()> mounted_ns = [] { return std::uint64_t{0}; };

@@ -1,5 +1,7 @@
 #include "fuse/serving/directory_reply.h"
 
+#include <sys/stat.h>
+
 #include <cstring>
 
 #include "fuse/serving/attributes.h"
@@ -15,10 +17,12 @@ bool DirectoryReply::add(const DirEntry& entry) {
   char* to = reinterpret_cast<char*>(buffer_.data()) + used_;
   const std::size_t room = buffer_.size() - used_;
   const bool dots = entry.name == "." || entry.name == "..";
+  const bool withholds = probes_ && entry.whole && !entry.held && !S_ISDIR(entry.attr.mode);
+  const bool gives = entry.whole && !withholds;
   std::size_t size = 0;
   if (plus_) {
     fuse_entry_param param = to_entry(entry.attr);
-    if (dots) param.ino = 0;  // no lookup: the kernel keeps to what it knows of them
+    if (!gives) param.ino = 0;  // no lookup: the kernel keeps to what it knows
     size = fuse_add_direntry_plus(req_, to, room, name, &param, static_cast<off_t>(entry.next_cookie));
   } else {
     const struct stat attr = to_stat(entry.attr);
@@ -26,7 +30,9 @@ bool DirectoryReply::add(const DirEntry& entry) {
   }
   if (size > room) return false;
   used_ += size;
-  if (plus_ && !dots) looked_up_.push_back(entry.attr.ino);
+  if (withholds) withheld_ = entry.attr.ino;
+  if (gives) looked_up_.push_back(entry.attr.ino);
+  probes_ = probes_ && dots;
   return true;
 }
 

@@ -61,9 +61,10 @@ Result<Entry> entry_of(Result<Attr> made) {
 }
 
 void lookup(fuse_req_t req, fuse_ino_t dir, const char* name) {
-  auto& tree = context_of(req).tree;
-  serve(req, [&tree, dir](Wait wait, std::string_view n) -> Result<Entry> {
+  auto& context = context_of(req);
+  serve(req, [&context, &tree = context.tree, dir](Wait wait, std::string_view n) -> Result<Entry> {
     LSMFS_ASSIGN(auto found, tree.lookup(Ino{dir}, n, wait));
+    if (found) context.kernel_cache.drop_listings(context.listings.looked_up(Ino{dir}, *found));
     return Entry{found};
   }, std::string_view(name));
 }
@@ -250,14 +251,22 @@ AccessTime access_time_of(const fuse_file_info& file) {
 }
 
 void list(fuse_req_t req, fuse_ino_t dir, std::size_t size, off_t cookie, const fuse_file_info& file, bool plus) {
-  auto& tree = context_of(req).tree;
-  if (cookie == 0) context_of(req).kernel_cache.note_listing(Ino{dir});
-  if (plus && context_of(req).kernel_cache.doubts_listing()) size = std::min(size, kShortListing);
-  serve(req, [&tree, req, dir, size, cookie = static_cast<std::uint64_t>(cookie), plus,
+  auto& context = context_of(req);
+  if (cookie == 0) context.kernel_cache.note_listing(Ino{dir});
+  if (plus && context.kernel_cache.doubts_listing()) size = std::min(size, kShortListing);
+  const std::uint64_t caller = static_cast<std::uint64_t>(fuse_req_ctx(req)->pid);
+  Listings::Plan plan{.attrs = AttrsOf::none};
+  if (plus) plan = context.listings.plan(caller, Ino{dir}, cookie == 0);
+  context.kernel_cache.drop_listings(std::move(plan.old));
+  serve(req, [&context, req, caller, dir, size, cookie = static_cast<std::uint64_t>(cookie), plus, attrs = plan.attrs, probes = plan.probes,
               atime = access_time_of(file)](Wait wait) -> Result<DirectoryReply> {
-    DirectoryReply reply(req, scratch(size), plus);
+    DirectoryReply reply(req, scratch(size), plus, probes);
     const auto add = [&](const DirEntry& entry) { return reply.add(entry); };
-    auto listed = tree.readdir(Ino{dir}, cookie, plus, add, wait, atime);
+    auto listed = context.tree.readdir(Ino{dir}, cookie, attrs, add, wait, atime);
+    if (const auto without = reply.withheld()) {
+      context.listings.withheld(caller, Ino{dir}, *without);
+      context.tree.forget(*without, 1);
+    }
     // What was given before an error counts; the kernel asks for the rest and gets the error then.
     if (!listed && reply.bytes().empty()) return std::move(listed.error());
     return reply;

@@ -55,6 +55,15 @@ void KernelCache::drop_pages(Ino ino, std::function<void()> then) {
   });
 }
 
+void KernelCache::drop_listings(std::vector<Ino> dirs) {
+  if (dirs.empty()) return;
+  submit(inodes_thread_, "the kernel, which forgets listings", [this, dirs = std::move(dirs)] {
+    for (const Ino dir : dirs) {
+      if (!ended_) (void)fuse_lowlevel_notify_inval_inode(session_, dir.v, 0, 0);
+    }
+  });
+}
+
 int KernelCache::notify(std::int32_t kind, Bytes begin, Bytes rest) {
   const std::size_t size = begin.size() + rest.size();
   fuse_out_header header{.len = static_cast<std::uint32_t>(sizeof header + size), .error = kind, .unique = 0};

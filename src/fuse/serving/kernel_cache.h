@@ -60,6 +60,8 @@ class KernelCache {
 
   // Makes the kernel forget, then runs `then`.
   void drop_pages(Ino ino, std::function<void()> then);
+  // Makes it ask for the entries of the directories again.
+  void drop_listings(std::vector<Ino> dirs);
   // Asks it to let go of those of the inodes that no program uses; it forgets them then. Does nothing with a kernel that
   // knows no such request, as can_drop_inodes() says when one has been made.
   void drop_inodes(std::vector<Ino> inodes);
