@@ -125,6 +125,9 @@ struct TreeOptions {
   bool sweeps = false;  // calls sweep() by itself while there is something to sweep
   Clock* clock = &system_clock();  // for what runs by time, and for the times of files
   ByteCount stream_from{4 * MiB};  // a file that is written in order goes into blobs past so many bytes; less, for tests
+  // Past so many bytes a copy within the tree is shared (Tree::copy_range). Less is copied: a share costs three rows, and who reads the copy
+  // finds its data beside that of its other files. Less, for tests.
+  ByteCount share_past{64 * KiB};
   std::function<void(std::string_view)> notice = [](std::string_view) {};
 };
 
@@ -219,6 +222,11 @@ class Tree {
                                    AccessTime atime = AccessTime::now) = 0;
   // All of data or nothing. EFBIG, ENOSPC.
   virtual Result<void> write(Ino ino, ByteOffset offset, Bytes data, Wait wait) = 0;
+
+  // Makes bytes of a file those of another one, or of other bytes of its own. Gives how many, which may be less than asked: whoever wants
+  // more asks again. 0: the source has none there. Whole blocks are shared where both files have them at multiples of kBlockSize, past
+  // TreeOptions::share_past; what is not shared is copied, little of it without waiting. EISDIR, EINVAL, EFBIG, ENOSPC.
+  virtual Result<ByteCount> copy_range(Ino from, ByteOffset at, Ino to, ByteOffset to_at, ByteCount length, Wait wait) = 0;
 
   // mode: 0 or FALLOC_FL_KEEP_SIZE, which set nothing aside but refuse (ENOSPC) what has no room now;
   // FALLOC_FL_PUNCH_HOLE | KEEP_SIZE; FALLOC_FL_ZERO_RANGE with or without KEEP_SIZE. EOPNOTSUPP, EFBIG.

@@ -1,4 +1,5 @@
-// Blobs: which of a file's blocks lie in them, how these become rows again, and how a stream gets one.
+// Blobs: which of a file's blocks lie in them, how these become rows again, and how a stream gets one. What a file shares is a part of it
+// as well, and becomes rows in the same way (shares.cc).
 //
 // A block lies in a blob or has a row, never both. What lies in a blob cannot be changed there: a block that is written over gets a row,
 // and a bit in the blob's row says that it has gone. So nothing else knows blobs but who reads, and who counts blocks.
@@ -37,32 +38,25 @@ Error damaged_blobs(Ino ino) { return make_error(EUCLEAN, fmt::format("the blobs
 
 }  // namespace
 
-// Those of a group, which drops the blobs of which nothing is wanted any more.
-class LsmTree::GroupBlobRows final : public BlobRows {
- public:
-  GroupBlobRows(Group& group, Ino ino) : BlobRows(group.batch, ino), dropped_(group.dropped_blobs) {}
-  void erase(std::uint64_t first, std::uint64_t blob) override {
-    BlobRows::erase(first, blob);
-    dropped_.push_back(blob);
+// What lies in parts of a home of this number. EUCLEAN: their rows are damaged.
+Result<FileBlobs> LsmTree::parts_of(const Lock& lock, Ino number) {
+  LSMFS_ASSIGN(const auto rows, rows_.blobs(lock, number));
+  FileBlobs found;
+  for (const auto& [key, row] : rows) {
+    const auto at = keys::parse_blob(key);
+    auto part = at ? FileBlobs::decode(at->first.v, row) : std::nullopt;
+    if (!part || (!found.empty() && found.parts().back().past() > part->first)) return damaged_blobs(number);
+    found.add(std::move(*part));
   }
+  return found;
+}
 
- private:
-  std::vector<std::uint64_t>& dropped_;
-};
-
-// What a file has of blobs. EUCLEAN: their rows are damaged.
+// What a file has of parts. EUCLEAN: their rows are damaged.
 Result<LargeFile*> LsmTree::large_file(const Lock& lock, Inode& inode) {
   if (inode.large) return inode.large.get();
   auto large = std::make_unique<LargeFile>();
   if (inode.record.blob_blocks > 0) {
-    LSMFS_ASSIGN(const auto rows, rows_.blobs(lock, inode.ino()));
-    for (const auto& [key, row] : rows) {
-      const auto at = keys::parse_blob(key);
-      auto part = at ? FileBlobs::decode(at->first.v, row) : std::nullopt;
-      const auto& parts = large->blobs.parts();
-      if (!part || (!parts.empty() && parts.back().past() > part->first)) return damaged_blobs(inode.ino());
-      large->blobs.add(std::move(*part));
-    }
+    LSMFS_ASSIGN(large->blobs, parts_of(lock, inode.record.number()));
     if (large->blobs.live() != inode.record.blob_blocks) return damaged_blobs(inode.ino());
   }
   inode.large = std::move(large);
@@ -83,24 +77,26 @@ std::uint64_t LsmTree::leave_blobs(Group& group, Inode& inode, std::uint64_t fro
   if (!inode.large || inode.record.blob_blocks == 0) return 0;
   FileBlobs& blobs = inode.large->blobs;
   const std::uint64_t waste = blobs.wasted();
-  GroupBlobRows rows(group, inode.ino());
+  const std::vector<std::string> bases = blobs.bases();
+  GroupBlobRows rows(group, inode.record.number());
   const std::uint64_t left = blobs.remove(from, to, rows);
   inode.record.blob_blocks -= left;
   state_.blob_waste += blobs.wasted() - waste;
+  if (!bases.empty() && left > 0) leave_bases(group, inode, bases);
   const auto& stream = inode.large->stream;
   const FileBlobs::Part* const part = stream ? blobs.find(stream->blob) : nullptr;
   if (stream && (!part || part->past() != stream->next)) end_stream(inode);
   return left;
 }
 
-// What has been written over blocks [from, to), which lie in `part`, is in `bytes` then.
-Result<void> LsmTree::apply_patches(const Lock& lock, const Inode& inode, const FileBlobs::Part& part, std::uint64_t from, std::uint64_t to, std::string& bytes) {
-  if (part.patched == 0) return {};
+// What has been written over the blocks of a leaf that lies in a blob is in `bytes` then.
+Result<void> LsmTree::apply_patches(const Lock& lock, const Inode& inode, const Leaf& leaf, std::string& bytes) {
+  if (leaf.part.patched == 0) return {};
   LSMFS_TRY(settle(lock, inode.large->patched_group));
-  LSMFS_ASSIGN(const Rows::Blocks patches, rows_.blob_patches(lock, inode.ino(), BlockIndex{from}, BlockIndex{to}));
+  LSMFS_ASSIGN(const Rows::Blocks patches, rows_.blob_patches(lock, leaf.number, BlockIndex{leaf.at}, BlockIndex{leaf.at + (leaf.to - leaf.from)}));
   const MutableBytes blocks(reinterpret_cast<std::byte*>(bytes.data()), bytes.size());
   for (const auto& [block, patch] : patches) {
-    if (!block_patch::apply(patch, blocks.subspan((block.v - from) * kBlockSize, kBlockSize))) return damaged_blobs(inode.ino());
+    if (!block_patch::apply(patch, blocks.subspan((block.v - leaf.at) * kBlockSize, kBlockSize))) return damaged_blobs(inode.ino());
   }
   return {};
 }
@@ -113,37 +109,44 @@ bool LsmTree::may_patch(const Inode& inode, std::uint64_t block, std::uint64_t b
 // Must hold: may_patch().
 void LsmTree::patch_in_blob(Inode& inode, std::uint64_t block, std::size_t at, std::string_view bytes) {
   LargeFile& large = *inode.large;
-  GroupBlobRows rows(open_group(), inode.ino());
+  const Ino number = inode.record.number();
+  GroupBlobRows rows(open_group(), number);
   const std::uint64_t waste = large.blobs.wasted();
   large.blobs.patch(block, block_patch::cost(bytes.size()), rows);
   state_.blob_waste += large.blobs.wasted() - waste;
   large.patched_group = open_group().number;
-  open_group().batch.patch(Family::names, keys::blob_patch(inode.ino(), BlockIndex{block}), static_cast<std::uint32_t>(block_patch::offset(at)),
+  open_group().batch.patch(Family::names, keys::blob_patch(number, BlockIndex{block}), static_cast<std::uint32_t>(block_patch::offset(at)),
                            block_patch::encode(bytes));
 }
 
 // Blocks [from, to) of a file that lie in blobs become rows. Must hold: settled_in_blobs().
 Result<void> LsmTree::make_rows(const Lock& lock, Inode& inode, std::uint64_t from, std::uint64_t to) {
   std::vector<std::pair<std::uint64_t, std::string>> found;
-  for (const FileBlobs::Run& run : inode.large->blobs.runs(from, to)) {
-    if (!run.part) continue;
-    const std::uint64_t block = run.from - run.part->first, count = run.to - run.from;
-    const auto* const bytes = lock.fetched().find_blob(run.part->blob, block, count);
+  Rows::Blocks rows;  // of bases, by the block of the file
+  LSMFS_ASSIGN(const std::vector<Leaf> leaves, leaves_of(lock, inode, from, to));
+  for (const Leaf& leaf : leaves) {
+    if (!leaf.home.empty()) {
+      LSMFS_TRY(read_leaf(lock, leaf, rows));
+      continue;
+    }
+    const std::uint64_t block = leaf.from - leaf.part.first, count = leaf.to - leaf.from;
+    const auto* const bytes = lock.fetched().find_blob(leaf.part.blob, block, count);
     if (!bytes) {
-      lock.want([this, &lock, blob = run.part->blob, end = run.part->end, block, count] {
+      lock.want([this, &lock, blob = leaf.part.blob, end = leaf.part.end, block, count] {
         lock.fetched().fetch_blob(blob_readers_, blob, end, block, count);
       });
       return make_error(EAGAIN, "");
     }
     if (!*bytes) return bytes->error().code == ENOENT ? damaged_blobs(inode.ino()) : bytes->error();
-    found.emplace_back(run.from, **bytes);
-    LSMFS_TRY(apply_patches(lock, inode, *run.part, run.from, run.to, found.back().second));
+    found.emplace_back(leaf.from, **bytes);
+    LSMFS_TRY(apply_patches(lock, inode, leaf, found.back().second));
   }
-  if (found.empty()) return {};
+  if (leaves.empty()) return {};
   open_group().release_new(inode.ino());  // from now on not all its blocks are of this group
   open_group().put_tail();
   const std::string home = inode.home();
   for (const auto& [first, bytes] : found) put_rows(open_group(), home, first, bytes);
+  for (const auto& [index, bytes] : rows) batch().put(Family::blocks, keys::block(home, index), bytes);
   set_blocks(inode, inode.record.blocks + leave_blobs(open_group(), inode, from, to));
   blocks_changed(inode);
   changed(inode);
@@ -173,6 +176,7 @@ Result<void> LsmTree::dissolve(Ino ino, std::uint64_t blob) {
     const auto made_rows = attempt(Wait::yes, [&](Lock& lock) LSMFS_LOCKED -> Result<void> {
       LSMFS_TRY(begin_change(lock, Wait::yes));
       Inode* const inode = inodes_.find(ino);
+      if (inode) LSMFS_TRY(unshare(lock, *inode));  // since it was written
       const FileBlobs::Part* const part = inode && inode->large ? inode->large->blobs.find(blob) : nullptr;
       ended = !part;
       if (ended) return {};
@@ -203,7 +207,7 @@ Result<ScrubStep> LsmTree::scrub_blobs(ScrubPosition& position, const Stop& stop
   for (cursor->seek(keys::kBlobPrefix); cursor->valid(); cursor->next()) {
     const auto at = keys::parse_blob(cursor->key());
     auto part = at ? FileBlobs::decode(at->first.v, cursor->value()) : std::nullopt;
-    if (part && part->blob >= position.range.next) parts.emplace_back(at->ino, std::move(*part));
+    if (part && !part->shared() && part->blob >= position.range.next) parts.emplace_back(at->ino, std::move(*part));
   }
   LSMFS_TRY(cursor->status());
   std::ranges::sort(parts, {}, [](const auto& one) { return one.second.blob; });
@@ -279,7 +283,7 @@ Result<Stream*> LsmTree::stream_for(const Lock& lock, Wait wait, Inode& inode, s
 void LsmTree::stream_blocks(Inode& inode, std::uint64_t first, std::string_view bytes) {
   LargeFile& large = *inode.large;
   Stream& stream = *large.stream;
-  Streamed& to = open_group().streamed_to(inode.ino(), stream.writer, stream.blob, stream.next);
+  Streamed& to = open_group().streamed_to(inode.ino(), inode.record.number(), stream.writer, stream.blob, stream.next);
   const std::size_t before = to.data.size();
   if (!std::exchange(stream.named, true)) {
     FileBlobs::Part part;

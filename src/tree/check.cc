@@ -90,6 +90,7 @@ void Checker::check_agreement() {
   }
   check_xattrs();
   join_blobs();
+  check_bases();
   for (auto& [ino, found] : facts_.inodes) {
     if (found.is_directory() && !reached(found)) problem("inode {}: is a directory that cannot be reached from the root", ino.v);
   }
@@ -150,9 +151,10 @@ void Checker::check_xattrs() {
     if (!rows || *rows != wanted) problem("inode {}: its extended attributes are not those that its record names", ino.v);
   }
   for (const auto& [place, rows] : facts_.xattr_rows) {
-    const auto& [ino, home] = place;
-    if (facts_.xattrs.contains(ino) && facts_.inodes.at(ino).home == home) continue;
-    problem("inode {}: {} extended attributes belong to no record", ino.v, rows.size());
+    const auto& [number, home] = place;
+    const Found* const found = facts_.of_number(number);
+    if (found && found->home == home && found->has_xattr_rows) continue;
+    problem("inode {}: {} extended attributes belong to no record", number.v, rows.size());
   }
 }
 
@@ -195,6 +197,9 @@ void Checker::compare_count(std::uint64_t said, std::uint64_t found, const char*
 void Checker::check_all_files_have_their_blocks() {
   for (const auto& [ino, found] : facts_.inodes) {
     if (found.blocks > 0 && found.rows == 0) problem("inode {}: has no rows of data and says it has {}", ino.v, found.blocks);
+  }
+  for (const auto& [number, node] : facts_.nodes) {
+    if (node.row.blocks > 0 && node.rows == 0) problem("base {}: has no rows of data and says it has {}", number.v, node.row.blocks);
   }
 }
 

@@ -31,6 +31,7 @@ class Checker {
   // A file's data, as far as it has been seen.
   struct FileSoFar : TreeFacts::File {
     Found* found = nullptr;
+    TreeFacts::Node* node = nullptr;
     std::uint64_t outside = 0, doubled = 0;
     const FileBlobs* blobs = nullptr;
   };
@@ -68,7 +69,9 @@ class Checker {
   void take_block(std::string_view key, std::string_view value);
   void end_file();       // the same of a file's data
 
-  void take_blob(std::string_view key, std::string_view value);  // check_blobs.cc
+  void take_node(std::string_view key, std::string_view value);  // check_blobs.cc
+  void take_user(std::string_view key);
+  void take_blob(std::string_view key, std::string_view value);
   void check_blob(Ino ino, const FileBlobs::Part& part);
   void take_blob_patch(std::string_view key, std::string_view value);
 
@@ -79,6 +82,8 @@ class Checker {
   void check_directory(Ino ino, const Found& found);
   void check_xattrs();
   void join_blobs();
+  void check_bases();
+  void check_part(Ino number, const FileBlobs::Part& part);
   bool reached(Found& found);
   void check_counts();
   void compare_count(std::uint64_t said, std::uint64_t found, const char* what);

@@ -16,8 +16,10 @@ void Checker::take_blob(std::string_view key, std::string_view value) {
   if (!blobs.empty() && blobs.parts().back().past() > part->first) {
     return problem("inode {}: its blobs at byte {} and before have the same blocks", at->ino.v, at->first.v * kBlockSize);
   }
-  if (!blob_numbers_.insert(part->blob).second) return problem("inode {}: blob {} is also one of another file", at->ino.v, part->blob);
-  check_blob(at->ino, *part);
+  if (!part->shared() && !blob_numbers_.insert(part->blob).second) {
+    return problem("inode {}: blob {} is also one of another file", at->ino.v, part->blob);
+  }
+  if (!part->shared()) check_blob(at->ino, *part);
   blobs.add(std::move(*part));
 }
 
@@ -51,14 +53,17 @@ void Checker::join_blobs() {
   std::uint64_t waste = 0;
   for (const auto& [ino, blobs] : facts_.blobs) {
     waste += blobs.wasted();
-    const auto at = facts_.inodes.find(ino);
-    if (at == facts_.inodes.end() || !S_ISREG(at->second.mode)) {
+    Found* const found = facts_.of_number(ino);
+    const auto node = facts_.nodes.find(ino);
+    const bool is_node = node != facts_.nodes.end();
+    if (!is_node && (!found || !S_ISREG(found->mode))) {
       problem("inode {}: {} blocks of data in blobs, of a file that does not exist", ino.v, blobs.live());
       continue;
     }
-    Found& found = at->second;
-    found.in_blobs = blobs.live();
-    if (!blobs.empty() && blobs.parts().back().past() > block_count(found.size)) problem("inode {}: its blobs reach past its end", ino.v);
+    (is_node ? node->second.in_parts : found->in_blobs) = blobs.live();
+    if (!blobs.empty() && blobs.parts().back().past() > block_count(is_node ? node->second.row.size : found->size)) {
+      problem("inode {}: its blobs reach past its end", ino.v);
+    }
   }
   for (const auto& [ino, found] : facts_.inodes) {
     if (found.in_blobs < found.blob_blocks) {
@@ -68,6 +73,65 @@ void Checker::join_blobs() {
     }
   }
   if (facts_.state) compare_count(facts_.state->blob_waste, waste, "blocks in blobs that nobody wants");
+}
+
+// ---- what is shared
+
+void Checker::take_node(std::string_view key, std::string_view value) {
+  const auto number = keys::parse_node(key);
+  auto node = decode_node(value);
+  if (!number || !node || keys::number_of(node->home) != number) return problem("the row of a base at {} is damaged", hex(key));
+  facts_.nodes[*number].row = std::move(*node);
+}
+
+void Checker::take_user(std::string_view key) {
+  const auto user = keys::parse_user(key);
+  if (!user) return problem("a row of names has the malformed key {}", hex(key));
+  facts_.users.emplace(user->base, user->user);
+}
+
+// Each part that is shared has its base and its row of a user, each such row has its part, and each base knows that it is one.
+void Checker::check_bases() {
+  std::set<std::pair<Ino, Ino>> used;
+  for (const auto& [number, blobs] : facts_.blobs) {
+    for (const FileBlobs::Part& part : blobs.parts()) {
+      if (!part.shared()) continue;
+      check_part(number, part);
+      used.emplace(*keys::number_of(part.base), number);
+    }
+  }
+  for (const auto& [base, user] : used) {
+    if (!facts_.users.contains({base, user})) problem("inode {}: shares data of base {}, which does not know it", user.v, base.v);
+  }
+  for (const auto& [base, user] : facts_.users) {
+    if (!used.contains({base, user})) problem("base {}: inode {} does not share its data", base.v, user.v);
+  }
+  for (const auto& [number, node] : facts_.nodes) {
+    if (facts_.of_number(number)) problem("base {}: is left by its file, and the file has it", number.v);
+    if (node.in_parts < node.row.blob_blocks) {
+      problem("base {}: has {} blocks of data in blobs and says it has {}", number.v, node.in_parts, node.row.blob_blocks);
+    } else if (node.in_parts > node.row.blob_blocks) {
+      miscount("base {}: has {} blocks of data in blobs and says it has {}", number.v, node.in_parts, node.row.blob_blocks);
+    }
+    if (facts_.state && number >= facts_.state->next_ino) miscount("base {}: its number is not below {}, the next to be given", number.v, facts_.state->next_ino.v);
+  }
+  for (const auto& [number, ino] : facts_.numbers) {
+    if (facts_.inodes.contains(number)) problem("inode {}: its home has the number of another one", ino.v);
+    if (facts_.state && number >= facts_.state->next_ino) {
+      miscount("inode {}: the number of its home is not below {}, the next to be given", ino.v, facts_.state->next_ino.v);
+    }
+  }
+}
+
+void Checker::check_part(Ino number, const FileBlobs::Part& part) {
+  const Ino base = *keys::number_of(part.base);
+  const Found* const file = facts_.file_at(base, part.base);
+  const TreeFacts::Node* const node = facts_.node_at(base, part.base);
+  if (!file && !node) return problem("inode {}: shares data of base {}, which does not exist", number.v, base.v);
+  if (!node && !file->is_base) problem("inode {}: shares data of inode {}, which does not know it", number.v, base.v);
+  if (part.from + part.blocks > block_count(node ? node->row.size : file->size)) {
+    problem("inode {}: shares data past the end of base {}", number.v, base.v);
+  }
 }
 
 }  // namespace lsmfs

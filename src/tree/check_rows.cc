@@ -54,6 +54,8 @@ void Checker::take_numbered(std::string_view key, std::string_view value) {
   }
   if (key.starts_with(keys::kBlobPrefix)) return take_blob(key, value);
   if (key.starts_with(keys::kBlobPatchPrefix)) return take_blob_patch(key, value);
+  if (key.starts_with(keys::kNodePrefix)) return take_node(key, value);
+  if (key.starts_with(keys::kUserPrefix)) return take_user(key);
   const bool linked = key.starts_with(keys::kLinkedPrefix);
   if (key.size() != keys::kLinkedPrefix.size() + 8 || (!linked && !key.starts_with(keys::kOrphanPrefix))) {
     return problem("a row of names has the unknown key {}", hex(key));
@@ -96,7 +98,7 @@ void Checker::take_entry(std::string_view key, const keys::NamesKey& parsed, std
   const Record& record = std::get<Record>(*row);
   if (record.ino == kRootIno) return problem("{}: has the number of the root directory", path_in(parsed.home, parsed.name));
   if (record.is_directory()) ++directory_->subdirectories;
-  const std::string derived = keys::child_home(parsed.home, parsed.name, record.ino);
+  const std::string derived = keys::child_home(parsed.home, parsed.name, record.number());
   Found* found = add(key, record, Found::Place::named, record.home.empty() ? derived : record.home);
   if (!found) return;
   found->parent = parsed.ino;
@@ -120,7 +122,13 @@ Checker::Found* Checker::add(std::string_view key, const Record& record, Found::
   found.blob_blocks = record.blob_blocks;
   found.row = checksum(key);
   found.home = checksum(home);
-  if (place != Found::Place::root && !ends_in(home, record.ino)) problem("inode {}: its home is not one of its own", record.ino.v);
+  found.number = record.number();
+  found.is_base = record.is_base;
+  found.has_xattr_rows = record.has_xattr_rows();
+  if (record.home_number.v != 0 && !facts_.numbers.try_emplace(record.home_number, record.ino).second) {
+    problem("inode {}: has the home of another one", record.ino.v);
+  }
+  if (place != Found::Place::root && !ends_in(home, record.number())) problem("inode {}: its home is not one of its own", record.ino.v);
   if (record.is_directory() && home.size() > keys::kPathHomeMax) problem("inode {}: its home is too long", record.ino.v);
   for (const Xattr& xattr : record.xattrs) {
     if (xattr.row_size > 0) {
@@ -160,37 +168,39 @@ void Checker::take_block(std::string_view key, std::string_view value) {
     file_->home = parsed->home;
     file_->ino = parsed->ino;
     file_->found = facts_.file_at(parsed->ino, parsed->home);
+    if (!file_->found) file_->node = facts_.node_at(parsed->ino, parsed->home);
     const auto blobs = facts_.blobs.find(parsed->ino);
     if (blobs != facts_.blobs.end()) file_->blobs = &blobs->second;
   }
   ++file_->rows;
   const std::uint64_t index = *keys::block_index(key, file_->home.size());
-  if (!file_->found) {
+  if (!file_->found && !file_->node) {
     file_->end = index < block_count(kFileSizeMax) ? index * kBlockSize + value.size() : file_->end;
     return;
   }
-  const std::uint64_t size = file_->found->size;
+  const std::uint64_t size = file_->found ? file_->found->size : file_->node->row.size;
   const std::uint64_t room = index < block_count(size) ? std::min<std::uint64_t>(kBlockSize, size - index * kBlockSize) : 0;
   if (value.size() > room || room == 0) ++file_->outside;
   if (file_->blobs && file_->blobs->has(index)) {
     ++file_->doubled;
-    facts_.unreadable[file_->ino].emplace_back(index, index + 1);  // in the blob: the row is newer
+    facts_.unreadable[file_->ino].emplace_back(index, index + 1);  // in the part: the row is newer
   }
 }
 
 void Checker::end_file() {
   if (!file_) return;
   FileSoFar file = *std::exchange(file_, std::nullopt);
-  if (!file.found) {
+  if (!file.found && !file.node) {
     problem("{}: {} rows of data of a file that does not exist (inode {})", path_in(file.home), file.rows, file.ino.v);
     facts_.stray_files.push_back(std::move(file));
     return;
   }
-  file.found->rows = file.rows;
-  if (file.rows > file.found->blocks) {
-    miscount("{} (inode {}): has {} rows of data and says it has {}", path_in(file.home), file.ino.v, file.rows, file.found->blocks);
-  } else if (file.rows < file.found->blocks) {
-    problem("{} (inode {}): has {} rows of data and says it has {}", path_in(file.home), file.ino.v, file.rows, file.found->blocks);
+  (file.found ? file.found->rows : file.node->rows) = file.rows;
+  const std::uint64_t said = file.found ? file.found->blocks : file.node->row.blocks;
+  if (file.rows > said) {
+    miscount("{} (inode {}): has {} rows of data and says it has {}", path_in(file.home), file.ino.v, file.rows, said);
+  } else if (file.rows < said) {
+    problem("{} (inode {}): has {} rows of data and says it has {}", path_in(file.home), file.ino.v, file.rows, said);
   }
   if (file.doubled > 0) {
     problem("{} (inode {}): {} blocks have a row and lie in a blob, too", path_in(file.home), file.ino.v, file.doubled);

@@ -153,7 +153,7 @@ Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wai
     std::string new_home;
     Taken blocks;
     if (inode->removed()) {
-      new_home = keys::child_home(*dir->shared_home(), name, ino);
+      new_home = keys::child_home(*dir->shared_home(), name, inode->record.number());
       if (takes_blocks_along(*inode, new_home)) {
         LSMFS_ASSIGN(blocks, blocks_to_move(lock, *inode));
       }
@@ -204,7 +204,7 @@ void LsmTree::back_to_entry(Inode& inode) {
   inode.names.clear();
   inodes_.set_name(inode, only.dir, only.dir_home, only.name);
   Record& record = inode.record;
-  if (!record.has_rows_below() || record.home == keys::child_home(*only.dir_home, only.name, inode.ino())) record.home.clear();
+  if (!record.has_rows_below() || record.home == keys::child_home(*only.dir_home, only.name, record.number())) record.home.clear();
   open_group().entries[inode.row_key()] = inode.ino();
 }
 
@@ -215,7 +215,7 @@ std::optional<std::string> LsmTree::home_left(const Inode& inode, const Inode& d
   const bool first = is_it(inode.names.front());
   if (first == is_it(inode.names.back())) return std::nullopt;
   const Inode::Name& left = first ? inode.names.back() : inode.names.front();
-  return keys::child_home(*left.dir_home, left.name, inode.ino());
+  return keys::child_home(*left.dir_home, left.name, inode.record.number());
 }
 
 // Takes away the entry `name` of `dir`, which is `inode`, and what follows for the inode.

@@ -4,17 +4,28 @@
 #include <cassert>
 #include <utility>
 
+#include "tree/keys.h"
+#include "tree/record.h"
+
 namespace lsmfs {
 namespace {
 
-// A row: version 1 | the blob's number | its blocks and bytes, as it can be read | blocks of the file | bytes of patches (8 bytes each) |
-// a bit for each block that has gone, from the lowest of the first byte on; bytes that are missing are 0.
-constexpr std::size_t kPatched = 1 + 4 * 8;  // where the bytes of patches are
-constexpr std::size_t kHeader = kPatched + 8;
+enum Kind : std::uint8_t { kBlobPart = 1, kSharedPart = 2 };
+constexpr std::size_t kPatched = 1 + 4 * 8;  // where the bytes of patches are in the row of a blob
 
+// A row: what kind | what it is (8 bytes each number) | a bit for each block that has gone, from the lowest of the first byte on; bytes that
+// are missing are 0. What a blob is: its number | its blocks and bytes, as it can be read | blocks of the file | bytes of patches. What is
+// shared: the first block of the base | blocks | the base's home.
 std::string header(const FileBlobs::Part& part) {
   std::string out;
-  put_u8(out, 1);
+  if (part.shared()) {
+    put_u8(out, kSharedPart);
+    put_le64(out, part.from);
+    put_le64(out, part.blocks);
+    put_string(out, part.base);
+    return out;
+  }
+  put_u8(out, kBlobPart);
   put_le64(out, part.blob);
   put_le64(out, part.end.blocks);
   put_le64(out, part.end.bytes);
@@ -39,16 +50,31 @@ std::string FileBlobs::encode(const Part& part) { return header(part) + bits(par
 std::optional<FileBlobs::Part> FileBlobs::decode(std::uint64_t first, std::string_view row) {
   Reader in(row);
   Part part;
-  const bool known = in.u8() == 1;
-  part.blob = in.le64();
   part.first = first;
-  part.end.blocks = in.le64();
-  part.end.bytes = in.le64();
-  part.blocks = in.le64();
-  part.patched = in.le64();
-  if (!in.ok() || !known || part.blob == 0 || part.blocks > part.end.blocks || part.end.blocks > kBlocksMax) return std::nullopt;
-  if (part.patched > part.end.blocks * kPatchedMost) return std::nullopt;
-  if (first + part.blocks < first || in.rest().size() > div_up(part.end.blocks, 8)) return std::nullopt;
+  std::uint64_t most = 0;  // blocks
+  switch (in.u8()) {
+    case kBlobPart:
+      part.blob = in.le64();
+      part.end.blocks = in.le64();
+      part.end.bytes = in.le64();
+      part.blocks = in.le64();
+      part.patched = in.le64();
+      most = part.end.blocks;
+      if (!in.ok() || part.blob == 0) return std::nullopt;
+      break;
+    case kSharedPart:
+      part.from = in.le64();
+      part.blocks = in.le64();
+      part.base = in.string();
+      most = part.blocks;
+      if (!in.ok() || !keys::number_of(part.base) || part.from >= block_count(kFileSizeMax)) return std::nullopt;
+      break;
+    default:
+      return std::nullopt;
+  }
+  if (part.blocks > most || most > kBlocksMax) return std::nullopt;
+  if (part.patched > most * kPatchedMost) return std::nullopt;
+  if (first + part.blocks < first || in.rest().size() > div_up(most, 8)) return std::nullopt;
   part.is_gone.resize(std::min<std::uint64_t>(in.rest().size() * 8, part.blocks));
   for (std::uint64_t i = 0; i < part.is_gone.size(); ++i) {
     const bool gone = static_cast<std::uint8_t>(in.rest()[i / 8]) >> i % 8 & 1;
@@ -62,6 +88,15 @@ std::optional<FileBlobs::Part> FileBlobs::decode(std::uint64_t first, std::strin
 void FileBlobs::add(Part part) {
   assert(parts_.empty() || parts_.back().past() <= part.first);
   parts_.push_back(std::move(part));
+}
+
+void FileBlobs::insert(Part part) {
+  assert(live(part.first, part.past()) == 0);
+  parts_.insert(std::ranges::upper_bound(parts_, part.first, {}, &Part::first), std::move(part));
+}
+
+bool FileBlobs::makes_room(std::uint64_t block) const {
+  return std::ranges::none_of(parts_, [&](const Part& part) { return part.first < block && part.past() > block; });
 }
 
 void FileBlobs::skip(std::uint64_t blocks) {
@@ -127,6 +162,22 @@ std::uint64_t FileBlobs::live(std::uint64_t from, std::uint64_t to) const {
   return sum;
 }
 
+std::uint64_t FileBlobs::in_blobs(std::uint64_t from, std::uint64_t to) const {
+  std::uint64_t sum = 0;
+  for (const Run& run : runs(from, to)) sum += run.part && !run.part->shared() ? run.to - run.from : 0;
+  return sum;
+}
+
+std::vector<std::string> FileBlobs::bases() const {
+  std::vector<std::string> found;
+  for (const Part& part : parts_) {
+    if (part.shared()) found.push_back(part.base);
+  }
+  std::ranges::sort(found);
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  return found;
+}
+
 const FileBlobs::Part* FileBlobs::part_of(std::uint64_t block) const {
   const auto part = std::ranges::upper_bound(parts_, block, {}, &Part::past);
   return part != parts_.end() && part->has(block) ? &*part : nullptr;
@@ -137,7 +188,7 @@ bool FileBlobs::has(std::uint64_t block) const { return part_of(block) != nullpt
 bool FileBlobs::may_patch(std::uint64_t block, std::uint64_t bytes) const {
   const Part* const part = part_of(block);
   assert(part);
-  return part->patched + bytes <= part->end.blocks * kPatchedMost;
+  return !part->shared() && part->patched + bytes <= part->end.blocks * kPatchedMost;
 }
 
 void FileBlobs::patch(std::uint64_t block, std::uint64_t bytes, Rows& rows) {
@@ -180,7 +231,7 @@ std::uint64_t FileBlobs::remove(std::uint64_t from, std::uint64_t to, Rows& rows
       std::fill(part.is_gone.begin() + static_cast<std::ptrdiff_t>(begin), part.is_gone.begin() + static_cast<std::ptrdiff_t>(end), true);
       part.gone += gone;
       const std::uint64_t first_byte = begin / 8, last_byte = div_up(end, 8);
-      rows.patch(part.first, static_cast<std::uint32_t>(kHeader + first_byte), bits(part, first_byte, last_byte));
+      rows.patch(part.first, static_cast<std::uint32_t>(header(part).size() + first_byte), bits(part, first_byte, last_byte));
     }
     ++at;
   }

@@ -1,7 +1,8 @@
-// FileBlobs: which blocks of a large file lie in blobs (lsmfs/kv.h), and which of those have gone since: written over by rows, or cut off.
+// FileBlobs: which blocks of a file lie elsewhere than in rows of its own, and which of those have gone since: written over by rows, or cut
+// off. Such a part of a file is a blob (lsmfs/kv.h), or it is shared: its blocks are those of a base, which is what another file has, or had.
 //
-// A blob holds consecutive blocks of one file. It has a row: what the blob is, and a bit for each block that has gone. So a block lies in
-// a blob or not, and if not it has a row of its own or is a hole, as in any other file. A block in a blob of which a little was written over
+// A part holds consecutive blocks of one file. It has a row: what it is, and a bit for each block that has gone. So a block lies in
+// a part or not, and if not it has a row of its own or is a hole, as in any other file. A block in a blob of which a little was written over
 // may have a patch (block_patch.h).
 //
 // What it is not: it reads and writes no rows, but says how they change. Not thread-safe.
@@ -21,17 +22,20 @@ namespace lsmfs {
 class FileBlobs {
  public:
   struct Part {
-    std::uint64_t blob = 0;      // its number
-    std::uint64_t first = 0;     // the block of the file that is the blob's first one
-    std::uint64_t blocks = 0;    // of the file from there on may lie in the blob, none after them
-    BlobEnd end;                 // up to where it can be read
-    std::uint64_t patched = 0;   // bytes that patches of its blocks take at most. 0: there are none
+    std::uint64_t blob = 0;      // its number; 0: it is shared
+    std::uint64_t first = 0;     // the block of the file that is the part's first one
+    std::uint64_t blocks = 0;    // of the file from there on may lie in the part, none after them
+    BlobEnd end{};               // of a blob: up to where it can be read
+    std::uint64_t patched = 0;   // of a blob: bytes that patches of its blocks take at most. 0: there are none
+    std::string base;            // shared: the home of the base
+    std::uint64_t from = 0;      // shared: the block of the base that is the part's first one
     std::uint64_t gone = 0;      // of `blocks`
-    std::vector<bool> is_gone;   // by block of the blob; as far as any has gone
+    std::vector<bool> is_gone;   // by block of the part; as far as any has gone
+    bool shared() const { return blob == 0; }
     std::uint64_t past() const { return first + blocks; }
     std::uint64_t live() const { return blocks - gone; }
-    // Blocks of the blob that are wanted no more, and what patches take beside it.
-    std::uint64_t wasted() const { return std::max(end.blocks, blocks) - live() + div_up(patched, kBlobBlock); }
+    // Blocks of a blob that are wanted no more, and what patches take beside it.
+    std::uint64_t wasted() const { return shared() ? 0 : std::max(end.blocks, blocks) - live() + div_up(patched, kBlobBlock); }
     bool has(std::uint64_t block) const {  // of the file
       return block >= first && block < past() && !(block - first < is_gone.size() && is_gone[block - first]);
     }
@@ -39,7 +43,7 @@ class FileBlobs {
   static std::string encode(const Part& part);
   // `first`: from its key. nullopt: damaged.
   static std::optional<Part> decode(std::uint64_t first, std::string_view row);
-  static constexpr std::uint64_t kBlocksMax = 256 * MiB / kBlobBlock;  // of one blob
+  static constexpr std::uint64_t kBlocksMax = 256 * MiB / kBlobBlock;  // of one part
   static constexpr std::uint64_t kPatchedMost = kBlobBlock / 64;       // bytes of patches for each block of a blob
 
   // Hears how rows of parts change, by their first blocks.
@@ -48,12 +52,16 @@ class FileBlobs {
     virtual ~Rows() = default;
     virtual void put(std::uint64_t first, std::string_view row) = 0;
     virtual void patch(std::uint64_t first, std::uint32_t offset, std::string_view bytes) = 0;
-    virtual void erase(std::uint64_t first, std::uint64_t blob) = 0;  // nothing of that blob is wanted any more
+    virtual void erase(std::uint64_t first, std::uint64_t blob) = 0;  // nothing of that part is wanted any more
     virtual void erase_patches(std::uint64_t from, std::uint64_t to) = 0;  // of blocks [from, to), of which some have patches
   };
 
   // In the order of blocks. Must hold: none has a block before the end of the last one.
   void add(Part part);
+  // Wherever it belongs. Must hold: there is room for it.
+  void insert(Part part);
+  // Whether none goes on over `block`: remove() of what is before it would make room there for others.
+  bool makes_room(std::uint64_t block) const;
   // The last part has grown, by blocks that are appended to its blob; and by some that are not of the file.
   void grow(std::uint64_t blocks) { parts_.back().blocks += blocks; }
   void skip(std::uint64_t blocks);
@@ -66,6 +74,8 @@ class FileBlobs {
   std::uint64_t live() const;
   std::uint64_t wasted() const;
   std::uint64_t live(std::uint64_t from, std::uint64_t to) const;
+  std::uint64_t in_blobs(std::uint64_t from, std::uint64_t to) const;  // of these
+  std::vector<std::string> bases() const;  // of the parts that are shared, in order, each once
   bool has(std::uint64_t block) const;
   bool may_have_patch(std::uint64_t block) const;
   // [from, to) as runs that lie in one part, and those that lie in none (nullptr).

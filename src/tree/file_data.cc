@@ -23,6 +23,7 @@ constexpr std::uint64_t kReadOver = 16;  // blocks
 
 // `seen`: of the same operation, for see().
 Result<void> LsmTree::resize(const Lock& lock, Inode& inode, std::uint64_t size, Result<SeenBlocks>& seen) {
+  LSMFS_TRY(unshare(lock, inode));
   Record& record = inode.record;
   const BlockIndex old_blocks{block_count(record.size)}, new_blocks{block_count(size)};
   LSMFS_ASSIGN(const std::uint64_t in_blobs, settled_in_blobs(lock, inode, size / kBlockSize, old_blocks.v));
@@ -94,6 +95,7 @@ Result<void> LsmTree::write(Lock& lock, Wait wait, Ino ino, ByteOffset offset, B
   if (data.empty()) return {};
   if (offset.v > kFileSizeMax || data.size() > kFileSizeMax - offset.v) return make_error(EFBIG, "");
   LSMFS_TRY(may_write(inode->record, offset.v));
+  LSMFS_TRY(unshare(lock, *inode));
   Record& record = inode->record;
   const std::uint64_t end = offset.v + data.size();
   const std::uint64_t first = offset.v / kBlockSize, last = (end - 1) / kBlockSize;
@@ -107,7 +109,7 @@ Result<void> LsmTree::write(Lock& lock, Wait wait, Ino ino, ByteOffset offset, B
 
   // A file without blocks is a new one of this group, as long as it is small.
   const bool small = last < kMoveBlocksMax;
-  if (!small) open_group().release_new(ino);
+  if (!small || record.blob_blocks > 0) open_group().release_new(ino);
   if (small && record.all_blocks() == 0) open_group().new_files[ino].home = home;
   NewFile* const file = open_group().find_new(ino);
 
@@ -120,10 +122,16 @@ Result<void> LsmTree::write(Lock& lock, Wait wait, Ino ino, ByteOffset offset, B
   const std::uint64_t patches = last + 1 - first - (whole_to - whole_from);
   in_blobs -= patches;
   if (in_blobs > 0) {
-    if (!may_waste(in_blobs) || !need_rows(in_blobs)) {
-      const auto runs = inode->large->blobs.runs(first, last + 1);
-      full_of_waste = std::ranges::find_if(runs, [](const FileBlobs::Run& run) { return run.part != nullptr; })->part->blob;
+    const FileBlobs& blobs = inode->large->blobs;
+    if (const std::uint64_t wasted = blobs.in_blobs(whole_from, whole_to); wasted > 0 && (!may_waste(wasted) || !need_rows(in_blobs))) {
+      const auto runs = blobs.runs(whole_from, whole_to);
+      full_of_waste = std::ranges::find_if(runs, [](const FileBlobs::Run& run) { return run.part && !run.part->shared(); })->part->blob;
       return make_error(EAGAIN, "");
+    }
+    // What is small and was shared is copied as a whole, so that it lies in one place; unless it cannot be read.
+    if (blobs.in_blobs(0, old_blocks) == 0 && old_blocks <= copied_whole() && need_rows(blobs.live())) {
+      const auto copied = make_rows(lock, *inode, 0, old_blocks);
+      if (!copied && copied.error().code == EAGAIN) return copied;
     }
     for (const std::uint64_t index : {whole_from, whole_to - 1}) {
       if (!is_whole(index)) LSMFS_TRY(make_rows(lock, *inode, index, index + 1));
@@ -238,13 +246,17 @@ Result<void> LsmTree::read_run(const FileBlobs::Part& part, std::uint64_t from, 
 Result<void> LsmTree::read_blobs(const std::vector<InBlob>& runs, std::uint64_t offset, MutableBytes bytes) {
   for (auto run = runs.begin(); run != runs.end();) {
     // What has gone between two runs is read, too, where it is little: one read of the device takes less time than two.
+    const Leaf& leaf = run->leaf;
+    const auto goes_on = [&](const Leaf& at, const Leaf& next) {
+      return next.part.blob == leaf.part.blob && next.part.first == leaf.part.first && next.from - at.to <= kReadOver;
+    };
     auto last = run;
-    while (last + 1 != runs.end() && (last + 1)->part.blob == run->part.blob && (last + 1)->from - last->to <= kReadOver) ++last;
-    auto done = read_run(run->part, run->from, last->to, offset, bytes);
+    while (last + 1 != runs.end() && goes_on(last->leaf, (last + 1)->leaf)) ++last;
+    auto done = read_run(leaf.part, leaf.from, last->leaf.to, offset, bytes);
     // Nobody wants what has gone; perhaps that cannot be read.
     if (!done && last != run) {
       last = run;
-      done = read_run(run->part, run->from, run->to, offset, bytes);
+      done = read_run(leaf.part, leaf.from, leaf.to, offset, bytes);
     }
     LSMFS_TRY(done);
     run = last + 1;
@@ -254,18 +266,19 @@ Result<void> LsmTree::read_blobs(const std::vector<InBlob>& runs, std::uint64_t 
     if (position > filled) std::fill_n(bytes.data() + (filled - offset), position - filled, std::byte{0});
   };
   for (const InBlob& run : runs) {
-    zero_until(run.from * kBlockSize);
-    filled = std::max(filled, run.to * kBlockSize);
+    zero_until(run.leaf.from * kBlockSize);
+    filled = std::max(filled, run.leaf.to * kBlockSize);
   }
   zero_until(offset + bytes.size());
   return {};
 }
 
-// Lays patches over what was read of a file, from `offset` on.
-Result<void> LsmTree::read_patches(Ino ino, Cursor& patches, std::uint64_t offset, MutableBytes bytes) {
+// Lays the patches of a run over what was read of a file, from `offset` on.
+Result<void> LsmTree::read_patches(Ino ino, const InBlob& run, std::uint64_t offset, MutableBytes bytes) {
+  Cursor& patches = *run.patches;
   for (patches.seek({}); patches.valid(); patches.next()) {
     const auto at = keys::parse_blob_patch(patches.key());
-    const std::uint64_t start = at ? at->first.v * kBlockSize : 0;
+    const std::uint64_t start = at ? (at->first.v - run.leaf.at + run.leaf.from) * kBlockSize : 0;
     const std::uint64_t from = std::max(start, offset), to = std::min(start + kBlockSize, offset + bytes.size());
     if (!at || !block_patch::apply(patches.value(), bytes.subspan(from - offset, to - from), from - start)) {
       return make_error(EUCLEAN, fmt::format("a patch of inode {} is damaged", ino.v));
@@ -289,7 +302,8 @@ Result<std::size_t> LsmTree::try_to_read(Ino ino, ByteOffset offset, MutableByte
       std::string home;
       std::uint64_t size, blocks, epoch;
       std::vector<InBlob> in_blobs;
-      bool all_in_blobs = false;
+      std::vector<Leaf> in_bases;  // rows of theirs
+      bool all_in_parts = false;
     };
     LSMFS_ASSIGN(const Place place, attempt(wait, [&](Lock& lock) LSMFS_LOCKED -> Result<Place> {
       pass_on_for_access(lock);
@@ -298,22 +312,23 @@ Result<std::size_t> LsmTree::try_to_read(Ino ino, ByteOffset offset, MutableByte
       if (record.is_directory()) return make_error(EISDIR, "");
       if (!record.is_regular()) return make_error(EINVAL, "");
       LSMFS_TRY(settle(lock, inode->blocks_group));
-      Place found{inode->home(), record.size, record.blocks, rows_.epoch(), {}, false};
+      Place found{inode->home(), record.size, record.blocks, rows_.epoch(), {}, {}, false};
       const std::uint64_t end = std::min(record.size, offset.v + to.size());
       if (record.blob_blocks > 0 && offset.v < end) {
         LSMFS_ASSIGN(const LargeFile* const large, large_file(lock, *inode));
-        const auto runs = large->blobs.runs(offset.v / kBlockSize, block_count(end));
-        for (const FileBlobs::Run& run : runs) {
-          if (!run.part) continue;
-          FileBlobs::Part part;
-          part.blob = run.part->blob;
-          part.first = run.part->first;
-          part.end = run.part->end;
+        const std::uint64_t from = offset.v / kBlockSize, past = block_count(end);
+        LSMFS_ASSIGN(std::vector<Leaf> leaves, leaves_of(lock, *inode, from, past));
+        for (Leaf& leaf : leaves) {
+          if (!leaf.home.empty()) {
+            found.in_bases.push_back(std::move(leaf));
+            continue;
+          }
           // As they are now: later the block may have a row, and no patches.
-          auto patches = run.part->patched > 0 && wait == Wait::yes ? rows_.blob_patches_now(ino, BlockIndex{run.from}, BlockIndex{run.to}) : nullptr;
-          found.in_blobs.push_back({run.from, run.to, std::move(part), std::move(patches)});
+          const BlockIndex first{leaf.at}, after{leaf.at + (leaf.to - leaf.from)};
+          auto patches = leaf.part.patched > 0 && wait == Wait::yes ? rows_.blob_patches_now(leaf.number, first, after) : nullptr;
+          found.in_blobs.push_back({std::move(leaf), std::move(patches)});
         }
-        found.all_in_blobs = runs.size() == found.in_blobs.size();
+        found.all_in_parts = large->blobs.live(from, past) == past - from;
       }
       if (atime == AccessTime::now) note_access_time(*inode);
       return found;
@@ -325,12 +340,17 @@ Result<std::size_t> LsmTree::try_to_read(Ino ino, ByteOffset offset, MutableByte
     const bool in_blobs = !place.in_blobs.empty();
     if (in_blobs) LSMFS_TRY(read_blobs(place.in_blobs, offset.v, to.first(n)));
     for (const InBlob& run : place.in_blobs) {
-      if (run.patches) LSMFS_TRY(read_patches(ino, *run.patches, offset.v, to.first(n)));
+      if (run.patches) LSMFS_TRY(read_patches(ino, run, offset.v, to.first(n)));
     }
-    if (place.blocks > 0 && !place.all_in_blobs) {
+    if (place.blocks > 0 && !place.all_in_parts) {
       LSMFS_TRY(rows_.read(place.home, offset, to.first(n), in_blobs ? Rows::Elsewhere::stays : Rows::Elsewhere::zeros, place.epoch, wait));
-    } else if (!in_blobs) {
+    } else if (!in_blobs && !place.all_in_parts) {
       std::fill_n(to.data(), n, std::byte{0});
+    }
+    for (const Leaf& leaf : place.in_bases) {
+      const std::uint64_t begin = std::max(leaf.from * kBlockSize, offset.v), end = std::min(leaf.to * kBlockSize, offset.v + n);
+      const ByteOffset in_base{(leaf.at - leaf.from) * kBlockSize + begin};
+      LSMFS_TRY(rows_.read(leaf.home, in_base, to.subspan(begin - offset.v, end - begin), Rows::Elsewhere::zeros, place.epoch, wait));
     }
     return n;
   });

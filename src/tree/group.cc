@@ -72,7 +72,7 @@ void Group::put_new_files() {
   }
 }
 
-Streamed& Group::streamed_to(Ino ino, const std::shared_ptr<BlobWriter>& writer, std::uint64_t blob, std::uint64_t first) {
+Streamed& Group::streamed_to(Ino ino, Ino of_home, const std::shared_ptr<BlobWriter>& writer, std::uint64_t blob, std::uint64_t first) {
   const auto found = std::ranges::find(streamed, blob, &Streamed::blob);
   if (found != streamed.end()) return *found;
   BlockBuffer data;
@@ -80,7 +80,7 @@ Streamed& Group::streamed_to(Ino ino, const std::shared_ptr<BlobWriter>& writer,
     data = std::move(spare.back());
     spare.pop_back();
   }
-  return streamed.emplace_back(Streamed{ino, writer, blob, first, std::move(data), {}});
+  return streamed.emplace_back(Streamed{ino, of_home, writer, blob, first, std::move(data), {}});
 }
 
 void Group::drop_streamed() {
@@ -96,7 +96,7 @@ Result<void> Group::append_streamed() {
   for (Streamed& one : streamed) {
     LSMFS_TRY(one.writer->append(one.data.bytes()));
     LSMFS_ASSIGN(one.part.end, one.writer->precede_commits());
-    batch.put(Family::names, keys::blob(one.ino, BlockIndex{one.part.first}), FileBlobs::encode(one.part));
+    batch.put(Family::names, keys::blob(one.number, BlockIndex{one.part.first}), FileBlobs::encode(one.part));
   }
   return {};
 }

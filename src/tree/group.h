@@ -40,7 +40,7 @@ struct Tail {
 
 // Whole blocks at the end of a file that go into a blob before the batch is committed, and the row of that blob with it.
 struct Streamed {
-  Ino ino;
+  Ino ino, number;          // the latter in the file's home
   std::shared_ptr<BlobWriter> writer;
   std::uint64_t blob = 0;   // its number
   std::uint64_t first = 0;  // the file's block that `data` begins with
@@ -82,7 +82,7 @@ struct Group {
   // From now on it is like any other file: its rows are in the batch, and perhaps the tail.
   void release_new(Ino ino);
   // Where blocks for a blob are put, from block `first` of the file on.
-  Streamed& streamed_to(Ino ino, const std::shared_ptr<BlobWriter>& writer, std::uint64_t blob, std::uint64_t first);
+  Streamed& streamed_to(Ino ino, Ino of_home, const std::shared_ptr<BlobWriter>& writer, std::uint64_t blob, std::uint64_t first);
   void drop_streamed();  // whose data nobody needs any more: some of their memory becomes spare
   // Appends what is streamed to its blobs, whose rows it adds to the batch. Errors: those of BlobWriter.
   Result<void> append_streamed();

@@ -38,6 +38,7 @@ Result<void> LsmTree::fallocate(Ino ino, int mode, ByteOffset offset, ByteCount 
     const std::uint64_t missing = std::min(past_end + holes, length.v);
     if (!punch && !zero && missing > 0) LSMFS_TRY(need_room(missing));
 
+    if (punch || zero) LSMFS_TRY(unshare(lock, *inode));
     if (punch || zero) LSMFS_TRY(make_hole(lock, *inode, offset.v, std::min(end, record.size), seen));
     if (!keep_size && end > record.size) {
       open_group().put_tail();
@@ -115,7 +116,7 @@ Result<void> LsmTree::make_hole(const Lock& lock, Inode& inode, std::uint64_t fr
     if (first < whole_from) LSMFS_TRY(make_rows(lock, inode, first.v, first.v + 1));
     if (last >= whole_to) LSMFS_TRY(make_rows(lock, inode, last.v, last.v + 1));
   }
-  const bool has_rows = record.blocks > 0;  // else all of it lies in blobs or is a hole
+  const bool has_rows = record.blocks > 0;  // else all of it lies in parts or is a hole
   bool zero_first = has_rows && first < whole_from, zero_last = has_rows && last >= whole_to && last != first;
 
   SeenBlocks wanted = blocks_to_see(inode, from, to);

@@ -54,6 +54,7 @@ struct Inode : UseLink {
   // The last groups that change its record, its blocks, (a directory) its entries, and the rows of its
   // extended attributes.
   std::uint64_t record_group = 0, blocks_group = 0, entries_group = 0, xattrs_group = 0;
+  std::uint64_t shared_group = 0;  // the last one that let others share its blocks
   std::uint64_t home_group = 0;  // the last one that gave all rows below it another home
   std::uint64_t lookups = 0;
   std::uint64_t moved = 0;       // when its blocks last got another home, as LsmTree::moves_ counts
@@ -75,7 +76,7 @@ struct Inode : UseLink {
   // Where its children or blocks lie.
   std::string home() const {
     if (!record.home.empty() || ino() == kRootIno) return record.home;
-    return keys::child_home(*dir_home, name, ino());
+    return keys::child_home(*dir_home, name, record.number());
   }
   const SharedHome& shared_home() {
     if (!own_home) own_home = std::make_shared<const std::string>(home());

@@ -144,6 +144,8 @@ void LsmTree::drop_if_unused(Inode* inode) {
 }
 
 void LsmTree::erase_removed(Inode& inode) {
+  const bool left = inode.record.is_base;
+  if (left) leave_to_users(inode);
   if (!open_group().drop_new(inode.ino()) && inode.record.blocks > 0) {
     const RowMap* rows = inode.record.blocks <= Rows::kPointEraseMax ? known_rows(inode) : nullptr;
     const BlockIndex end{block_count(inode.record.size)};
@@ -159,7 +161,7 @@ void LsmTree::erase_removed(Inode& inode) {
     leave_blobs(open_group(), inode, 0, UINT64_MAX);
   }
   erase_xattr_rows(inode);
-  know_home(inode.record, inode.home());
+  if (!left) know_home(inode.record, inode.home());
   if (inode.has_row) rows_.erase_orphan(inode.ino());
   set_blocks(inode, 0);
   inode.has_row = false;

@@ -49,24 +49,44 @@ std::string orphan(Ino ino) {
   return key;
 }
 
-std::string blobs_begin(Ino ino) {
+std::string blobs_begin(Ino number) {
   std::string key(kBlobPrefix);
-  put_be64(key, ino.v);
+  put_be64(key, number.v);
   return key;
 }
 
-std::string blobs_end(Ino ino) { return blobs_begin(Ino{ino.v + 1}); }
+std::string blobs_end(Ino number) { return blobs_begin(Ino{number.v + 1}); }
 
-std::string blob(Ino ino, BlockIndex first) {
-  std::string key = blobs_begin(ino);
+std::string blob(Ino number, BlockIndex first) {
+  std::string key = blobs_begin(number);
   put_be64(key, first.v);
   return key;
 }
 
-std::string blob_patch(Ino ino, BlockIndex index) {
+std::string blob_patch(Ino number, BlockIndex index) {
   std::string key(kBlobPatchPrefix);
-  put_be64(key, ino.v);
+  put_be64(key, number.v);
   put_be64(key, index.v);
+  return key;
+}
+
+std::string node(Ino number) {
+  std::string key(kNodePrefix);
+  put_be64(key, number.v);
+  return key;
+}
+
+std::string users_begin(Ino base) {
+  std::string key(kUserPrefix);
+  put_be64(key, base.v);
+  return key;
+}
+
+std::string users_end(Ino base) { return users_begin(Ino{base.v + 1}); }
+
+std::string user(Ino base, Ino user) {
+  std::string key = users_begin(base);
+  put_be64(key, user.v);
   return key;
 }
 
@@ -110,6 +130,9 @@ bool is_name(std::string_view name) {
 
 namespace {
 
+// Of what is not the root.
+bool is_number(Ino ino) { return ino > kRootIno && ino < kInoMax; }
+
 struct Component {
   std::string_view name;
   Ino ino;
@@ -127,7 +150,7 @@ std::optional<Component> parse_component(std::string_view key, std::size_t at) {
   if (length == 0 || length > 8 || size > rest.size() || rest[zero + 2] == 0) return std::nullopt;
   Component component{rest.substr(0, zero), Ino{}, size};
   for (std::size_t i = zero + 2; i < size; ++i) component.ino.v = component.ino.v << 8 | static_cast<std::uint8_t>(rest[i]);
-  if (component.ino <= kRootIno || component.ino >= kInoMax) return std::nullopt;
+  if (!is_number(component.ino)) return std::nullopt;
   return component;
 }
 
@@ -182,7 +205,7 @@ std::optional<BlobKey> parse_numbered(std::string_view prefix, std::string_view 
   Reader in(key.substr(prefix.size()));
   const Ino ino{in.be64()};
   const BlockIndex block{in.be64()};
-  if (ino <= kRootIno || ino >= kInoMax || block.v >= kFileSizeMax / kBlockSize) return std::nullopt;
+  if (!is_number(ino) || block.v >= kFileSizeMax / kBlockSize) return std::nullopt;
   return BlobKey{ino, block};
 }
 
@@ -190,6 +213,36 @@ std::optional<BlobKey> parse_numbered(std::string_view prefix, std::string_view 
 
 std::optional<BlobKey> parse_blob(std::string_view key) { return parse_numbered(kBlobPrefix, key); }
 std::optional<BlobKey> parse_blob_patch(std::string_view key) { return parse_numbered(kBlobPatchPrefix, key); }
+
+std::optional<Ino> parse_node(std::string_view key) {
+  if (!key.starts_with(kNodePrefix) || key.size() != kNodePrefix.size() + 8) return std::nullopt;
+  const Ino number{Reader(key.substr(kNodePrefix.size())).be64()};
+  return is_number(number) ? std::optional(number) : std::nullopt;
+}
+
+std::optional<UserKey> parse_user(std::string_view key) {
+  if (!key.starts_with(kUserPrefix) || key.size() != kUserPrefix.size() + 16) return std::nullopt;
+  Reader in(key.substr(kUserPrefix.size()));
+  const Ino base{in.be64()}, user{in.be64()};
+  return is_number(base) && is_number(user) && base != user ? std::optional(UserKey{base, user}) : std::nullopt;
+}
+
+std::optional<Ino> number_of(std::string_view home) {
+  std::optional<Ino> number;
+  for (std::size_t at = 0; at < home.size();) {
+    const auto component = parse_component(home, at);
+    if (!component) return std::nullopt;
+    number = component->ino;
+    at += component->size;
+  }
+  return home.size() > kHomeMax ? std::nullopt : number;
+}
+
+std::string with_number(std::string_view home, Ino number) {
+  const auto old = number_of(home);
+  assert(old);
+  return child_home(home.substr(0, home.size() - child_home("", "", *old).size()), "", number);
+}
 
 std::string path_of(std::string_view home) {
   std::string path;

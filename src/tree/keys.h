@@ -1,7 +1,9 @@
 // The key grammar: where the rows of an inode lie in the two families. docs/format.md, "Keys".
 //
 //   home(root)  = ""
-//   home(child) = home(parent) name 0x00 length-byte big-endian-ino
+//   home(child) = home(parent) name 0x00 length-byte big-endian-number
+//
+// The number is the inode's own, or one that a file got when others went on to read what lay under its home before.
 //
 // A name holds neither 0x00 nor '/', so a home needs no escaping, plain byte order is the order of
 // path components, and '/' at the start of a key is free for rows that belong to no directory.
@@ -29,18 +31,27 @@ inline constexpr std::string_view kRoot{"\0", 1};  // the root's own record: an 
 inline constexpr std::string_view kState = "/s";   // the tree's counters
 inline constexpr std::string_view kLinkedPrefix = "/i";
 inline constexpr std::string_view kOrphanPrefix = "/o";
-inline constexpr std::string_view kBlobPrefix = "/b";
+inline constexpr std::string_view kBlobPrefix = "/b";   // parts: blobs, and what is shared
 inline constexpr std::string_view kBlobPatchPrefix = "/p";
+inline constexpr std::string_view kNodePrefix = "/n";
+inline constexpr std::string_view kUserPrefix = "/r";
 
 std::string entry(std::string_view dir_home, std::string_view name);
 std::string xattr(std::string_view home, std::string_view name);  // the value of a large extended attribute
 std::string linked(Ino ino);  // the record of an inode with several names
 std::string orphan(Ino ino);  // the record of an inode without a name
-// A blob of a file, whose first block is block `first` of it; where the keys of all of a file's blobs begin; and where those of the next.
-std::string blob(Ino ino, BlockIndex first);
-std::string blobs_begin(Ino ino);
-std::string blobs_end(Ino ino);
-std::string blob_patch(Ino ino, BlockIndex index);  // what was written over a part of a block that lies in a blob (block_patch.h)
+// A part of a file (a blob, or what it shares), whose first block is block `first` of it; where the keys of all of a file's parts begin;
+// and where those of the next. `number`: that in the file's home.
+std::string blob(Ino number, BlockIndex first);
+std::string blobs_begin(Ino number);
+std::string blobs_end(Ino number);
+// What was written over a part of a block that lies in a blob (block_patch.h); the number likewise.
+std::string blob_patch(Ino number, BlockIndex index);
+// By the numbers in homes: a base that no file has any more; that one home uses a base; and the range of all users of one.
+std::string node(Ino number);
+std::string user(Ino base, Ino user);
+std::string users_begin(Ino base);
+std::string users_end(Ino base);
 
 // The range [first, last) of a directory's entries. Rows that start home 0x00 0x00 are extended
 // attributes and come before it.
@@ -80,11 +91,23 @@ struct BlocksKey {
 std::optional<BlocksKey> parse_block(std::string_view key);
 
 struct BlobKey {
-  Ino ino;
+  Ino ino;  // the number in the file's home
   BlockIndex first;
 };
 std::optional<BlobKey> parse_blob(std::string_view key);
 std::optional<BlobKey> parse_blob_patch(std::string_view key);  // `first` is the block
+
+std::optional<Ino> parse_node(std::string_view key);
+
+struct UserKey {
+  Ino base, user;
+};
+std::optional<UserKey> parse_user(std::string_view key);
+
+// The number that a home ends in; nullopt: it is no home, or the root's.
+std::optional<Ino> number_of(std::string_view home);
+// The same place under another number. Must hold: number_of() knows the home.
+std::string with_number(std::string_view home, Ino number);
 
 // The names in a home, as far as it follows the grammar, with slashes between them: the path as it was when the inode
 // got this home, or "..." and the end of it.

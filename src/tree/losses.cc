@@ -79,7 +79,7 @@ std::optional<Record> record_in(std::string_view key, std::string_view value) {
   if (!parsed || parsed->kind == keys::NamesKey::Kind::xattr) return std::nullopt;
   auto record = decode_record(value);
   if (record && record->home.empty() && parsed->kind == keys::NamesKey::Kind::entry) {
-    record->home = keys::child_home(parsed->home, parsed->name, record->ino);
+    record->home = keys::child_home(parsed->home, parsed->name, record->number());
   }
   return record;
 }
@@ -153,6 +153,10 @@ Result<void> LsmTree::know_what_is_nobodys(const Stop& stop) {
   for (const auto& cursor : cursors) {
     for (cursor->seek(""); cursor->valid(); cursor->next()) {
       if (stop()) return make_error(EINTR, "");
+      if (const auto node = cursor->key().starts_with(keys::kNodePrefix) ? decode_node(cursor->value()) : std::nullopt) {
+        owned.add(Family::blocks, keys::block(node->home, BlockIndex{0}), keys::block(node->home, BlockIndex{block_count(node->size)}));
+        continue;
+      }
       const auto record = record_in(cursor->key(), cursor->value());
       if (!record) continue;
       const std::string& home = record->home;

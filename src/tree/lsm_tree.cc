@@ -96,6 +96,7 @@ Result<void> LsmTree::start() {
   if (options_.read_only) return {};
   LSMFS_TRY(sweep_blobs());
   LSMFS_TRY(sweep_orphans(lock));
+  LSMFS_TRY(find_unused());
   background_ = named_thread("lsmfs-upkeep", [this] { background(); });
   return {};
 }
@@ -403,8 +404,12 @@ bool LsmTree::read_only() const {
 
 bool LsmTree::room_comes(Wait wait, std::uint64_t& seen) {
   Lock lock(mutex_);
-  if (drops_blobs() && can_change()) {
-    if (wait == Wait::yes) lock.without([this] { (void)sync(); });  // a failure is kept there
+  if ((drops_blobs() || !unused_bases_.empty()) && can_change()) {
+    const auto drop = [this] {
+      for (auto dropped = drop_unused(); dropped && *dropped;) dropped = drop_unused();
+      (void)sync();  // a failure is kept there
+    };
+    if (wait == Wait::yes) lock.without(drop);
     return true;
   }
   if (!removed_trees_.empty() && can_change()) {
@@ -485,7 +490,7 @@ void LsmTree::background() {
     rows_.let_go_of_idle();
     close_writers();
     lock.lock();
-    if (due.relocation) upkeep_.relocated(began, relocated, !displaced_.empty());
+    if (due.relocation) upkeep_.relocated(began, relocated, !displaced_.empty() || !unused_bases_.empty());
     if (sweep_is_due) upkeep_.swept(relocated, ended, !removed_trees_.empty());
     end_idle_streams();
     if (stop_) return;
@@ -505,7 +510,7 @@ Result<void> LsmTree::sweep_blobs() {
   for (cursor->seek(keys::kBlobPrefix); cursor->valid(); cursor->next()) {
     const auto part = FileBlobs::decode(0, cursor->value());
     if (!part) return {};  // nobody knows which it was; fsck -y does
-    named.push_back(part->blob);
+    if (!part->shared()) named.push_back(part->blob);
   }
   if (const auto ended = cursor->status(); !ended) return ended.error().code == EUCLEAN ? Result<void>() : ended;
   std::ranges::sort(named);

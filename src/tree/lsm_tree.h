@@ -12,6 +12,7 @@
 //   directory_walk.cc  readdir
 //   file_data.cc       read, write, truncate
 //   blobs.cc           which blocks of a large file lie outside of the rows
+//   shares.cc          files that have blocks in common
 //   holes.cc           fallocate, seek
 //   losses.cc          what is lost with a damaged part of a table
 //   xattrs.cc          extended attributes
@@ -39,6 +40,8 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <map>
+#include <memory>
 #include <optional>
 #include <thread>
 #include <type_traits>
@@ -50,6 +53,7 @@
 #include "lsmfs/tree.h"
 #include "tree/acl.h"
 #include "tree/blob_readers.h"
+#include "tree/blob_rows.h"
 #include "tree/history.h"
 #include "tree/inode_table.h"
 #include "tree/record.h"
@@ -88,6 +92,7 @@ class LsmTree final : public Tree, private History::Client {
                        AccessTime atime) override;
   Result<std::size_t> read(Ino ino, ByteOffset offset, MutableBytes to, Wait wait, AccessTime atime) override;
   Result<void> write(Ino ino, ByteOffset offset, Bytes data, Wait wait) override;
+  Result<ByteCount> copy_range(Ino from, ByteOffset at, Ino to, ByteOffset to_at, ByteCount length, Wait wait) override;
   Result<void> fallocate(Ino ino, int mode, ByteOffset offset, ByteCount length, Wait wait) override;
   Result<ByteOffset> seek(Ino ino, ByteOffset offset, int whence, Wait wait) override;
   Result<std::string> getxattr(Ino ino, std::string_view name, Wait wait) override;
@@ -330,19 +335,38 @@ class LsmTree final : public Tree, private History::Client {
   Result<void> make_hole(const Lock& lock, Inode& inode, std::uint64_t from, std::uint64_t to, Result<SeenBlocks>& seen) LSMFS_LOCKED;
 
   // ---- blobs, and streams into them (blobs.cc)
-  class GroupBlobRows;
+  // Blocks [from, to) of a file, where they lie in the end: from block `at` on of a home, the file's or that of a base.
+  struct Leaf {
+    std::uint64_t from = 0, to = 0;
+    Ino number{};          // in that home
+    std::uint64_t at = 0;
+    std::string home;      // in rows of a base; empty: they lie in a blob
+    FileBlobs::Part part;  // the blob, without its bits, as if it were the file's
+  };
+  // Those of a group, which drops the blobs of which nothing is wanted any more.
+  class GroupBlobRows final : public BlobRows {
+   public:
+    GroupBlobRows(Group& group, Ino number) : BlobRows(group.batch, number), dropped_(group.dropped_blobs) {}
+    void erase(std::uint64_t first, std::uint64_t blob) override {
+      BlobRows::erase(first, blob);
+      if (blob != 0) dropped_.push_back(blob);
+    }
+
+   private:
+    std::vector<std::uint64_t>& dropped_;
+  };
   // A blob for a stream, made without the lock.
   struct MadeBlob {
     std::uint64_t number = 0;
     std::optional<Result<std::unique_ptr<BlobWriter>>> writer;
     bool taken = false;
   };
+  Result<FileBlobs> parts_of(const Lock& lock, Ino number) LSMFS_LOCKED;
   Result<LargeFile*> large_file(const Lock& lock, Inode& inode) LSMFS_LOCKED;
   Result<std::uint64_t> settled_in_blobs(const Lock& lock, Inode& inode, std::uint64_t from, std::uint64_t to) LSMFS_LOCKED;
   std::uint64_t leave_blobs(Group& group, Inode& inode, std::uint64_t from, std::uint64_t to) LSMFS_LOCKED;
   Result<void> make_rows(const Lock& lock, Inode& inode, std::uint64_t from, std::uint64_t to) LSMFS_LOCKED;
-  Result<void> apply_patches(const Lock& lock, const Inode& inode, const FileBlobs::Part& part, std::uint64_t from, std::uint64_t to, std::string& bytes)
-      LSMFS_LOCKED;
+  Result<void> apply_patches(const Lock& lock, const Inode& inode, const Leaf& leaf, std::string& bytes) LSMFS_LOCKED;
   bool may_patch(const Inode& inode, std::uint64_t block, std::uint64_t bytes) const LSMFS_LOCKED;
   void patch_in_blob(Inode& inode, std::uint64_t block, std::size_t at, std::string_view bytes) LSMFS_LOCKED;
   static void put_rows(Group& group, const std::string& home, std::uint64_t first, std::string_view bytes);
@@ -364,6 +388,39 @@ class LsmTree final : public Tree, private History::Client {
   ByteCount bytes_in_blobs() const;
   bool drops_blobs() const LSMFS_LOCKED { return !dropped_blobs_.empty() || !open_group().dropped_blobs.empty(); }
 
+  // ---- shares (shares.cc)
+  struct Copy {
+    Ino from;
+    std::uint64_t at;
+    Ino to;
+    std::uint64_t to_at, length;
+  };
+  struct Span {
+    Ino number;                     // of a home
+    std::uint64_t from, to, shift;  // blocks in it, and how much further they are in it than in the file
+    int depth;
+  };
+  // A shared file of so many blocks at most is copied as a whole when some of it is written, so that it lies in one place.
+  std::uint64_t copied_whole() const LSMFS_LOCKED { return 4 * options_.share_past.v / kBlockSize; }
+  Result<std::shared_ptr<const FileBlobs>> base_parts(const Lock& lock, const std::string& home) LSMFS_LOCKED;
+  Result<int> depth_of(const Lock& lock, const FileBlobs& parts, std::map<std::string, int>& known, int above) LSMFS_LOCKED;
+  Result<std::vector<Leaf>> leaves_of(const Lock& lock, const Inode& inode, std::uint64_t from, std::uint64_t to) LSMFS_LOCKED;
+  Result<void> add_leaves(const Lock& lock, const FileBlobs& parts, const std::string& rows, const Span& span, std::vector<Leaf>& leaves) LSMFS_LOCKED;
+  Result<void> read_leaf(const Lock& lock, const Leaf& leaf, Rows::Blocks& to) LSMFS_LOCKED;
+  Result<std::optional<std::uint64_t>> share(Lock& lock, Wait wait, const Copy& copy, Result<SeenBlocks>& seen) LSMFS_LOCKED;
+  Result<std::vector<FileBlobs::Part>> parts_to_share(const Lock& lock, Inode& source, std::uint64_t first, std::uint64_t to_first,
+                                                      std::uint64_t count) LSMFS_LOCKED;
+  static std::vector<FileBlobs::Part> shared_parts(const std::string& base, std::uint64_t from, std::uint64_t first, const std::vector<bool>& has);
+  Result<std::vector<bool>> which_blocks(const Lock& lock, Inode& inode, std::uint64_t first, std::uint64_t count) LSMFS_LOCKED;
+  void add_parts(Inode& inode, std::vector<FileBlobs::Part> parts) LSMFS_LOCKED;
+  Result<void> unshare(const Lock& lock, Inode& inode) LSMFS_LOCKED;
+  void leave_to_users(Inode& inode) LSMFS_LOCKED;
+  void leave_bases(Group& group, Inode& inode, const std::vector<std::string>& bases) LSMFS_LOCKED;
+  void note_unused(Ino base, std::uint64_t group) LSMFS_LOCKED;
+  Result<bool> drop_unused();
+  Result<bool> drop_base(const Lock& lock, Ino number) LSMFS_LOCKED;
+  Result<void> find_unused() LSMFS_LOCKED;
+
   // ---- directories (directory_walk.cc)
   struct Listing;
   void want_names(const Lock& lock, const Fetched::Range& range, AttrsOf attrs) LSMFS_LOCKED;
@@ -373,13 +430,12 @@ class LsmTree final : public Tree, private History::Client {
   Result<void> resize(const Lock& lock, Inode& inode, std::uint64_t size, Result<SeenBlocks>& seen) LSMFS_LOCKED;
   Result<void> write(Lock& lock, Wait wait, Ino ino, ByteOffset offset, Bytes data, MadeBlob& made, std::uint64_t& full_of_waste) LSMFS_LOCKED;
   Result<std::size_t> try_to_read(Ino ino, ByteOffset offset, MutableBytes to, Wait wait, AccessTime atime);
-  static Result<void> read_patches(Ino ino, Cursor& patches, std::uint64_t offset, MutableBytes bytes);
-  // What lies in a blob: blocks [from, to) of a part, which is a copy without its bits.
+  // What lies in a blob.
   struct InBlob {
-    std::uint64_t from, to;
-    FileBlobs::Part part;
-    std::unique_ptr<Cursor> patches;  // of these blocks, if there are some
+    Leaf leaf;
+    std::unique_ptr<Cursor> patches;  // of its blocks, if there are some
   };
+  static Result<void> read_patches(Ino ino, const InBlob& run, std::uint64_t offset, MutableBytes bytes);
   Result<void> read_blobs(const std::vector<InBlob>& runs, std::uint64_t offset, MutableBytes bytes);
   Result<void> read_run(const FileBlobs::Part& part, std::uint64_t from, std::uint64_t to, std::uint64_t offset, MutableBytes bytes);
   void note_access_time(Inode& inode) LSMFS_LOCKED;
@@ -427,6 +483,9 @@ class LsmTree final : public Tree, private History::Client {
   std::vector<std::uint64_t> dropped_blobs_ LSMFS_GUARDED_BY(tree_mutex);  // that no row names any more, which is durable with the next sync
   std::vector<std::shared_ptr<BlobWriter>> ended_writers_ LSMFS_GUARDED_BY(tree_mutex);  // to be closed without the lock
   BlobReaders blob_readers_{store_};
+
+  std::unordered_map<Ino, std::shared_ptr<const FileBlobs>> base_parts_ LSMFS_GUARDED_BY(tree_mutex);  // of some bases, by number
+  std::map<Ino, std::uint64_t> unused_bases_ LSMFS_GUARDED_BY(tree_mutex);  // that have lost a user, or their file, with the last such group
 
   // Files that have lost their last name and have rows until the kernel forgets them. It does so at once unless they are open, but
   // a later request may overtake that.

@@ -8,8 +8,8 @@
 namespace lsmfs {
 namespace {
 
-enum RowKind : std::uint8_t { kRecordRow = 1, kLinkRow = 2, kStateRow = 3 };
-enum RecordFlag : std::uint8_t { kHasHome = 1, kHasXattrs = 2, kHasInodeFlags = 4, kHasBlobs = 8, kKnownFlags = 15 };
+enum RowKind : std::uint8_t { kRecordRow = 1, kLinkRow = 2, kStateRow = 3, kNodeRow = 4 };
+enum RecordFlag : std::uint8_t { kHasHome = 1, kHasXattrs = 2, kHasInodeFlags = 4, kHasBlobs = 8, kHasNumber = 16, kIsBase = 32, kKnownFlags = 63 };
 static_assert(kInodeFlags == (FS_IMMUTABLE_FL | FS_APPEND_FL | FS_NODUMP_FL | FS_NOATIME_FL));
 
 // Relative to mtime, since the times of one inode are mostly close to each other.
@@ -100,6 +100,8 @@ bool read_record(Reader& in, Record& r) {
   if (S_ISCHR(r.mode) || S_ISBLK(r.mode)) r.rdev = in.varint();
   if (S_ISLNK(r.mode)) r.symlink = in.string();
   if (flags & kHasHome) r.home = in.string();
+  if (flags & kHasNumber) r.home_number = get_ino(in);
+  r.is_base = flags & kIsBase;
   if (flags & kHasXattrs) get_xattrs(in, r.xattrs);
   if (flags & kHasInodeFlags) r.flags = get_u32(in);
   if (!in.ok() || !in.at_end() || (flags & ~kKnownFlags) || !known_type(r.mode)) return false;
@@ -109,6 +111,8 @@ bool read_record(Reader& in, Record& r) {
   if (r.xattr_names_size() > kXattrListMax || r.xattr_inline_size() > kXattrInlineSum) return false;
   if (((flags & kHasInodeFlags) != 0) != (r.flags != 0) || (r.flags & ~kInodeFlags)) return false;
   if (((flags & kHasHome) != 0) == r.home.empty()) return false;
+  if ((flags & kHasNumber) && (!S_ISREG(r.mode) || r.home_number == r.ino || r.home_number == kRootIno)) return false;
+  if (r.is_base && !S_ISREG(r.mode)) return false;
   if (r.home.size() > (r.is_directory() ? keys::kPathHomeMax : keys::kHomeMax)) return false;
   return true;
 }
@@ -178,7 +182,8 @@ std::string encode(const Record& r) {
   out.reserve(64 + r.symlink.size() + r.home.size());
   put_u8(out, kRecordRow);
   put_u8(out, static_cast<std::uint8_t>((r.home.empty() ? 0 : kHasHome) | (r.xattrs.empty() ? 0 : kHasXattrs) |
-                                        (r.flags == 0 ? 0 : kHasInodeFlags) | (r.blob_blocks == 0 ? 0 : kHasBlobs)));
+                                        (r.flags == 0 ? 0 : kHasInodeFlags) | (r.blob_blocks == 0 ? 0 : kHasBlobs) |
+                                        (r.home_number.v == 0 ? 0 : kHasNumber) | (r.is_base ? kIsBase : 0)));
   put_varint(out, r.ino.v);
   put_varint(out, r.mode);
   put_varint(out, r.nlink);
@@ -194,6 +199,7 @@ std::string encode(const Record& r) {
   if (S_ISCHR(r.mode) || S_ISBLK(r.mode)) put_varint(out, r.rdev);
   if (S_ISLNK(r.mode)) put_string(out, r.symlink);
   if (!r.home.empty()) put_string(out, r.home);
+  if (r.home_number.v != 0) put_varint(out, r.home_number.v);
   if (!r.xattrs.empty()) {
     put_varint(out, r.xattrs.size());
     for (const Xattr& xattr : r.xattrs) put_xattr(out, xattr);
@@ -207,6 +213,16 @@ std::string encode(const Link& link) {
   put_u8(out, kLinkRow);
   put_varint(out, link.ino.v);
   put_varint(out, link.type);
+  return out;
+}
+
+std::string encode(const Node& node) {
+  std::string out;
+  put_u8(out, kNodeRow);
+  put_string(out, node.home);
+  put_varint(out, node.size);
+  put_varint(out, node.blocks);
+  put_varint(out, node.blob_blocks);
   return out;
 }
 
@@ -251,6 +267,19 @@ std::optional<Record> decode_record(std::string_view value) {
   auto row = decode_entry(value);
   if (!row || !std::holds_alternative<Record>(*row)) return std::nullopt;
   return std::get<Record>(std::move(*row));
+}
+
+std::optional<Node> decode_node(std::string_view value) {
+  Reader in(value);
+  if (in.u8() != kNodeRow) return std::nullopt;
+  Node node;
+  node.home = in.string();
+  node.size = in.varint();
+  node.blocks = in.varint();
+  node.blob_blocks = in.varint();
+  if (!in.ok() || !in.at_end() || !keys::number_of(node.home) || node.size > kFileSizeMax) return std::nullopt;
+  if (node.blocks > block_count(node.size) || node.blob_blocks > block_count(node.size) - node.blocks) return std::nullopt;
+  return node;
 }
 
 std::optional<State> decode_state(std::string_view value) {

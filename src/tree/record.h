@@ -38,14 +38,17 @@ struct Record {
   std::uint32_t uid = 0, gid = 0;
   std::uint64_t size = 0;   // files: bytes; directories: entries; symbolic links: bytes of the target
   std::uint64_t blocks = 0; // files: rows in family blocks
-  std::uint64_t blob_blocks = 0;  // files: blocks that lie in blobs instead (file_blobs.h)
+  std::uint64_t blob_blocks = 0;  // files: blocks that lie in parts instead: blobs, or what it shares (file_blobs.h)
   std::uint64_t rdev = 0;
   Time atime, mtime, ctime, btime;
   std::string symlink;
   std::string home;         // explicit home; empty: derived from the name
+  Ino home_number{};        // files: the number in it, if that is not the inode's
+  bool is_base = false;     // files: what lies under its home may be shared by others, and does not change (shares.cc)
   std::vector<Xattr> xattrs;  // sorted by name
   std::uint32_t flags = 0;    // of kInodeFlags
 
+  Ino number() const { return home_number.v == 0 ? ino : home_number; }  // in its home
   bool is_directory() const { return S_ISDIR(mode); }
   bool is_regular() const { return S_ISREG(mode); }
   bool is_immutable() const { return flags & FS_IMMUTABLE_FL; }
@@ -60,7 +63,7 @@ struct Record {
   std::size_t xattr_inline_size() const;  // bytes of the values in the record
   bool has_xattr_rows() const;
   // Whether rows other than its own lie under its home: the reason to keep an explicit home, and an orphan's row.
-  bool has_rows_below() const { return (is_directory() ? size : blocks) > 0 || has_xattr_rows(); }
+  bool has_rows_below() const { return (is_directory() ? size : blocks) > 0 || is_base || has_xattr_rows(); }
   friend bool operator==(const Record&, const Record&) = default;
 };
 
@@ -69,6 +72,15 @@ struct Link {
   Ino ino;
   std::uint32_t type = 0;  // type bits of the mode, for listings
   friend bool operator==(const Link&, const Link&) = default;
+};
+
+// What a file has left to those who share it: all that lies under its home, which nobody changes.
+struct Node {
+  std::string home;
+  std::uint64_t size = 0;         // bytes: nothing lies past it
+  std::uint64_t blocks = 0;       // rows in family blocks
+  std::uint64_t blob_blocks = 0;  // as of a record
+  friend bool operator==(const Node&, const Node&) = default;
 };
 
 struct State {
@@ -84,9 +96,11 @@ using EntryRow = std::variant<Record, Link>;
 
 std::string encode(const Record& record);
 std::string encode(const Link& link);
+std::string encode(const Node& node);
 std::string encode(const State& state);
 std::optional<EntryRow> decode_entry(std::string_view value);
 std::optional<Record> decode_record(std::string_view value);
+std::optional<Node> decode_node(std::string_view value);
 std::optional<State> decode_state(std::string_view value);
 
 }  // namespace lsmfs

@@ -45,9 +45,9 @@ struct LsmTree::Moving {
 // Whether `inode` lies elsewhere than its path says, and need not.
 bool LsmTree::is_displaced(const Inode& inode) {
   const Record& record = inode.record;
-  if (!inode.lies_elsewhere() || !record.has_rows_below()) return false;
+  if (!inode.lies_elsewhere() || !record.has_rows_below() || record.is_base) return false;
   if (record.is_directory() && keys::too_deep(*inode.dir_home, inode.name, inode.ino())) return false;
-  return record.home != keys::child_home(*inode.dir_home, inode.name, inode.ino());
+  return record.home != keys::child_home(*inode.dir_home, inode.name, record.number());
 }
 
 void LsmTree::note_displaced(const Inode& inode) {
@@ -60,6 +60,8 @@ void LsmTree::note_displaced(const Inode& inode) {
 }
 
 Result<bool> LsmTree::relocate() {
+  LSMFS_ASSIGN(const bool dropped, drop_unused());
+  if (dropped) return true;
   Ino ino;
   std::string home;
   {
@@ -95,7 +97,7 @@ Result<bool> LsmTree::try_to_relocate(Ino ino, const std::string& home) {
     if (!inode || !is_displaced(*inode) || inode->record.home != home) return true;
     LSMFS_TRY(settle(lock, history_.last_rows()));  // from here on the rows are what counts
     Moving moving;
-    moving.parts.push_back({inode->record, home, keys::child_home(*inode->dir_home, inode->name, ino)});
+    moving.parts.push_back({inode->record, home, keys::child_home(*inode->dir_home, inode->name, inode->record.number())});
     const Result<void> collected = collect(moving);
     if (!collected && collected.error().code == EAGAIN) return false;
     if (!collected || !need_room(2 * moving.bytes)) return true;  // what is damaged stays
@@ -149,8 +151,9 @@ Result<void> LsmTree::collect(Moving& moving) const {
       const bool moves = record.home.empty();
       moving.entries.push_back({i, name, record.ino, moves ? moving.parts.size() : 0});
       if (!moves) return {};
+      if (record.is_base) return make_error(EFBIG, "");  // others find its rows where they are
       if (record.is_directory() && keys::too_deep(part.to, name, record.ino)) return make_error(ENAMETOOLONG, "");
-      moving.parts.push_back({record, keys::child_home(part.from, name, record.ino), keys::child_home(part.to, name, record.ino)});
+      moving.parts.push_back({record, keys::child_home(part.from, name, record.number()), keys::child_home(part.to, name, record.number())});
       return {};
     };
     if (part.record.is_directory() || part.record.has_xattr_rows()) {

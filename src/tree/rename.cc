@@ -47,13 +47,13 @@ Result<void> LsmTree::rename(Ino from_dir, std::string_view from, Ino to_dir, st
       LSMFS_TRY(need_room_for_names(kRecordRoom));
       LSMFS_ASSIGN(inherited, inherit(lock, *source_dir, whiteout));
     }
-    const std::string source_home = keys::child_home(*target_dir->shared_home(), to, source->ino());
+    const std::string source_home = keys::child_home(*target_dir->shared_home(), to, source->record.number());
     Taken source_blocks, target_blocks;
     if (source->place == Inode::Place::named && takes_blocks_along(*source, source_home)) {
       LSMFS_ASSIGN(source_blocks, blocks_to_move(lock, *source));
     }
     if (exchange && target->place == Inode::Place::named &&
-        takes_blocks_along(*target, keys::child_home(*source_dir->shared_home(), from, target->ino()))) {
+        takes_blocks_along(*target, keys::child_home(*source_dir->shared_home(), from, target->record.number()))) {
       LSMFS_ASSIGN(target_blocks, blocks_to_move(lock, *target));
     }
 
@@ -106,7 +106,7 @@ bool LsmTree::is_within(const Inode& inode, const Inode& ancestor) const {
 }
 
 bool LsmTree::takes_blocks_along(const Inode& inode, const std::string& new_home) const {
-  return inode.record.is_regular() && inode.record.blocks > 0 &&
+  return inode.record.is_regular() && inode.record.blocks > 0 && !inode.record.is_base &&
          block_count(inode.record.size) <= kMoveBlocksMax && inode.home() != new_home && !inode.record.has_xattr_rows() &&
          store_.room().v > 2 * kMoveBlocksMax * kBlockSize;
 }
@@ -176,7 +176,7 @@ void LsmTree::place(Inode& inode, Inode& dir, std::string_view name, const Taken
     return;
   }
   const std::string old_home = inode.home();
-  const std::string new_home = keys::child_home(*dir.shared_home(), name, record.ino);
+  const std::string new_home = keys::child_home(*dir.shared_home(), name, record.number());
   move_blocks(inode, blocks, new_home);
   const bool left_behind = !blocks.moves && record.has_rows_below();
   record.home = left_behind && new_home != old_home ? old_home : std::string();

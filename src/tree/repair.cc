@@ -26,22 +26,28 @@ Mender::Mender(Store& store, TreeFacts& facts, RepairReport& report) : store_(st
   for (const auto& [ino, inode] : facts.inodes) beyond(ino);
   for (const auto& directory : facts.stray_directories) beyond(directory.ino);
   for (const auto& file : facts.stray_files) beyond(file.ino);
-  for (const auto& [ino, blobs] : facts.blobs) {
-    beyond(ino);
-    for (const auto& part : blobs.parts()) beyond(Ino{part.blob});
+  for (const auto& [number, ino] : facts.numbers) beyond(number);
+  for (const auto& [number, node] : facts.nodes) beyond(number);
+  for (const auto& [number, blobs] : facts.blobs) {
+    beyond(number);
+    for (const auto& part : blobs.parts()) beyond(part.shared() ? *keys::number_of(part.base) : Ino{part.blob});
   }
-  // Of all rows that claim a number, one owner: a record that is there, else a directory, else a file.
+  // Of all rows that claim a number, one owner: a record or a base that is there, else a directory, else a file.
   for (const auto& directory : facts.stray_directories) {
-    if (!facts.inodes.contains(directory.ino)) stray_homes_.try_emplace(directory.ino, directory.home);
+    if (!is_taken(directory.ino)) stray_homes_.try_emplace(directory.ino, directory.home);
   }
   for (const auto& file : facts.stray_files) {
-    if (!facts.inodes.contains(file.ino)) stray_homes_.try_emplace(file.ino, file.home);
+    if (!is_taken(file.ino)) stray_homes_.try_emplace(file.ino, file.home);
   }
 }
+
+// Whether an inode could not get this number and its home.
+bool Mender::is_taken(Ino number) const { return facts_.inodes.contains(number) || facts_.numbers.contains(number) || facts_.nodes.contains(number); }
 
 Result<void> Mender::run() {
   LSMFS_TRY(find_lost_and_found());
   find_cycles();
+  mend_shared();
   mend_blobs();
   LSMFS_TRY(scan(Family::names, [this](auto key, auto value) { mend_name(key, value); }));
   LSMFS_TRY(scan(Family::blocks, [this](auto key, auto value) { mend_block(key, value); }));
@@ -111,10 +117,12 @@ void Mender::mend_numbered(std::string_view key, std::string_view value) {
   if (key == keys::kState) return;  // mend_state()
   if (key.starts_with(keys::kBlobPrefix)) return mend_blob_row(key);
   if (key.starts_with(keys::kBlobPatchPrefix)) return mend_blob_patch(key);
+  if (key.starts_with(keys::kNodePrefix)) return mend_node_row(key, value);
+  if (key.starts_with(keys::kUserPrefix)) return mend_user_row(key);
   const bool linked = key.starts_with(keys::kLinkedPrefix);
   const auto record = decode_record(value);
   const auto found = record ? facts_.inodes.find(record->ino) : facts_.inodes.end();
-  if (found == facts_.inodes.end() || found->second.row != checksum(key) || !ends_in(record->home, record->ino) ||
+  if (found == facts_.inodes.end() || found->second.row != checksum(key) || !ends_in(record->home, record->number()) ||
       (linked && record->is_directory())) {
     did("the record at {}, of {}, is damaged: erased", hex(key), record ? path_in(record->home) : "something");
     return batch_.erase(Family::names, key);
@@ -153,7 +161,7 @@ void Mender::mend_entry(std::string_view key, const keys::NamesKey& parsed, std:
     return batch_.erase(Family::names, key);
   }
   if (cut_off_.contains(record.ino)) {
-    if (record.home.empty()) record.home = keys::child_home(parsed.home, parsed.name, record.ino);
+    if (record.home.empty()) record.home = keys::child_home(parsed.home, parsed.name, record.number());
     put_in_lost_and_found(record.ino, encode(record));
     did("{}: was in a circle of directories, is now /{}/#{}", path, lost_and_found_, record.ino.v);
     return batch_.erase(Family::names, key);
@@ -190,10 +198,17 @@ void Mender::mend_xattr_row(std::string_view key, const keys::NamesKey& parsed, 
 void Mender::mend_record(std::string_view key, const Record& record, const std::string& path) {
   const TreeFacts::Inode& found = facts_.inodes.at(record.ino);
   Record next = record;
-  if (found.place == Place::named && !next.home.empty() && !ends_in(next.home, next.ino)) {
+  if (found.place == Place::named && !next.home.empty() && !ends_in(next.home, next.number())) {
     next.home.clear();
     did("{}: its home was not one of its own", path);
   }
+  if (next.home_number.v != 0 && (facts_.numbers.at(next.home_number) != next.ino || facts_.inodes.contains(next.home_number))) {
+    next.home_number = {};
+    next.home = found.place == Place::named ? std::string() : keys::far_home(next.ino);
+    did("{}: its home was that of another inode", path);
+  }
+  next.is_base = found.is_base;
+  if (next.is_base != record.is_base) did("{}: others share its data", path);
   const auto entry = found.place == Place::named ? keys::parse_names(key) : std::nullopt;
   if (entry && next.is_directory() && next.home.empty() && keys::too_deep(entry->home, entry->name, next.ino)) {
     next.home = keys::far_home(next.ino);
@@ -243,23 +258,24 @@ void Mender::mend_xattrs(Record& record, const std::string& path) {
 
 void Mender::mend_blobs() {
   for (auto& [ino, blobs] : facts_.blobs) {
-    for (const auto& part : blobs.parts()) sound_blobs_.insert(keys::blob(ino, BlockIndex{part.first}));
     BlobRows rows(batch_, ino);
-    const auto inode = facts_.inodes.find(ino);
-    const bool lost = inode == facts_.inodes.end();  // its record: a file without one gets another
-    const bool directory = std::ranges::count(facts_.stray_directories, ino, &TreeFacts::Directory::ino) > 0;
-    if (lost ? directory : !S_ISREG(inode->second.mode)) {
+    TreeFacts::Inode* const inode = facts_.of_number(ino);
+    const auto node = facts_.nodes.find(ino);
+    const bool is_node = node != facts_.nodes.end();
+    const bool lost = !inode && !is_node;  // its record: a file without one gets another
+    const bool no_file = facts_.inodes.contains(ino) || std::ranges::count(facts_.stray_directories, ino, &TreeFacts::Directory::ino) > 0;
+    if (lost ? no_file : !is_node && !S_ISREG(inode->mode)) {
       did("inode {}: {} blocks of data in blobs, and it is no file: erased", ino.v, blobs.live());
       blobs.remove(0, UINT64_MAX, rows);
       continue;
     }
-    std::uint64_t gone = lost ? 0 : blobs.remove(block_count(inode->second.size), UINT64_MAX, rows);
+    std::uint64_t gone = lost ? 0 : blobs.remove(block_count(is_node ? node->second.row.size : inode->size), UINT64_MAX, rows);
     const auto unreadable = facts_.unreadable.find(ino);
     if (unreadable != facts_.unreadable.end()) {
       for (const auto& [from, to] : unreadable->second) gone += blobs.remove(from, to, rows);
     }
     if (gone > 0) did("inode {}: {} blocks in blobs that cannot be read, or are not wanted there", ino.v, gone);
-    if (!lost) inode->second.in_blobs = blobs.live();
+    if (!lost) (is_node ? node->second.in_parts : inode->in_blobs) = blobs.live();
   }
 }
 
@@ -279,6 +295,85 @@ void Mender::mend_blob_patch(std::string_view key) {
   batch_.erase(Family::names, key);
 }
 
+// ---- what is shared
+
+// What shares nothing that is there loses it; a base whose row is lost gets another.
+void Mender::mend_shared() {
+  for (auto& [number, blobs] : facts_.blobs) {
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> lost;
+    for (const FileBlobs::Part& part : blobs.parts()) {
+      sound_blobs_.insert(keys::blob(number, BlockIndex{part.first}));
+      if (!part.shared()) continue;
+      const std::uint64_t size = size_of_base(part);
+      const std::uint64_t there = block_count(size) - std::min(part.from, block_count(size));
+      if (there < part.blocks) lost.emplace_back(part.first + there, part.past());
+    }
+    BlobRows rows(batch_, number);
+    std::uint64_t gone = 0;
+    for (const auto& [from, to] : lost) {
+      if (from < to) gone += blobs.remove(from, to, rows);
+    }
+    if (gone > 0) did("inode {}: {} blocks that it shared are lost and read as zeros", number.v, gone);
+    for (const std::string& home : blobs.bases()) used_.emplace(*keys::number_of(home), number);
+  }
+  for (const auto& [base, user] : used_) {
+    if (facts_.users.contains({base, user})) continue;
+    batch_.put(Family::names, keys::user(base, user), "");
+    did("base {}: knows again that inode {} shares its data", base.v, user.v);
+  }
+}
+
+// Of the base of a shared part, in bytes; 0: there is none. Makes a node of what lies there without a record.
+std::uint64_t Mender::size_of_base(const FileBlobs::Part& part) {
+  const Ino base = *keys::number_of(part.base);
+  if (TreeFacts::Inode* const file = facts_.file_at(base, part.base)) {
+    file->is_base = true;
+    return file->size;
+  }
+  if (const TreeFacts::Node* const node = facts_.node_at(base, part.base)) return node->row.size;
+  const auto rows = std::ranges::find(facts_.stray_files, part.base, &TreeFacts::File::home);
+  const auto blobs = facts_.blobs.find(base);
+  if (facts_.of_number(base) || facts_.nodes.contains(base)) return 0;
+  if (rows == facts_.stray_files.end() && blobs == facts_.blobs.end()) return 0;
+  TreeFacts::Node& node = facts_.nodes[base];
+  node.row.home = part.base;
+  if (rows != facts_.stray_files.end()) {
+    node.row.size = rows->end;
+    node.rows = rows->rows;
+    facts_.stray_files.erase(rows);
+  }
+  if (blobs != facts_.blobs.end() && !blobs->second.empty()) node.row.size = std::max(node.row.size, blobs->second.parts().back().past() * kBlockSize);
+  node.row.blocks = std::min(node.rows, block_count(node.row.size));
+  stray_homes_.erase(base);
+  batch_.put(Family::names, keys::node(base), encode(node.row));
+  did("base {}: its row was lost, and is made from its data", base.v);
+  return node.row.size;
+}
+
+void Mender::mend_node_row(std::string_view key, std::string_view value) {
+  const auto number = keys::parse_node(key);
+  const auto row = decode_node(value);
+  const auto found = number ? facts_.nodes.find(*number) : facts_.nodes.end();
+  if (found == facts_.nodes.end() || !row || found->second.row.home != row->home || facts_.of_number(*number)) {
+    if (found != facts_.nodes.end() && !facts_.of_number(*number)) return;  // it was made again
+    did("the row of a base at {} is damaged: erased", hex(key));
+    return batch_.erase(Family::names, key);
+  }
+  Node next = *row;
+  next.blocks = std::min(found->second.rows, block_count(next.size));
+  next.blob_blocks = std::min(found->second.in_parts, block_count(next.size) - next.blocks);
+  if (next == *row) return;
+  did("base {}: has {} rows and {} other blocks of data, and not {} and {}", number->v, next.blocks, next.blob_blocks, row->blocks, row->blob_blocks);
+  batch_.put(Family::names, key, encode(next));
+}
+
+void Mender::mend_user_row(std::string_view key) {
+  const auto user = keys::parse_user(key);
+  if (user && used_.contains({user->base, user->user})) return;
+  did("a row of a user of a base at {} that does not share its data: erased", hex(key));
+  batch_.erase(Family::names, key);
+}
+
 // ---- family blocks
 
 void Mender::mend_block(std::string_view key, std::string_view value) {
@@ -287,8 +382,9 @@ void Mender::mend_block(std::string_view key, std::string_view value) {
     did("a row of file data with the malformed key {}: erased", hex(key));
     return erase_block(key);
   }
-  const TreeFacts::Inode* file = facts_.file_at(parsed->ino, parsed->home);
-  if (!file) {
+  const TreeFacts::Inode* const file = facts_.file_at(parsed->ino, parsed->home);
+  const TreeFacts::Node* const node = facts_.node_at(parsed->ino, parsed->home);
+  if (!file && !node) {
     if (is_stray(parsed->ino, parsed->home)) return;
     if (dropped_home_ != parsed->home) {
       dropped_home_ = parsed->home;
@@ -297,7 +393,8 @@ void Mender::mend_block(std::string_view key, std::string_view value) {
     return erase_block(key);
   }
   const std::uint64_t index = parsed->index.v;
-  const std::uint64_t room = index < block_count(file->size) ? std::min<std::uint64_t>(kBlockSize, file->size - index * kBlockSize) : 0;
+  const std::uint64_t size = file ? file->size : node->row.size;
+  const std::uint64_t room = index < block_count(size) ? std::min<std::uint64_t>(kBlockSize, size - index * kBlockSize) : 0;
   if (room > 0 && value.size() <= room) return;
   did("{}: data past its end, in block {}: erased", path_in(parsed->home), index);
   if (room == 0) {
@@ -335,7 +432,7 @@ Result<void> Mender::find_lost_and_found() {
 // The next one, or if somebody has the last there is, another that no row has.
 Ino Mender::unused_number() const {
   Ino ino = next_ino_;
-  while (ino >= kInoMax || facts_.inodes.contains(ino) || stray_homes_.contains(ino)) --ino.v;
+  while (ino >= kInoMax || is_taken(ino) || stray_homes_.contains(ino)) --ino.v;
   return ino;
 }
 
@@ -390,7 +487,7 @@ void Mender::take_in_strays() {
     did("{}: its record is lost, its data are in /{}/#{}", path_in(file.home), lost_and_found_, file.ino.v);
   }
   for (const auto& [ino, blobs] : facts_.blobs) {
-    if (facts_.inodes.contains(ino) || blobs.empty() || !taken.insert(ino).second) continue;
+    if (is_taken(ino) || blobs.empty() || !taken.insert(ino).second) continue;
     Record record = blank(ino, S_IFREG | 0600);
     record.home = keys::far_home(ino);
     add_blobs(record);

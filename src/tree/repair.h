@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -36,6 +37,7 @@ class Mender {
 
   void find_cycles();
 
+  bool is_taken(Ino number) const;
   // Whether rows at that home have no owner yet, and get one in lost+found.
   bool is_stray(Ino ino, std::string_view home) const;
 
@@ -53,6 +55,12 @@ class Mender {
   void mend_blobs();
   void mend_blob_row(std::string_view key);
   void mend_blob_patch(std::string_view key);
+
+  // ---- what is shared
+  void mend_shared();
+  std::uint64_t size_of_base(const FileBlobs::Part& part);
+  void mend_node_row(std::string_view key, std::string_view value);
+  void mend_user_row(std::string_view key);
 
   // ---- a row of data
   void mend_block(std::string_view key, std::string_view value);
@@ -81,6 +89,7 @@ class Mender {
   std::unordered_set<Ino> cut_off_;  // directories that move to lost+found to end a cycle
   std::unordered_map<Ino, std::string> stray_homes_;
   std::unordered_set<std::string> sound_blobs_;  // keys of their rows
+  std::set<std::pair<Ino, Ino>> used_;           // bases with those who share them
   std::uint64_t data_rows_;     // that are there when all this is done
   std::string dropped_home_;  // whose rows of data are being dropped
 };

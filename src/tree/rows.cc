@@ -63,19 +63,26 @@ Rows::Pairs Rows::entries(const TreeLock& lock, const std::string& dir_home, std
                          .most = most});
 }
 
-Rows::Pairs Rows::blobs(const TreeLock& lock, Ino ino) const {
-  return in_range(lock, {.family = Family::names, .from = keys::blobs_begin(ino), .upper = keys::blobs_end(ino)});
+Rows::Pairs Rows::blobs(const TreeLock& lock, Ino number) const {
+  return in_range(lock, {.family = Family::names, .from = keys::blobs_begin(number), .upper = keys::blobs_end(number)});
 }
 
-Result<Rows::Blocks> Rows::blob_patches(const TreeLock& lock, Ino ino, BlockIndex from, BlockIndex to) const {
-  LSMFS_ASSIGN(auto rows, in_range(lock, {.family = Family::names, .from = keys::blob_patch(ino, from), .upper = keys::blob_patch(ino, to)}));
+Rows::Value Rows::node(const TreeLock& lock, Ino number) const { return row(lock, keys::node(number)); }
+
+Result<bool> Rows::has_user(const TreeLock& lock, Ino base) const {
+  LSMFS_ASSIGN(const auto some, in_range(lock, {.family = Family::names, .from = keys::users_begin(base), .upper = keys::users_end(base), .most = 1}));
+  return !some.empty();
+}
+
+Result<Rows::Blocks> Rows::blob_patches(const TreeLock& lock, Ino number, BlockIndex from, BlockIndex to) const {
+  LSMFS_ASSIGN(auto rows, in_range(lock, {.family = Family::names, .from = keys::blob_patch(number, from), .upper = keys::blob_patch(number, to)}));
   Blocks there;
   for (auto& [key, value] : rows) there.emplace_back(keys::parse_blob_patch(key)->first, std::move(value));
   return there;
 }
 
-std::unique_ptr<Cursor> Rows::blob_patches_now(Ino ino, BlockIndex from, BlockIndex to) const {
-  return store_.cursor(Family::names, {.lower = keys::blob_patch(ino, from), .upper = keys::blob_patch(ino, to)});
+std::unique_ptr<Cursor> Rows::blob_patches_now(Ino number, BlockIndex from, BlockIndex to) const {
+  return store_.cursor(Family::names, {.lower = keys::blob_patch(number, from), .upper = keys::blob_patch(number, to)});
 }
 
 BlockCursor Rows::walk(const std::string& home, BlockIndex from, BlockIndex to, Wait wait) const { return {store_, home, from, to, wait}; }
@@ -173,6 +180,10 @@ void Rows::put_xattr(const std::string& home, std::string_view name, std::string
   batch().put(Family::names, keys::xattr(home, name), value);
 }
 void Rows::erase_xattr(const std::string& home, std::string_view name) { batch().erase(Family::names, keys::xattr(home, name)); }
+
+void Rows::put_node(Ino number, std::string_view row) { batch().put(Family::names, keys::node(number), row); }
+void Rows::erase_node(Ino number) { batch().erase(Family::names, keys::node(number)); }
+void Rows::put_user(Ino base, Ino user) { batch().put(Family::names, keys::user(base, user), ""); }
 
 void Rows::erase_blocks(const std::string& home, BlockIndex from, BlockIndex to, std::uint64_t rows) {
   if (from >= to) return;

@@ -47,13 +47,15 @@ class Rows {
   // What has been read for the operation that holds `lock`, and is still as it was.
   Fetched& fetched(const TreeLock& lock) const LSMFS_LOCKED;
 
-  // The rows of a file's blobs, by key.
-  Pairs blobs(const TreeLock& lock, Ino ino) const LSMFS_LOCKED;
+  // Of a home by its number: the rows of a file's parts, by key; that of a base that no file has; and whether somebody uses it as a base.
+  Pairs blobs(const TreeLock& lock, Ino number) const LSMFS_LOCKED;
+  Value node(const TreeLock& lock, Ino number) const LSMFS_LOCKED;
+  Result<bool> has_user(const TreeLock& lock, Ino base) const LSMFS_LOCKED;
 
-  // The patches of blocks [from, to) that lie in blobs, by block.
-  Result<Blocks> blob_patches(const TreeLock& lock, Ino ino, BlockIndex from, BlockIndex to) const LSMFS_LOCKED;
+  // The patches of blocks [from, to) that lie in blobs, by block; `number` as above.
+  Result<Blocks> blob_patches(const TreeLock& lock, Ino number, BlockIndex from, BlockIndex to) const LSMFS_LOCKED;
   // The same as they are now, to be read later and without the lock.
-  std::unique_ptr<Cursor> blob_patches_now(Ino ino, BlockIndex from, BlockIndex to) const LSMFS_LOCKED;
+  std::unique_ptr<Cursor> blob_patches_now(Ino number, BlockIndex from, BlockIndex to) const LSMFS_LOCKED;
 
   // ---- long reads: from any thread, without the lock
   // Of a file's rows in order. What it reads stays out of the cache.
@@ -90,6 +92,10 @@ class Rows {
   void erase_orphan(Ino ino) LSMFS_LOCKED;
   void put_xattr(const std::string& home, std::string_view name, std::string_view value) LSMFS_LOCKED;
   void erase_xattr(const std::string& home, std::string_view name) LSMFS_LOCKED;
+
+  void put_node(Ino number, std::string_view row) LSMFS_LOCKED;
+  void erase_node(Ino number) LSMFS_LOCKED;
+  void put_user(Ino base, Ino user) LSMFS_LOCKED;
 
   // ---- changes of blocks
   // Up to this many rows are erased one by one, more by one range (which costs every later reader).

@@ -359,6 +359,25 @@ Result<void> MemoryTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait
   return {};
 }
 
+// Shares nothing, and copies in pieces as a tree does.
+Result<ByteCount> MemoryTree::copy_range(Ino from, ByteOffset at, Ino to, ByteOffset to_at, ByteCount length, Wait wait) {
+  if (wait == Wait::no) {
+    LSMFS_ASSIGN(const Attr source, getattr(from, wait));
+    if (std::min(length.v, source.size - std::min(source.size, at.v)) >= 128 * KiB) return make_error(EAGAIN, "");
+  }
+  std::string piece(MiB, '\0');
+  std::uint64_t done = 0;
+  while (done < length.v) {
+    const MutableBytes bytes{reinterpret_cast<std::byte*>(piece.data()), std::min<std::uint64_t>(piece.size(), length.v - done)};
+    const auto got = read(from, ByteOffset{at.v + done}, bytes, wait, AccessTime::now);
+    const auto written = got ? write(to, ByteOffset{to_at.v + done}, bytes.first(*got), wait) : Result<void>(got.error());
+    if (!written && done == 0) return written.error();
+    if (!written || *got == 0) break;
+    done += *got;
+  }
+  return ByteCount{done};
+}
+
 Result<void> MemoryTree::fallocate(Ino ino, int mode, ByteOffset offset, ByteCount length, Wait wait) {
   std::lock_guard lock(mutex_);
   LSMFS_TRY(enter("fallocate", wait));

@@ -48,6 +48,7 @@ class MemoryTree : public Tree {
                        AccessTime atime) override;
   Result<std::size_t> read(Ino ino, ByteOffset offset, MutableBytes to, Wait wait, AccessTime atime) override;
   Result<void> write(Ino ino, ByteOffset offset, Bytes data, Wait wait) override;
+  Result<ByteCount> copy_range(Ino from, ByteOffset at, Ino to, ByteOffset to_at, ByteCount length, Wait wait) override;
   Result<void> fallocate(Ino ino, int mode, ByteOffset offset, ByteCount length, Wait wait) override;
   Result<ByteOffset> seek(Ino ino, ByteOffset offset, int whence, Wait wait) override;
   Result<std::string> getxattr(Ino ino, std::string_view name, Wait wait) override;

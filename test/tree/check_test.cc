@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <random>
 
 #include "tree/damaged_tree.h"
+#include "tree/file_blobs.h"
 
 namespace lsmfs::test::check_test {
 namespace {
@@ -422,6 +424,166 @@ TEST_F(Check, DataPastTheEndOfItsFile) {
   put(keys::block(file_home(), BlockIndex{~std::uint64_t{0}}), "x", Family::blocks);
   count_rows();
   expect({{inode(file_), "has 4 rows"}, {inode(file_), "1 rows", "past its end"}});
+}
+
+// ---- what is shared
+
+class CheckShares : public Check {
+ protected:
+  static constexpr std::uint64_t kSize = 300 * KiB;
+
+  CheckShares() {
+    for (auto& c : data_) c = static_cast<char>(random_());
+    source_ = h_.create(kRootIno, "source", data_);
+    copy_ = copy("copy");
+    must(h_.tree().sync());
+  }
+  void TearDown() override {
+    Check::TearDown();
+    for (const auto& [path, whole] : whole_) {
+      const std::string got = h_.read_path(path);
+      EXPECT_EQ(got.size(), kSize);
+      EXPECT_EQ(got == data_, whole) << path;
+    }
+  }
+  Ino copy(const std::string& name) {
+    const Ino ino = h_.create(kRootIno, name);
+    const auto copied = h_.tree().copy_range(source_, ByteOffset{0}, ino, ByteOffset{0}, ByteCount{kSize}, Wait::yes);
+    EXPECT_TRUE(copied && copied->v == kSize);
+    return ino;
+  }
+  // The source goes, and its blocks stay.
+  void leave() {
+    must(h_.tree().unlink(kRootIno, "source", Wait::yes));
+    h_.tree().forget(source_, 1000);
+    must(h_.tree().sync());
+    whole_.erase("source");
+  }
+  std::string source_home() { return keys::child_home(root_, "source", source_); }
+  static std::string base(Ino number) { return "base " + std::to_string(number.v); }
+  void change_part(const std::function<void(FileBlobs::Part&)>& how) {
+    const std::string key = keys::blob(copy_, BlockIndex{0});
+    auto part = FileBlobs::decode(0, value(key));
+    ASSERT_TRUE(part);
+    how(*part);
+    put(key, FileBlobs::encode(*part));
+  }
+  void change_node(const std::function<void(lsmfs::Node&)>& how) {
+    auto node = decode_node(value(keys::node(source_)));
+    ASSERT_TRUE(node);
+    how(*node);
+    put(keys::node(source_), encode(*node));
+  }
+
+  std::mt19937_64 random_{1};
+  std::string data_ = std::string(kSize, '\0');
+  Ino source_, copy_;
+  std::map<std::string, bool> whole_{{"source", true}, {"copy", true}};  // after the repair
+};
+
+TEST_F(CheckShares, AreClean) {
+  EXPECT_TRUE(check().clean());
+  leave();
+  EXPECT_TRUE(check().clean());
+  must(h_.tree().unlink(kRootIno, "copy", Wait::yes));
+  h_.tree().forget(copy_, 1000);
+  must(h_.tree().sync());
+  EXPECT_TRUE(check().clean());  // what nobody uses any more is dropped in a moment
+  whole_.clear();
+}
+
+TEST_F(CheckShares, ABaseThatDoesNotKnowWhoSharesIt) {
+  erase(keys::user(source_, copy_));
+  expect({{inode(copy_), "shares data of " + base(source_), "does not know it"}});
+}
+
+TEST_F(CheckShares, ABaseThatDoesNotKnowThatItIsOne) {
+  change(keys::entry(root_, "source"), [](Record& record) { record.is_base = false; });
+  expect({{inode(copy_), "shares data of " + inode(source_), "does not know it"}});
+}
+
+TEST_F(CheckShares, WhoDoesNotShare) {
+  put(keys::user(source_, file_), "");
+  put(std::string(keys::kUserPrefix) + "x", "");
+  expect({{base(source_), inode(file_), "does not share"}, {"malformed key"}});
+}
+
+TEST_F(CheckShares, ABaseThatDoesNotExist) {
+  leave();
+  erase(keys::node(source_));
+  expect({{inode(copy_), "shares data of " + base(source_), "does not exist"}, {"/source: 75 rows of data of a file that does not exist"}});
+}
+
+TEST_F(CheckShares, ABaseThatIsLost) {
+  leave();
+  erase(keys::node(source_));
+  for (std::uint64_t i = 0; i < kSize / kBlockSize; ++i) erase(keys::block(source_home(), BlockIndex{i}), Family::blocks);
+  count_rows();
+  expect({{inode(copy_), "shares data of " + base(source_), "does not exist"}});
+  whole_["copy"] = false;
+}
+
+TEST_F(CheckShares, ADamagedRowOfABase) {
+  leave();
+  put(keys::node(source_), "x");
+  expect({{"row of a base", "damaged"}, {inode(copy_), "does not exist"}, {"/source: 75 rows"}});
+}
+
+TEST_F(CheckShares, ABaseWithAnotherNumberOfRows) {
+  leave();
+  change_node([](lsmfs::Node& node) { --node.blocks; });
+  expect({{"/source", "has 75 rows", "says it has 74"}});
+  change_node([](lsmfs::Node& node) {
+    node.blocks = 10;
+    node.blob_blocks = 1;
+  });
+  expect({{"/source", "has 75 rows", "says it has 10"}, {base(source_), "0 blocks of data in blobs", "says it has 1"}});
+}
+
+TEST_F(CheckShares, ABaseWithoutRows) {
+  leave();
+  for (std::uint64_t i = 0; i < kSize / kBlockSize; ++i) erase(keys::block(source_home(), BlockIndex{i}), Family::blocks);
+  count_rows();
+  expect({{base(source_), "no rows of data", "says it has 75"}});
+  whole_["copy"] = false;
+}
+
+TEST_F(CheckShares, ABaseThatItsFileHas) {
+  put(keys::node(source_), encode(lsmfs::Node{source_home(), kSize, 75, 0}));
+  expect({{base(source_), "left by its file", "has it"}, {base(source_), "no rows of data"}});
+}
+
+TEST_F(CheckShares, ABaseWhoseNumberWasNotGiven) {
+  const Ino unknown{next_ino().v + 5};
+  put(keys::node(unknown), encode(lsmfs::Node{keys::child_home(root_, "x", unknown), 0, 0, 0}));
+  expect({{base(unknown), "is not below"}});
+}
+
+TEST_F(CheckShares, DataPastTheEndOfABase) {
+  change_part([](FileBlobs::Part& part) { part.from = 10; });
+  expect({{inode(copy_), "past the end of " + base(source_)}});
+  whole_["copy"] = false;
+}
+
+TEST_F(CheckShares, ADamagedPart) {
+  put(keys::blob(copy_, BlockIndex{0}), "x");
+  expect({{inode(copy_), "damaged"}, {inode(copy_), "has 0 blocks", "says it has 75"}, {base(source_), "does not share"}});
+  whole_["copy"] = false;
+}
+
+TEST_F(CheckShares, ANumberOfAHomeThatIsAnothers) {
+  h_.write(source_, 0, data_.substr(0, 10));  // it has another home now
+  must(h_.tree().sync());
+  EXPECT_TRUE(check().clean());
+  const Ino number = decode_record(value(keys::entry(root_, "source")))->home_number;
+  ASSERT_NE(number.v, 0u);
+  change(keys::entry(root_, "source"), [&](Record& record) { record.home_number = file_; });
+  EXPECT_FALSE(check().clean());
+  change(keys::entry(root_, "copy"), [&](Record& record) { record.home_number = file_; });
+  const auto report = check();
+  EXPECT_TRUE(std::ranges::any_of(report.problems, [](const auto& line) { return line.find("has the home of another one") != line.npos; }))
+      << testing::PrintToString(report.problems);
+  whole_.clear();
 }
 
 // ---- tables

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "seed.h"
+#include "tree/keys.h"
 
 namespace lsmfs::file_blobs_test {
 namespace {
@@ -196,6 +197,58 @@ TEST(FileBlobs, ARowThatIsDamagedIsNone) {
   EXPECT_FALSE(FileBlobs::decode(7, with([](auto& p) { p.is_gone.assign(20, true); }))) << "nothing left";
   EXPECT_TRUE(FileBlobs::decode(7, with([](auto& p) { p.patched = 30 * FileBlobs::kPatchedMost; })));
   EXPECT_FALSE(FileBlobs::decode(7, with([](auto& p) { p.patched = 30 * FileBlobs::kPatchedMost + 1; }))) << "more patches than it may have";
+}
+
+TEST(FileBlobs, SharedPartsReadBackAndMakeRoom) {
+  StoredRows stored;
+  FileBlobs blobs;
+  const std::string base = keys::child_home("", "base", Ino{7}), other = keys::child_home("", "other", Ino{8});
+  const auto part = [](const std::string& home, std::uint64_t first, std::uint64_t blocks, std::uint64_t from) {
+    FileBlobs::Part made;
+    made.base = home;
+    made.first = first;
+    made.blocks = blocks;
+    made.from = from;
+    return made;
+  };
+  for (const auto& one : {part(base, 100, 50, 0), part(other, 10, 20, 5), part(base, 40, 10, 90)}) {
+    stored.put(one.first, FileBlobs::encode(one));
+    blobs.insert(one);
+  }
+  EXPECT_EQ(blobs.bases(), (std::vector<std::string>{base, other}));
+  EXPECT_EQ(blobs.live(), 80u);
+  EXPECT_EQ(blobs.in_blobs(0, 200), 0u);
+  EXPECT_EQ(blobs.wasted(), 0u);
+  EXPECT_FALSE(blobs.makes_room(120));
+  EXPECT_TRUE(blobs.makes_room(100));
+  EXPECT_TRUE(blobs.makes_room(150));
+  EXPECT_EQ(blobs.remove(15, 17, stored), 2u);
+  EXPECT_EQ(blobs.remove(120, 150, stored), 30u);
+  EXPECT_EQ(blobs.remove(30, 60, stored), 10u);
+  const FileBlobs again = loaded(stored);
+  ASSERT_EQ(again.parts().size(), 2u);
+  EXPECT_EQ(again.parts()[0].from, 5u);
+  EXPECT_EQ(again.parts()[0].base, other);
+  EXPECT_FALSE(again.has(15));
+  EXPECT_TRUE(again.has(17));
+  EXPECT_EQ(again.parts()[1].past(), 120u);
+  EXPECT_EQ(stored.gone, std::vector<std::uint64_t>{0});
+}
+
+TEST(FileBlobs, DamagedSharedPartsAreNotRead) {
+  FileBlobs::Part part;
+  part.base = keys::child_home("", "base", Ino{7});
+  part.blocks = 8;
+  const std::string row = FileBlobs::encode(part);
+  EXPECT_TRUE(FileBlobs::decode(0, row));
+  EXPECT_FALSE(FileBlobs::decode(0, row + "\xff"));   // all have gone
+  EXPECT_FALSE(FileBlobs::decode(0, row + "\x01x"));  // more bits than blocks
+  for (std::size_t n = 0; n < row.size(); ++n) EXPECT_FALSE(FileBlobs::decode(0, row.substr(0, n))) << n;
+  part.base = "no home";
+  EXPECT_FALSE(FileBlobs::decode(0, FileBlobs::encode(part)));
+  part.base = keys::child_home("", "base", Ino{7});
+  part.blocks = FileBlobs::kBlocksMax + 1;
+  EXPECT_FALSE(FileBlobs::decode(0, FileBlobs::encode(part)));
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "tree/file_blobs.h"
+#include "tree/keys.h"
 #include "tree/record.h"
 
 namespace lsmfs::format_example_test {
@@ -39,6 +41,27 @@ TEST(FormatExample, TheRecordOfTheDocumentIsWhatItSays) {
   EXPECT_EQ(r->mtime, (Time{1'700'000'000, 5}));
   EXPECT_EQ(r->btime, r->mtime);
   EXPECT_EQ(encode(*r), bytes);
+}
+
+TEST(FormatExample, TheSharedPartOfTheDocumentIsWhatItSays) {
+  const std::string bytes = example("part");
+  const auto part = FileBlobs::decode(0, bytes);
+  ASSERT_TRUE(part) << bytes.size() << " bytes";
+  EXPECT_TRUE(part->shared());
+  EXPECT_EQ(part->base, keys::child_home("", "a", Ino{300}));
+  EXPECT_EQ(part->from, 0u);
+  EXPECT_EQ(part->blocks, 25u);
+  EXPECT_EQ(part->live(), 24u);
+  EXPECT_FALSE(part->has(3));
+  EXPECT_EQ(FileBlobs::encode(*part), bytes);
+}
+
+TEST(FormatExample, TheBaseOfTheDocumentIsWhatItSays) {
+  const std::string bytes = example("base");
+  const auto node = decode_node(bytes);
+  ASSERT_TRUE(node) << bytes.size() << " bytes";
+  EXPECT_EQ(*node, (Node{keys::child_home("", "a", Ino{300}), 100'000, 25, 0}));
+  EXPECT_EQ(encode(*node), bytes);
 }
 
 }  // namespace

@@ -105,6 +105,30 @@ TEST(Keys, OfHomesThatAreTooLongAreNotRead) {
   EXPECT_FALSE(keys::parse_block(keys::block(below, BlockIndex{0})));
 }
 
+TEST(Keys, OfWhatIsSharedReadBack) {
+  const Ino base{0x1234567890abcdef}, user{7};
+  EXPECT_EQ(keys::parse_node(keys::node(base)), base);
+  const auto back = keys::parse_user(keys::user(base, user));
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->base, base);
+  EXPECT_EQ(back->user, user);
+  EXPECT_LE(keys::users_begin(base), keys::user(base, Ino{2}));
+  EXPECT_LT(keys::user(base, Ino{kInoMax.v - 1}), keys::users_end(base));
+  for (const std::string& bad : {""s, "/n"s, "/r"s, keys::node(kRootIno), keys::node(kInoMax), keys::node(base) + 'x', keys::user(base, base),
+                                 keys::user(base, kRootIno), keys::user(kInoMax, user), keys::users_begin(base)}) {
+    EXPECT_FALSE(keys::parse_node(bad)) << testing::PrintToString(bad);
+    EXPECT_FALSE(keys::parse_user(bad)) << testing::PrintToString(bad);
+  }
+}
+
+TEST(Keys, OfHomesKnowTheirNumbers) {
+  const std::string dir = keys::child_home("", "d", Ino{2}), file = keys::child_home(dir, "f", Ino{300});
+  EXPECT_EQ(keys::number_of(file), Ino{300});
+  EXPECT_EQ(keys::with_number(file, Ino{70'000}), keys::child_home(dir, "f", Ino{70'000}));
+  EXPECT_EQ(keys::with_number(keys::far_home(Ino{5}), Ino{6}), keys::far_home(Ino{6}));
+  for (const std::string& bad : {""s, "x"s, file + 'x', keys::entry(dir, "f")}) EXPECT_FALSE(keys::number_of(bad)) << testing::PrintToString(bad);
+}
+
 TEST(Keys, OfNoGrammarAreNotRead) {
   const std::string dir = keys::child_home("", "d", Ino{2});
   for (const std::string& bad : {""s, dir, dir + '\0', dir + "\0\0"s, dir + "\0a/b"s, dir + "\0a\0b"s, "d\0"s, "d\0\0\0x"s, "d\0\x09" + std::string(9, 'x') + "\0x"s,

@@ -195,6 +195,13 @@ int Model::truncate(const NodePtr& node, std::uint64_t size) {
   return 0;
 }
 
+int Model::copy_range(const NodePtr& from, std::uint64_t at, const NodePtr& to, std::uint64_t to_at, std::uint64_t length) {
+  for (const NodePtr& node : {from, to}) {
+    if (!S_ISREG(node->mode)) return node->is_directory() ? EISDIR : EINVAL;
+  }
+  return at < from->data->size() ? write(to, to_at, from->data->substr(at, length)) : 0;
+}
+
 int Model::fallocate(const NodePtr& node, int mode, std::uint64_t offset, std::uint64_t length) {
   if (!S_ISREG(node->mode)) return node->is_directory() ? EISDIR : ENODEV;
   const std::uint64_t end = offset + length;

@@ -81,6 +81,7 @@ class Model {
   int rename(const NodePtr& from_dir, const std::string& from, const NodePtr& to_dir, const std::string& to, unsigned flags);
   int write(const NodePtr& node, std::uint64_t offset, const std::string& data);
   int truncate(const NodePtr& node, std::uint64_t size);
+  int copy_range(const NodePtr& from, std::uint64_t at, const NodePtr& to, std::uint64_t to_at, std::uint64_t length);
   int fallocate(const NodePtr& node, int mode, std::uint64_t offset, std::uint64_t length);
 
   // All that a user can see of the tree, one line for each name in order.

@@ -20,6 +20,7 @@
 #include "seed.h"
 #include "tree/cold_store.h"
 #include "tree/harness.h"
+#include "tree/hides_users.h"
 #include "tree/model.h"
 
 namespace lsmfs::test::random_operations_test {
@@ -27,11 +28,12 @@ namespace {
 
 class Driver {
  public:
-  Driver(std::uint64_t seed, int steps, Between between = {}, ByteCount stream_from = TreeOptions().stream_from)
+  Driver(std::uint64_t seed, int steps, Between between = {}, ByteCount stream_from = TreeOptions().stream_from,
+         ByteCount share_past = TreeOptions().share_past)
       : random_(seed), steps_(steps),
         // On small volumes there are no streams.
         harness_(stream_from < TreeOptions().stream_from ? ByteCount{GiB} : ByteCount{kDeviceMin},
-                 {.sync_interval_ms = 0, .stream_from = stream_from}, std::move(between)) {
+                 {.sync_interval_ms = 0, .stream_from = stream_from, .share_past = share_past}, std::move(between)) {
     known_ = {model_.root};
     copy_times(model_.root);
   }
@@ -98,7 +100,7 @@ class Driver {
     Tree& tree = harness_.tree();
     const NodePtr dir = pick(true);
     const std::string n = name();
-    switch (below(26)) {
+    switch (below(29)) {
       case 0: case 1: case 2: case 3: {
         static const std::uint32_t kinds[] = {S_IFREG, S_IFREG, S_IFREG, S_IFDIR, S_IFDIR, S_IFLNK, S_IFIFO, S_IFCHR, S_IFSOCK};
         const std::uint32_t mode = kinds[below(std::size(kinds))] | (0600 + static_cast<std::uint32_t>(below(64)));
@@ -234,6 +236,36 @@ class Driver {
         known_.push_back(made);
         copy_times(made);
         ++changes_;
+        return;
+      }
+      case 24: case 26: case 27: {
+        const NodePtr from = pick(chance(2)), to = pick(chance(2));
+        if (!from || !to) return;
+        const std::uint64_t size = from->data->size();
+        std::uint64_t offset = chance(40) ? 0 : position(from), target = chance(50) ? offset : position(to);
+        if (chance(70)) offset = round_down(offset, kBlockSize);
+        if (chance(70)) target = round_down(target, kBlockSize);
+        std::uint64_t length = size > offset && chance(50) ? size - offset : below(200'000);
+        if (from == to && offset < target + length && target < offset + length) return;  // which the kernel refuses
+        // As a caller does, until there is no more.
+        for (;;) {
+          const auto got = both_ways([&](Wait w) {
+            return tree.copy_range(from->ino, ByteOffset{offset}, to->ino, ByteOffset{target}, ByteCount{length}, w);
+          });
+          const int expected = model_.copy_range(from, offset, to, target, got ? got->v : length);
+          ASSERT_EQ(code(got), expected) << "copy_range";
+          if (expected != 0) return;
+          if (got->v == 0) break;
+          ASSERT_LE(got->v, length);
+          copy_times(to);
+          ++changes_;
+          record();
+          offset += got->v;
+          target += got->v;
+          length -= got->v;
+          if (length == 0) return;
+        }
+        ASSERT_GE(offset, size) << "copied too little";
         return;
       }
       case 22: {
@@ -434,6 +466,15 @@ TEST(RandomOperations, AgreeWhereFilesAreStreams) {
   }
 }
 
+// Nearly all copies are shared.
+TEST(RandomOperations, AgreeWhereFilesShareBlocks) {
+  const std::uint64_t seed = drawn_seed();
+  for (std::uint64_t i = 0; i < 6 && !HasFailure(); ++i) {
+    SCOPED_TRACE("LSMFS_SEED=" + std::to_string(seed + i));
+    Driver(seed + i, 1000, {}, i % 2 == 0 ? ByteCount{kBlockSize} : TreeOptions().stream_from, ByteCount{kBlockSize - 1}).run();
+  }
+}
+
 // What begins again where rows are not in memory has changed nothing before.
 TEST(RandomOperations, AgreeWhereRowsAreNotInMemory) {
   for (const bool always : {true, false}) {
@@ -455,10 +496,10 @@ class LosesABatch : public StoreDecorator {
 };
 
 template <class Fault>
-std::string complaints() {
+std::string complaints(ByteCount share_past = TreeOptions().share_past) {
   const Between between{.store = [](std::unique_ptr<Store> inner) -> std::unique_ptr<Store> { return std::make_unique<Fault>(std::move(inner)); }};
   std::string said;
-  for (std::uint64_t seed = 1; seed <= 20 && said.empty(); ++seed) said = complaints_of([&] { Driver(seed, 700, between).run(); });
+  for (std::uint64_t seed = 1; seed <= 20 && said.empty(); ++seed) said = complaints_of([&] { Driver(seed, 700, between, TreeOptions().stream_from, share_past).run(); });
   return said;
 }
 
@@ -467,6 +508,10 @@ TEST(RandomOperationsPlanted, ABatchThatIsLostIsFound) { EXPECT_NE(complaints<Lo
 TEST(RandomOperationsPlanted, ASyncThatDoesNothingIsFound) {
   const std::string said = complaints<ForgetsSyncs>();
   EXPECT_NE(said.find("at no moment since the last sync"), said.npos) << said;
+}
+
+TEST(RandomOperationsPlanted, ABaseThatIsChangedWhileItIsUsedIsFound) {
+  EXPECT_NE(complaints<HidesUsers>(ByteCount{kBlockSize - 1}), "");
 }
 
 }  // namespace

@@ -47,6 +47,14 @@ TEST(Record, ReadsBackEveryFieldOfEveryKind) {
       EXPECT_EQ(*back, r);
     }
   }
+  Record shared = sample();
+  shared.home_number = Ino{301};
+  shared.is_base = true;
+  const auto shared_back = decode_record(encode(shared));
+  ASSERT_TRUE(shared_back);
+  EXPECT_EQ(*shared_back, shared);
+  const Node node{keys::child_home("", "a", Ino{300}), 5000, 1, 1};
+  EXPECT_EQ(decode_node(encode(node)), node);
   const Link link{Ino{77}, S_IFREG};
   const auto row = decode_entry(encode(link));
   ASSERT_TRUE(row && std::holds_alternative<Link>(*row));

@@ -1,0 +1,453 @@
+// Shares: files that have blocks in common. A copy of blocks within the tree writes no data: it makes a part of the target
+// (file_blobs.h), which says that its blocks are those of a base.
+//
+// A base is all that lies under the home of a file: rows, and its own parts, which may be shared again. While it is one, nobody changes
+// that. The file stays as it is until it is to be changed. Then its home is left to those who share it, as a node without a file, and the
+// file gets another home, as one more that shares. So it does when it is removed, without another home. Nobody knows then whether
+// somebody is left: a node that nobody uses is dropped later.
+//
+// Each user of a base, a file or a node, has a row with the numbers of both homes. A file that has become a base says so in its record, and
+// goes on to say so when its users have gone: whoever changes it looks.
+//
+// Who reads follows the parts of bases to where their blocks lie: leaves.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "lsmfs/device.h"
+#include "tree/blob_rows.h"
+#include "tree/inode_flags.h"
+#include "tree/lsm_tree.h"
+
+namespace lsmfs {
+namespace {
+
+constexpr std::uint64_t kSharedAtOnce = 4 * GiB;   // bytes: while the lock is held
+constexpr std::uint64_t kSparseAtOnce = FileBlobs::kBlocksMax * kBlockSize;  // whose rows are looked at
+constexpr std::uint64_t kCopiedInOneCall = 64 * MiB;     // bytes: then the caller asks for the rest, so that it can be interrupted
+constexpr std::uint64_t kCopiedWithoutWait = 128 * KiB;  // less than this is copied while the next request waits
+constexpr std::uint64_t kCopiedAtOnce = MiB;
+constexpr int kDepthMost = 8;              // bases over each other
+constexpr std::size_t kBasesKnown = 1024;  // whose parts are kept in memory
+constexpr int kDroppedAtOnce = 64;         // bases: while the lock is held
+
+Error damaged_base(std::string_view home) { return make_error(EUCLEAN, fmt::format("shared data of home {} is damaged", keys::number_of(home)->v)); }
+
+// The blocks of `has`, from block `from` of a base on, as a part of a file from its block `first` on. nullopt: there are none.
+std::optional<FileBlobs::Part> shared_part(const std::string& base, std::uint64_t from, std::uint64_t first, const std::vector<bool>& has) {
+  const auto begin = std::ranges::find(has, true);
+  if (begin == has.end()) return std::nullopt;
+  std::size_t end = has.size();
+  while (!has[end - 1]) --end;
+  const auto skipped = static_cast<std::uint64_t>(begin - has.begin());
+  FileBlobs::Part part;
+  part.base = base;
+  part.from = from + skipped;
+  part.first = first + skipped;
+  part.blocks = end - skipped;
+  for (std::uint64_t i = 0; i < part.blocks; ++i) {
+    if (has[skipped + i]) continue;
+    part.is_gone.resize(i);
+    part.is_gone.push_back(true);
+    ++part.gone;
+  }
+  return part;
+}
+
+}  // namespace
+
+// ---- reading
+
+// What lies in parts under a home that is a base.
+Result<std::shared_ptr<const FileBlobs>> LsmTree::base_parts(const Lock& lock, const std::string& home) {
+  const Ino number = *keys::number_of(home);
+  if (const auto found = base_parts_.find(number); found != base_parts_.end()) return found->second;
+  LSMFS_ASSIGN(FileBlobs parts, parts_of(lock, number));
+  if (base_parts_.size() >= kBasesKnown) base_parts_.clear();
+  auto known = std::make_shared<const FileBlobs>(std::move(parts));
+  base_parts_.emplace(number, known);
+  return known;
+}
+
+// How many bases lie over each other below these parts. `known`: of some of them.
+Result<int> LsmTree::depth_of(const Lock& lock, const FileBlobs& parts, std::map<std::string, int>& known, int above) {
+  int depth = 0;
+  for (const std::string& home : parts.bases()) {
+    if (!known.contains(home)) {
+      if (above > kDepthMost) return damaged_base(home);
+      LSMFS_ASSIGN(const auto base, base_parts(lock, home));
+      LSMFS_ASSIGN(known[home], depth_of(lock, *base, known, above + 1));
+    }
+    depth = std::max(depth, known[home] + 1);
+  }
+  return depth;
+}
+
+// Where blocks [from, to) of a file lie, as far as its parts have them. Must hold: these are known.
+Result<std::vector<LsmTree::Leaf>> LsmTree::leaves_of(const Lock& lock, const Inode& inode, std::uint64_t from, std::uint64_t to) {
+  std::vector<Leaf> leaves;
+  LSMFS_TRY(add_leaves(lock, inode.large->blobs, {}, {.number = inode.record.number(), .from = from, .to = to, .shift = 0, .depth = 0}, leaves));
+  return leaves;
+}
+
+// `rows`: the home of what no part has; empty: that is none of it.
+Result<void> LsmTree::add_leaves(const Lock& lock, const FileBlobs& parts, const std::string& rows, const Span& span, std::vector<Leaf>& leaves) {
+  for (const FileBlobs::Run& run : parts.runs(span.from, span.to)) {
+    Leaf leaf{.from = run.from - span.shift, .to = run.to - span.shift, .number = span.number, .at = run.from, .home = {}, .part = {}};
+    if (!run.part) {
+      leaf.home = rows;
+      if (!rows.empty()) leaves.push_back(std::move(leaf));
+    } else if (!run.part->shared()) {
+      leaf.part.blob = run.part->blob;
+      leaf.part.first = run.part->first - span.shift;
+      leaf.part.end = run.part->end;
+      leaf.part.patched = run.part->patched;
+      leaves.push_back(std::move(leaf));
+    } else {
+      if (span.depth > kDepthMost) return damaged_base(run.part->base);
+      const std::uint64_t at = run.from - run.part->first + run.part->from;
+      LSMFS_ASSIGN(const auto base, base_parts(lock, run.part->base));
+      const Span below{.number = *keys::number_of(run.part->base), .from = at, .to = at + (run.to - run.from), .shift = at - leaf.from, .depth = span.depth + 1};
+      LSMFS_TRY(add_leaves(lock, *base, run.part->base, below, leaves));
+    }
+  }
+  return {};
+}
+
+// Adds the rows of a base that a leaf is, by the blocks of the file.
+Result<void> LsmTree::read_leaf(const Lock& lock, const Leaf& leaf, Rows::Blocks& to) {
+  LSMFS_ASSIGN(Rows::Blocks rows, rows_.blocks(lock, leaf.home, BlockIndex{leaf.at}, BlockIndex{leaf.at + (leaf.to - leaf.from)}, true));
+  if (rows.size() != leaf.to - leaf.from) return damaged_base(leaf.home);
+  for (auto& [index, bytes] : rows) to.emplace_back(BlockIndex{index.v - leaf.at + leaf.from}, std::move(bytes));
+  return {};
+}
+
+// ---- copying
+
+Result<ByteCount> LsmTree::copy_range(Ino from, ByteOffset at, Ino to, ByteOffset to_at, ByteCount length, Wait wait) {
+  Result<SeenBlocks> seen = SeenBlocks();
+  LSMFS_ASSIGN(const auto shared, attempt(wait, [&](Lock& lock) LSMFS_LOCKED { return share(lock, wait, {from, at.v, to, to_at.v, length.v}, seen); }));
+  if (shared) return ByteCount{*shared};
+  if (wait == Wait::no) {
+    LSMFS_ASSIGN(const Attr source, getattr(from, wait));
+    if (std::min(length.v, source.size - std::min(source.size, at.v)) >= kCopiedWithoutWait) return make_error(EAGAIN, "");
+  }
+  std::uint64_t most = std::min(length.v, kCopiedInOneCall);
+  // What comes after the rest of a block can be shared.
+  const std::uint64_t within = at.v % kBlockSize;
+  if (within > 0 && within == to_at.v % kBlockSize) most = std::min(most, kBlockSize - within);
+  AlignedBuffer buffer(std::min(most, kCopiedAtOnce));
+  std::uint64_t done = 0;  // what was copied before an error counts: the kernel goes by it when it looks at the file again
+  while (done < most) {
+    const MutableBytes bytes = buffer.bytes().first(std::min<std::uint64_t>(most - done, buffer.size()));
+    const auto got = read(from, ByteOffset{at.v + done}, bytes, wait, AccessTime::now);
+    const auto written = got ? write(to, ByteOffset{to_at.v + done}, bytes.first(*got), wait) : Result<void>(got.error());
+    if (!written && done == 0) return written.error();
+    if (!written || *got == 0) break;
+    done += *got;
+    if (*got < bytes.size()) break;
+  }
+  return ByteCount{done};
+}
+
+// Makes bytes of a file those of another, without copying them. Gives how many; nullopt: none, they are to be copied.
+Result<std::optional<std::uint64_t>> LsmTree::share(Lock& lock, Wait wait, const Copy& copy, Result<SeenBlocks>& seen) {
+  using Copied = std::optional<std::uint64_t>;
+  LSMFS_TRY(begin_change(lock, wait, copy.to));
+  LSMFS_ASSIGN(Inode * source, find(copy.from));
+  LSMFS_ASSIGN(Inode * target, find(copy.to));
+  for (const Inode* inode : {source, target}) {
+    if (inode->record.is_directory()) return make_error(EISDIR, "");
+    if (!inode->record.is_regular()) return make_error(EINVAL, "");
+  }
+  if (copy.at >= source->record.size) return Copied(0);
+  const std::uint64_t copied = std::min(copy.length, source->record.size - copy.at);
+  if (copy.to_at > kFileSizeMax || copied > kFileSizeMax - copy.to_at) return make_error(EFBIG, "");
+  LSMFS_TRY(may_write(target->record, copy.to_at));
+  if (source == target || copy.at % kBlockSize != 0 || copy.to_at % kBlockSize != 0) return Copied();
+  std::uint64_t length = std::min(copied, source->record.is_sparse() ? kSparseAtOnce : kSharedAtOnce);
+  // A part of a block is shared only if both files end there.
+  const bool both_end = copy.at + length == source->record.size && copy.to_at + length >= target->record.size;
+  if (!both_end) length = round_down(length, kBlockSize);
+  if (length <= options_.share_past.v) return Copied();
+
+  // What can fail comes first. What is shared must be in the store.
+  for (Inode* const inode : {source, target}) {
+    if (!inode->large || !inode->large->stream) continue;
+    end_stream(*inode);
+    streaks_.end(inode->ino());
+  }
+  LSMFS_TRY(settle(lock, source->blocks_group));
+  LSMFS_TRY(settle(lock, target->blocks_group));
+  LSMFS_TRY(unshare(lock, *target));
+  const std::uint64_t first = copy.at / kBlockSize, to_first = copy.to_at / kBlockSize, count = block_count(length);
+  LSMFS_ASSIGN(std::vector<FileBlobs::Part> parts, parts_to_share(lock, *source, first, to_first, count));
+  if (parts.empty()) return Copied();
+  LSMFS_ASSIGN(LargeFile* const large, large_file(lock, *target));
+  if (!large->blobs.makes_room(to_first + count)) return Copied();
+  std::size_t names = kRecordRoom;
+  for (const auto& part : parts) names += part.base.size() + part.is_gone.size() / 8 + kRecordRoom / 8;
+  LSMFS_TRY(need_room_for_names(names));
+  LSMFS_TRY(make_hole(lock, *target, copy.to_at, std::min(copy.to_at + length, target->record.size), seen));
+
+  open_group().put_tail();
+  open_group().release_new(target->ino());
+  know_past_end(*target, to_first + count);
+  streaks_.end(target->ino());
+  Record& record = target->record;
+  add_parts(*target, std::move(parts));
+  record.size = std::max(record.size, copy.to_at + length);
+  record.mtime = record.ctime = Time::now(clock_);
+  changed(*target);
+  const std::vector<std::string> bases = large->blobs.bases();
+  if (std::ranges::binary_search(bases, source->home())) {
+    source->shared_group = open_group().number;
+    source->record.is_base = true;
+    changed(*source);  // in any case: it stays in the table until its new user can be seen
+  }
+  return Copied(length);
+}
+
+// Blocks [first, first + count) of a file, as parts of another one from its block `to_first` on. Empty: there are none, or too many bases would
+// lie over each other.
+Result<std::vector<FileBlobs::Part>> LsmTree::parts_to_share(const Lock& lock, Inode& source, std::uint64_t first, std::uint64_t to_first, std::uint64_t count) {
+  std::vector<FileBlobs::Part> parts;
+  LSMFS_ASSIGN(const LargeFile* const large, large_file(lock, source));
+  const FileBlobs& blobs = large->blobs;
+  LSMFS_ASSIGN(const std::vector<bool> has, which_blocks(lock, source, first, count));
+  const auto runs = blobs.runs(first, first + count);
+  const bool all_shared = std::ranges::all_of(runs, [&](const FileBlobs::Run& run) {
+    if (run.part) return run.part->shared();
+    return std::find(has.begin() + static_cast<std::ptrdiff_t>(run.from - first), has.begin() + static_cast<std::ptrdiff_t>(run.to - first), true) ==
+           has.begin() + static_cast<std::ptrdiff_t>(run.to - first);
+  });
+  if (all_shared) {
+    // The bases of the source, and not itself over them.
+    for (const FileBlobs::Part& part : blobs.parts()) {
+      const std::uint64_t from = std::max(first, part.first), to = std::min(first + count, part.past());
+      if (from >= to) continue;
+      std::vector<bool> of_it(to - from);
+      for (std::uint64_t block = from; block < to; ++block) of_it[block - from] = part.has(block);
+      auto shared = shared_part(part.base, part.from + (from - part.first), to_first + (from - first), of_it);
+      if (shared) parts.push_back(std::move(*shared));
+    }
+    return parts;
+  }
+  std::map<std::string, int> depths;
+  LSMFS_ASSIGN(const int depth, depth_of(lock, blobs, depths, 0));
+  if (depth >= kDepthMost) return parts;
+  return shared_parts(source.home(), first, to_first, has);
+}
+
+// Cut into parts of a size that is allowed.
+std::vector<FileBlobs::Part> LsmTree::shared_parts(const std::string& base, std::uint64_t from, std::uint64_t first, const std::vector<bool>& has) {
+  std::vector<FileBlobs::Part> parts;
+  for (std::uint64_t at = 0; at < has.size(); at += FileBlobs::kBlocksMax) {
+    const std::uint64_t end = std::min<std::uint64_t>(has.size(), at + FileBlobs::kBlocksMax);
+    const std::vector<bool> some(has.begin() + static_cast<std::ptrdiff_t>(at), has.begin() + static_cast<std::ptrdiff_t>(end));
+    if (auto part = shared_part(base, from + at, first + at, some)) parts.push_back(std::move(*part));
+  }
+  return parts;
+}
+
+// Which of blocks [first, first + count) of a file are no holes. Must hold: they are settled.
+Result<std::vector<bool>> LsmTree::which_blocks(const Lock& lock, Inode& inode, std::uint64_t first, std::uint64_t count) {
+  std::vector<bool> has(count, !inode.record.is_sparse());
+  if (!inode.record.is_sparse()) return has;
+  LSMFS_ASSIGN(const LargeFile* const large, large_file(lock, inode));
+  for (const FileBlobs::Run& run : large->blobs.runs(first, first + count)) {
+    if (!run.part) continue;
+    std::fill(has.begin() + static_cast<std::ptrdiff_t>(run.from - first), has.begin() + static_cast<std::ptrdiff_t>(run.to - first), true);
+  }
+  if (inode.record.blocks == 0) return has;
+  LSMFS_ASSIGN(const Rows::Blocks rows, rows_.blocks(lock, inode.home(), BlockIndex{first}, BlockIndex{first + count}, false));
+  for (const auto& [index, bytes] : rows) has[index.v - first] = true;
+  return has;
+}
+
+// A file shares these from now on. Must hold: it has nothing there, and its parts are known.
+void LsmTree::add_parts(Inode& inode, std::vector<FileBlobs::Part> parts) {
+  const Ino number = inode.record.number();
+  BlobRows rows(batch(), number);
+  for (FileBlobs::Part& part : parts) {
+    rows.put(part.first, FileBlobs::encode(part));
+    rows_.put_user(*keys::number_of(part.base), number);
+    inode.record.blob_blocks += part.live();
+    inode.large->blobs.insert(std::move(part));
+  }
+  inode.rows.reset();  // it knows nothing of parts
+  inode.moved = ++moves_;
+  blocks_changed(inode);
+}
+
+// ---- bases
+
+// Before the blocks of a file change: if others share them, they keep what there is.
+Result<void> LsmTree::unshare(const Lock& lock, Inode& inode) {
+  Record& record = inode.record;
+  if (!record.is_base) return {};
+  LSMFS_TRY(settle(lock, std::max({inode.shared_group, inode.blocks_group, inode.xattrs_group})));
+  const Ino old = record.number();
+  LSMFS_ASSIGN(const bool used, rows_.has_user(lock, old));
+  if (!used) {
+    record.is_base = false;
+    base_parts_.erase(old);  // they may change
+    changed(inode);
+    return {};
+  }
+  if (state_.next_ino >= kInoMax) return make_error(ENOSPC, "");  // no number is left
+  LSMFS_TRY(need_room_for_names(kRecordRoom + record.xattr_names_size()));
+  std::vector<std::pair<std::string, std::string>> xattrs;  // those in rows move along
+  for (const Xattr& xattr : record.xattrs) {
+    if (xattr.row_size == 0) continue;
+    LSMFS_ASSIGN(std::string value, xattr_value(lock, inode, xattr));
+    xattrs.emplace_back(xattr.name, std::move(value));
+  }
+  const std::string home = inode.home();
+  const std::uint64_t blocks = block_count(record.size);
+  // A small file is copied, so that it lies in one place; unless it cannot be read.
+  Rows::Blocks rows;
+  bool copied = false;
+  if (blocks <= copied_whole() && record.blob_blocks == 0) {
+    auto found = rows_.blocks(lock, home, BlockIndex{0}, BlockIndex{blocks}, true);
+    if (!found && found.error().code == EAGAIN) return found.error();
+    copied = found.has_value() && need_rows(found->size()).has_value();
+    if (copied) rows = *std::move(found);
+  }
+  std::vector<bool> has;
+  if (!copied) {
+    LSMFS_ASSIGN(has, which_blocks(lock, inode, 0, blocks));
+  }
+
+  const Ino number = state_.next_ino;
+  ++state_.next_ino.v;
+  open_group().put_tail();
+  rows_.put_node(old, encode(Node{home, record.size, record.blocks, record.blob_blocks}));
+  for (const auto& [name, value] : xattrs) rows_.erase_xattr(home, name);
+  const std::string new_home = keys::with_number(home, number);
+  rows_.know_below(new_home);
+  for (const auto& [name, value] : xattrs) rows_.put_xattr(new_home, name, value);
+  record.home_number = number;
+  if (!record.home.empty()) record.home = new_home;
+  record.is_base = false;
+  record.blocks = record.blob_blocks = 0;  // those are the node's now
+  end_stream(inode);
+  inode.large = std::make_unique<LargeFile>();
+  inode.rows.reset();
+  inode.own_home.reset();
+  inode.xattrs_group = open_group().number;
+  if (copied) {
+    for (const auto& [index, bytes] : rows) batch().put(Family::blocks, keys::block(new_home, index), bytes);
+    set_blocks(inode, rows.size());
+    inode.moved = ++moves_;
+    blocks_changed(inode);
+  } else {
+    add_parts(inode, shared_parts(home, 0, 0, has));
+  }
+  changed(inode);
+  return {};
+}
+
+// A file that is a base has been removed: what it had is left to those who share it.
+void LsmTree::leave_to_users(Inode& inode) {
+  Record& record = inode.record;
+  end_stream(inode);
+  rows_.put_node(record.number(), encode(Node{inode.home(), record.size, record.blocks, record.blob_blocks}));
+  note_unused(record.number(), open_group().number);
+  record.blocks = record.blob_blocks = 0;
+  record.is_base = false;
+  inode.large.reset();
+}
+
+// A file has lost blocks of parts; these were the bases it had before.
+void LsmTree::leave_bases(Group& group, Inode& inode, const std::vector<std::string>& bases) {
+  const std::vector<std::string> left = inode.large->blobs.bases();
+  inode.moved = ++moves_;  // who reads there now finds nothing when they have gone
+  for (const std::string& home : bases) {
+    if (std::ranges::binary_search(left, home)) continue;
+    const Ino base = *keys::number_of(home);
+    group.batch.erase(Family::names, keys::user(base, inode.record.number()));
+    note_unused(base, group.number);
+  }
+}
+
+// A base has lost a user, or its file, with that group.
+void LsmTree::note_unused(Ino base, std::uint64_t group) {
+  if (unused_bases_.empty()) {
+    upkeep_.displaced(clock_.now());
+    look_again_in_time();
+  }
+  unused_bases_[base] = group;
+}
+
+// Drops some bases that nobody uses any more, and that no file has. False: none is known.
+Result<bool> LsmTree::drop_unused() {
+  bool any = false;
+  const auto done = attempt(Wait::yes, [&](Lock& lock) LSMFS_LOCKED -> Result<void> {
+    if (unused_bases_.empty() || !can_change()) return {};
+    LSMFS_TRY(begin_change(lock, Wait::yes));
+    for (int looked = 0; !unused_bases_.empty() && looked < kDroppedAtOnce; ++looked) {
+      const auto [base, group] = *unused_bases_.begin();
+      LSMFS_TRY(settle(lock, group));
+      const auto dropped = drop_base(lock, base);
+      if (!dropped && dropped.error().code == EAGAIN) return dropped.error();
+      unused_bases_.erase(base);
+      LSMFS_TRY(dropped);
+      any = true;
+    }
+    return {};
+  });
+  LSMFS_TRY(done);
+  return any;
+}
+
+// False: it is used, or it has gone.
+Result<bool> LsmTree::drop_base(const Lock& lock, Ino number) {
+  LSMFS_ASSIGN(const bool used, rows_.has_user(lock, number));
+  if (used) return false;
+  LSMFS_ASSIGN(const auto row, rows_.node(lock, number));
+  if (!row) return false;
+  const auto node = decode_node(*row);
+  if (!node) return make_error(EUCLEAN, fmt::format("the row of base {} is damaged", number.v));
+  LSMFS_ASSIGN(FileBlobs parts, parts_of(lock, number));
+
+  if (node->blocks > 0) rows_.erase_blocks(node->home, BlockIndex{0}, BlockIndex{block_count(node->size)}, node->blocks);
+  const std::vector<std::string> bases = parts.bases();
+  state_.blob_waste -= std::min(parts.wasted(), state_.blob_waste);
+  GroupBlobRows rows(open_group(), number);
+  parts.remove(0, UINT64_MAX, rows);
+  for (const std::string& home : bases) {
+    const Ino base = *keys::number_of(home);
+    batch().erase(Family::names, keys::user(base, number));
+    note_unused(base, open_group().number);
+  }
+  rows_.erase_node(number);
+  rows_.know_below(node->home);
+  state_.data_rows -= std::min(node->blocks, state_.data_rows);
+  base_parts_.erase(number);
+  open_group().blocks = true;
+  begin_group();
+  return true;
+}
+
+// At mount: those that lost their last user, or their file, just before.
+Result<void> LsmTree::find_unused() {
+  const auto range = [](std::string_view prefix) {
+    return CursorOptions{.lower = std::string(prefix), .upper = keys::prefix_end(prefix), .readahead = kRowsReadahead};
+  };
+  const auto nodes = store_.cursor(Family::names, range(keys::kNodePrefix));
+  const auto users = store_.cursor(Family::names, range(keys::kUserPrefix));
+  for (nodes->seek(keys::kNodePrefix); nodes->valid(); nodes->next()) {
+    const auto number = keys::parse_node(nodes->key());
+    if (!number) continue;  // fsck says so
+    const std::string first = keys::users_begin(*number);
+    users->seek(first);
+    if (!users->valid()) LSMFS_TRY(users->status());
+    if (!users->valid() || users->key() >= keys::users_end(*number)) note_unused(*number, 0);
+  }
+  return nodes->status();
+}
+
+}  // namespace lsmfs
