@@ -15,8 +15,6 @@ namespace lsmfs {
 namespace {
 
 constexpr std::size_t kShortListing = KiB;  // bytes: some six entries
-constexpr std::size_t kCopyMax = 64 * MiB;  // bytes that one copy_file_range copies ...
-constexpr std::size_t kCopyAtOnce = 128 * KiB;  // ... and less than this while the next request waits
 // Reads ahead that the kernel may have under way. Its default of 12 is less than one reader of a
 // large file asks for.
 constexpr unsigned kBackgroundMax = 64;
@@ -362,28 +360,6 @@ void lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence, fuse_file_i
   });
 }
 
-// Copies up to kCopyMax and lets the caller ask for the rest, so that it can be interrupted. What was copied before an error
-// counts: the kernel goes by it when it looks at the file again. Without waiting, only what is small: EAGAIN for all else.
-Result<std::size_t> copy(Tree& tree, Ino from, ByteOffset from_offset, Ino to, ByteOffset to_offset, std::size_t size, Wait wait) {
-  if (wait == Wait::no) {
-    LSMFS_ASSIGN(const Attr source, tree.getattr(from, wait));
-    if (std::min<std::uint64_t>(size, source.size - std::min(source.size, from_offset.v)) >= kCopyAtOnce) return make_error(EAGAIN, "");
-  }
-  const MutableBytes buffer = scratch(kTransferMax);
-  std::size_t copied = 0;
-  while (copied < std::min(size, kCopyMax)) {
-    const MutableBytes piece = buffer.first(std::min(buffer.size(), size - copied));
-    const auto got = tree.read(from, ByteOffset{from_offset.v + copied}, piece, wait);
-    if (!got && copied == 0) return got.error();
-    if (!got || *got == 0) break;
-    const auto written = tree.write(to, ByteOffset{to_offset.v + copied}, piece.first(*got), wait);
-    if (!written && copied == 0) return written.error();
-    if (!written) break;
-    copied += *got;
-  }
-  return copied;
-}
-
 void copy_file_range(fuse_req_t req, fuse_ino_t from, off_t from_offset, fuse_file_info*, fuse_ino_t to, off_t to_offset,
                      fuse_file_info*, std::size_t size, int flags) {
   if (flags != 0) {
@@ -393,10 +369,9 @@ void copy_file_range(fuse_req_t req, fuse_ino_t from, off_t from_offset, fuse_fi
   serve(req, [&tree = context_of(req).tree, req, from, to, size, from_offset, to_offset](Wait wait) -> Result<Written> {
     LSMFS_TRY(drop_privileges(req, Ino{to}, wait, Drop::unless_root));
     LSMFS_TRY(drop_hidden_capability(req, Ino{to}, wait));
-    LSMFS_ASSIGN(const std::size_t copied,
-                 copy(tree, Ino{from}, ByteOffset{static_cast<std::uint64_t>(from_offset)}, Ino{to},
-                      ByteOffset{static_cast<std::uint64_t>(to_offset)}, size, wait));
-    return Written{copied};
+    LSMFS_ASSIGN(const ByteCount copied, tree.copy_range(Ino{from}, ByteOffset{static_cast<std::uint64_t>(from_offset)}, Ino{to},
+                                                         ByteOffset{static_cast<std::uint64_t>(to_offset)}, ByteCount{size}, wait));
+    return Written{copied.v};
   });
 }
 
