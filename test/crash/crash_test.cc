@@ -19,6 +19,7 @@
 #include "kv/store_decorator.h"
 #include "seed.h"
 #include "tree/file_blobs.h"
+#include "tree/hides_users.h"
 #include "tree/keys.h"
 #include "until.h"
 #include "volume/volume_decorator.h"
@@ -242,6 +243,9 @@ TEST(Crash, OfASweepLeavesTheSameTree) {
 // What is appended goes to a blob first, and then a commit says so.
 TEST(Crash, OfAnOperationOnAStreamLeavesTheTreeBeforeOrAfterIt) { try_each(start_with_streams(), operations_on_streams(), 3, {}); }
 
+// What is changed is left to others first.
+TEST(Crash, OfAnOperationOnACopyLeavesTheTreeBeforeOrAfterIt) { try_each(start_with_copies(), operations_on_copies(), 5, {}); }
+
 // Its blocks are erased as one range.
 TEST(Crash, OfAnOperationOnAHugeFileLeavesTheTreeBeforeOrAfterIt) {
   try_each(start_with_a_huge_file(), operations_on_a_huge_file(), 3, {});
@@ -407,12 +411,12 @@ TEST(Crash, OfManyOperationsLeavesTheTreeBetweenTwoOfThem) {
   for (; (count.states() < 1'000 || before + count.states() < wanted) && !HasFailure(); ++seed) {
     std::mt19937_64 random(seed);
     const bool big = seed % 3 == 0;
-    const bool streams = seed % 5 == 4;
-    Trial trial(streams ? start_with_streams() : big ? start_with_big_files() : seed % 3 == 1 ? start_before_switch() : start_in_tables());
+    const bool streams = seed % 5 == 4, copies = !streams && big && seed % 2 == 0;
+    Trial trial(streams ? start_with_streams() : copies ? start_with_copies() : big ? start_with_big_files() : seed % 3 == 1 ? start_before_switch() : start_in_tables());
     std::string story;
     for (int step = 0; step < 40; ++step) {
       const bool some = random() % 2 != 0;
-      const std::vector<Operation>& all = streams && some ? operations_on_streams() : !streams && big && some ? operations_on_big_files() : operations();
+      const std::vector<Operation>& all = streams && some ? operations_on_streams() : copies && some ? operations_on_copies() : !streams && big && some ? operations_on_big_files() : operations();
       const Operation& operation = all[random() % all.size()];
       operation.run(trial);
       story += operation.text + "; ";
@@ -658,6 +662,15 @@ TEST(CrashEngine, FindsAStreamThatIsAcknowledgedBeforeItIsThere) {
     trial.write("A/stream", end + i * 50'000, 50'000);
     trial.sync();
   }
+  EXPECT_NE(trial.judge({}).problem, "");
+}
+
+TEST(CrashEngine, FindsABaseThatIsErasedTooEarly) {
+  Trial trial(start_with_copies(), {}, {.store = [](std::unique_ptr<Store> inner) { return std::make_unique<HidesUsers>(std::move(inner)); }});
+  trial.unlink("big");
+  trial.sync();
+  trial.relocate();
+  trial.sync();
   EXPECT_NE(trial.judge({}).problem, "");
 }
 

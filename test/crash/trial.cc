@@ -192,6 +192,19 @@ int Trial::write(const std::string& path, std::uint64_t offset, std::size_t size
               [&](Wait wait) { return tree().write(at.node->ino, ByteOffset{offset}, as_bytes(data), wait); }, {at.node});
 }
 
+int Trial::copy(const std::string& from, const std::string& to) {
+  const Place source = find(from), target = find(to);
+  if (!source.node || !target.node) return ENOENT;
+  if (source.node != target.node && !target.node->data->empty() && S_ISREG(target.node->mode)) {
+    if (const int error = truncate(to, 0)) return error;
+  }
+  const std::uint64_t size = source.node->data->size();
+  return both(fmt::format("copy {} {}", from, to), model_.copy_range(source.node, 0, target.node, 0, size), [&](Wait wait) -> Result<void> {
+    LSMFS_ASSIGN(const ByteCount copied, tree().copy_range(source.node->ino, ByteOffset{0}, target.node->ino, ByteOffset{0}, ByteCount{size}, wait));
+    return copied.v == size ? Result<void>() : make_error(EIO, "copied in part");
+  }, {target.node});
+}
+
 int Trial::truncate(const std::string& path, std::uint64_t size) { return setattr(path, {.size = size}); }
 
 int Trial::fallocate(const std::string& path, int mode, std::uint64_t offset, std::uint64_t length) {

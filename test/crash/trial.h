@@ -63,6 +63,7 @@ class Trial {
   int remove_tree(const std::string& path);
   int rename(const std::string& from, const std::string& to, unsigned flags = 0);
   int write(const std::string& path, std::uint64_t offset, std::size_t size);
+  int copy(const std::string& from, const std::string& to);  // as cp does, over a file that is there
   int truncate(const std::string& path, std::uint64_t size);
   int fallocate(const std::string& path, int mode, std::uint64_t offset, std::uint64_t length);
   int setxattr(const std::string& path, const std::string& name, std::size_t size);

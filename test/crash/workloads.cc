@@ -186,6 +186,46 @@ std::vector<Operation> make_operations_on_a_huge_file() {
   return all;
 }
 
+std::vector<Operation> make_operations_on_copies() {
+  std::vector<Operation> all;
+  for (const std::string path : {"big", "B/copy", "A/big", "B/other"}) {
+    const auto add = [&](std::string text, std::function<void(Trial&)> run) { all.push_back({path + ": " + std::move(text), std::move(run)}); };
+    add("inside of a block", [=](Trial& t) { t.write(path, 50, 100); });
+    add("over whole blocks", [=](Trial& t) { t.write(path, 4 * kBlockSize, 3 * kBlockSize); });
+    add("over the end", [=](Trial& t) { t.write(path, kBig - 5'000, 20'000); });
+    for (const std::uint64_t to : {0u, 5'000u}) add(fmt::format("truncate to {}", to), [=](Trial& t) { t.truncate(path, to); });
+    add("PUNCH_HOLE", [=](Trial& t) { t.fallocate(path, kPunch, 3'000, 250'000); });
+    add("unlink, and what is left is dropped", [=](Trial& t) {
+      t.unlink(path);
+      t.sync();
+      t.relocate();
+    });
+    all.push_back(unlink_of_open(path));
+    all.push_back(rename_of(path, "bar"));
+    all.push_back(rename_of("foo", path));
+    add("link", [=](Trial& t) { t.link(path, "bar"); });
+    add("copy", [=](Trial& t) {
+      t.make("bar", S_IFREG | 0600);
+      t.copy(path, "bar");
+    });
+    add("copy, write, and copy", [=](Trial& t) {
+      t.make("bar", S_IFREG | 0600);
+      t.copy(path, "bar");
+      t.write(path, 20'000, 30'000);
+      t.make("again", S_IFREG | 0600);
+      t.copy(path, "again");
+    });
+    add("copy over another", [=](Trial& t) { t.copy(path, path == "big" ? "A/big" : "big"); });
+  }
+  all.push_back({"unlink all that share", [](Trial& t) {
+    for (const char* path : {"big", "B/copy", "B/other", "A/big"}) t.unlink(path);
+    t.sync();
+    while (t.relocate()) t.sync();
+  }});
+  all.push_back(rename_of("A", "E"));
+  return all;
+}
+
 std::vector<Operation> make_operations_on_streams() {
   const std::string path = "A/stream";
   std::vector<Operation> all;
@@ -298,6 +338,20 @@ const Start& start_with_big_files() {
   return start;
 }
 
+const Start& start_with_copies() {
+  static const Start start = [] {
+    Trial trial(start_with_big_files());
+    for (const auto& [from, to] : {std::pair("big", "B/copy"), {"A/big", "B/other"}}) {
+      trial.make(to, S_IFREG | 0644);
+      trial.copy(from, to);
+    }
+    trial.write("A/big", 50'000, 10'000);
+    trial.flush();
+    return trial.close();
+  }();
+  return start;
+}
+
 const Start& start_with_a_huge_file() {
   static const Start start = [] {
     Trial trial(empty_start());
@@ -383,6 +437,11 @@ const std::vector<Operation>& operations() {
 
 const std::vector<Operation>& operations_on_streams() {
   static const std::vector<Operation> all = make_operations_on_streams();
+  return all;
+}
+
+const std::vector<Operation>& operations_on_copies() {
+  static const std::vector<Operation> all = make_operations_on_copies();
   return all;
 }
 

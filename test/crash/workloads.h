@@ -37,6 +37,8 @@ const Start& start_in_log();
 const Start& start_before_switch();
 // start_in_tables(), and big files, of which a rename moves no blocks: `big` lies where its name says, A/big has been renamed.
 const Start& start_with_big_files();
+// The latter, and copies that share blocks: B/copy those of `big`, and B/other those of A/big, which was changed since.
+const Start& start_with_copies();
 // foo, and a file of more rows than are erased one by one.
 const Start& start_with_a_huge_file();
 // On a larger volume, where nearly all that is appended goes into blobs: foo, and A/stream, of which the first block has a row alone.
@@ -55,6 +57,7 @@ const std::vector<Operation>& operations();
 // For those with a big and with a huge file.
 const std::vector<Operation>& operations_on_big_files();
 const std::vector<Operation>& operations_on_a_huge_file();
+const std::vector<Operation>& operations_on_copies();
 const std::vector<Operation>& operations_on_streams();
 
 }  // namespace lsmfs::test
