@@ -44,6 +44,17 @@ class Maker {
   void write(Ino ino, std::uint64_t at, std::size_t size) { must(tree_.write(ino, ByteOffset{at}, as_bytes(test::pattern(size, ino.v)), Wait::yes)); }
   void set(Ino ino, std::string_view name, std::string_view value) { must(tree_.setxattr(ino, name, value, 0, Wait::yes)); }
 
+  // Files that share blocks with a source that was changed since, and with one that is gone.
+  void share() {
+    const Ino changed = file(a_, "changed", 300'000), gone = file(a_, "gone", 300'000);
+    for (const auto& [source, name] : {std::pair(changed, "shares"), std::pair(gone, "shares with none")}) {
+      must(tree_.copy_range(source, ByteOffset{0}, make(a_, name, S_IFREG | 0644), ByteOffset{0}, ByteCount{300'000}, Wait::yes));
+    }
+    write(changed, 100'000, 5'000);
+    must(tree_.unlink(a_, "gone", Wait::yes));
+    tree_.forget(gone, 1);
+  }
+
   void first_half() {
     a_ = mkdir(kRootIno, "A");
     const Ino b = mkdir(kRootIno, "B"), c = mkdir(a_, "C");
@@ -60,6 +71,7 @@ class Maker {
     const Ino before = mkdir(kRootIno, "before");
     file(before, "inside", 5'000);
     must(tree_.rename(kRootIno, "before", a_, "after", 0, Wait::yes));
+    share();
     set(foo_, "user.small", "value");
     set(foo_, "user.large", test::pattern(6'000, 1));
     const acl::List list{{ACL_USER_OBJ, 7, kNobody}, {ACL_USER, 6, 1000}, {ACL_GROUP_OBJ, 5, kNobody},
