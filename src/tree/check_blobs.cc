@@ -100,6 +100,10 @@ void Checker::check_bases() {
       used.emplace(*keys::number_of(part.base), number);
     }
   }
+  const std::map<Ino, int> depths = facts_.depths();
+  for (const auto& [number, blobs] : facts_.blobs) {
+    if (!depths.contains(number)) problem("inode {}: what it shares lies over more than {} bases, or over itself", number.v, FileBlobs::kDepthMost);
+  }
   for (const auto& [base, user] : used) {
     if (!facts_.users.contains({base, user})) problem("inode {}: shares data of base {}, which does not know it", user.v, base.v);
   }

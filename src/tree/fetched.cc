@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "tree/block_cursor.h"
+
 namespace lsmfs {
 namespace {
 
@@ -60,6 +62,23 @@ void Fetched::fetch_blob(BlobReaders& readers, std::uint64_t blob, const BlobEnd
 const Result<std::string>* Fetched::find_blob(std::uint64_t blob, std::uint64_t block, std::uint64_t count) const {
   const auto found = std::ranges::find_if(blob_parts_, [&](const BlobPart& part) { return part.blob == blob && part.block == block && part.count == count; });
   return found == blob_parts_.end() ? nullptr : &found->bytes;
+}
+
+void Fetched::fetch_runs(Store& store, const std::string& home, BlockIndex end, std::uint64_t state) {
+  Runs runs;
+  BlockCursor blocks(store, home, BlockIndex{0}, end, Wait::yes);
+  for (; blocks.valid(); blocks.next()) {
+    const std::uint64_t at = blocks.index().v;
+    if (runs.empty() || runs.back().second != at) runs.emplace_back(at, at);
+    ++runs.back().second;
+  }
+  const auto done = blocks.status();
+  file_runs_.push_back({home, state, done ? Result<Runs>(std::move(runs)) : Result<Runs>(done.error())});
+}
+
+const Result<Fetched::Runs>* Fetched::find_runs(const std::string& home, std::uint64_t state) const {
+  const auto found = std::ranges::find_if(file_runs_, [&](const FileRuns& one) { return one.home == home && one.state == state; });
+  return found == file_runs_.end() ? nullptr : &found->runs;
 }
 
 void Fetched::as_of(std::uint64_t settled) {

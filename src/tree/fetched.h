@@ -15,6 +15,7 @@
 
 #include "lsmfs/kv.h"
 #include "tree/blob_readers.h"
+#include "tree/keys.h"
 
 namespace lsmfs {
 
@@ -40,6 +41,10 @@ class Fetched {
   // Blocks of a blob, which stay as they are.
   void fetch_blob(BlobReaders& readers, std::uint64_t blob, const BlobEnd& end, std::uint64_t block, std::uint64_t count);
 
+  // Which blocks before `end` of a file have rows, as runs [from, to). They hold as long as the file is at the same `state`, whatever is settled.
+  using Runs = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
+  void fetch_runs(Store& store, const std::string& home, BlockIndex end, std::uint64_t state);
+
   // The last group that is settled, as History counts. Rows that were read when it was another go. Before something is fetched, and before
   // something is looked up: an operation may settle a group itself, after its rows were read.
   void as_of(std::uint64_t settled);
@@ -48,6 +53,7 @@ class Fetched {
   const Result<std::optional<std::string>>* find(Family family, const std::string& key) const;
   const Rows* find(const Range& range) const;
   const Result<std::string>* find_blob(std::uint64_t blob, std::uint64_t block, std::uint64_t count) const;
+  const Result<Runs>* find_runs(const std::string& home, std::uint64_t state) const;
 
  private:
   struct Part {
@@ -63,6 +69,12 @@ class Fetched {
     Result<std::string> bytes;
   };
   std::list<BlobPart> blob_parts_;
+  struct FileRuns {
+    std::string home;
+    std::uint64_t state;
+    Result<Runs> runs;
+  };
+  std::list<FileRuns> file_runs_;
 };
 
 Fetched::Rows read_rows(Store& store, const Fetched::Range& range, Wait wait);

@@ -44,6 +44,7 @@ class FileBlobs {
   // `first`: from its key. nullopt: damaged.
   static std::optional<Part> decode(std::uint64_t first, std::string_view row);
   static constexpr std::uint64_t kBlocksMax = 256 * MiB / kBlobBlock;  // of one part
+  static constexpr int kDepthMost = 8;                                 // bases over each other
   static constexpr std::uint64_t kPatchedMost = kBlobBlock / 64;       // bytes of patches for each block of a blob
 
   // Hears how rows of parts change, by their first blocks.

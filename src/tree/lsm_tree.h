@@ -412,6 +412,8 @@ class LsmTree final : public Tree, private History::Client {
                                                       std::uint64_t count) LSMFS_LOCKED;
   static std::vector<FileBlobs::Part> shared_parts(const std::string& base, std::uint64_t from, std::uint64_t first, const std::vector<bool>& has);
   Result<std::vector<bool>> which_blocks(const Lock& lock, Inode& inode, std::uint64_t first, std::uint64_t count) LSMFS_LOCKED;
+  static std::vector<FileBlobs::Part> shared_parts(const std::string& base, const Fetched::Runs& runs);
+  Result<Fetched::Runs> runs_of(const Lock& lock, Inode& inode) LSMFS_LOCKED;
   void add_parts(Inode& inode, std::vector<FileBlobs::Part> parts) LSMFS_LOCKED;
   Result<void> unshare(const Lock& lock, Inode& inode) LSMFS_LOCKED;
   void leave_to_users(Inode& inode) LSMFS_LOCKED;

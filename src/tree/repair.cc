@@ -32,6 +32,8 @@ Mender::Mender(Store& store, TreeFacts& facts, RepairReport& report) : store_(st
     beyond(number);
     for (const auto& part : blobs.parts()) beyond(part.shared() ? *keys::number_of(part.base) : Ino{part.blob});
   }
+  // What a file has is its own.
+  std::erase_if(facts.nodes, [&](const auto& node) { return facts.of_number(node.first) != nullptr; });
   // Of all rows that claim a number, one owner: a record or a base that is there, else a directory, else a file.
   for (const auto& directory : facts.stray_directories) {
     if (!is_taken(directory.ino)) stray_homes_.try_emplace(directory.ino, directory.home);
@@ -48,7 +50,9 @@ Result<void> Mender::run() {
   LSMFS_TRY(find_lost_and_found());
   find_cycles();
   mend_shared();
+  mend_depths();
   mend_blobs();
+  mend_users();
   LSMFS_TRY(scan(Family::names, [this](auto key, auto value) { mend_name(key, value); }));
   LSMFS_TRY(scan(Family::blocks, [this](auto key, auto value) { mend_block(key, value); }));
   mend_root();
@@ -186,8 +190,10 @@ void Mender::mend_xattr_row(std::string_view key, const keys::NamesKey& parsed, 
     did("{}: its access control list is damaged: erased", path_in(parsed.home));
     return batch_.erase(Family::names, key);
   }
-  const auto wanted = facts_.xattrs.find(parsed.ino);
-  if (facts_.at_home(parsed.ino, parsed.home) && wanted != facts_.xattrs.end() &&
+  const TreeFacts::Inode* const inode = facts_.at_home(parsed.ino, parsed.home);
+  const auto moved = facts_.numbers.find(parsed.ino);
+  const auto wanted = facts_.xattrs.find(moved == facts_.numbers.end() ? parsed.ino : moved->second);
+  if (inode && wanted != facts_.xattrs.end() &&
       std::ranges::count(wanted->second, std::pair(std::string(parsed.name), std::uint64_t{value.size()})) > 0) {
     return;
   }
@@ -314,6 +320,42 @@ void Mender::mend_shared() {
       if (from < to) gone += blobs.remove(from, to, rows);
     }
     if (gone > 0) did("inode {}: {} blocks that it shared are lost and read as zeros", number.v, gone);
+  }
+}
+
+// What lies over too many bases, or over itself, cannot be read.
+void Mender::mend_depths() {
+  for (bool done = false; !done;) {
+    done = true;
+    const std::map<Ino, int> depths = facts_.depths();
+    for (auto& [number, blobs] : facts_.blobs) {
+      if (depths.contains(number)) continue;
+      std::vector<std::pair<std::uint64_t, std::uint64_t>> lost;
+      for (const FileBlobs::Part& part : blobs.parts()) {
+        if (!part.shared()) continue;
+        const auto base = depths.find(*keys::number_of(part.base));
+        if (base != depths.end() ? base->second < FileBlobs::kDepthMost : !facts_.blobs.contains(*keys::number_of(part.base))) continue;
+        lost.emplace_back(part.first, part.past());
+      }
+      BlobRows rows(batch_, number);
+      std::uint64_t gone = 0;
+      for (const auto& [from, to] : lost) gone += blobs.remove(from, to, rows);
+      did("inode {}: {} blocks that it shared over too many bases are lost and read as zeros", number.v, gone);
+      done = false;
+      break;  // others may be sound now
+    }
+  }
+}
+
+// Of what is still shared. The rows of bases that are made again can say now what these have.
+void Mender::mend_users() {
+  for (const Ino number : made_again_) {
+    TreeFacts::Node& node = facts_.nodes.at(number);
+    node.row.blocks = std::min(node.rows, block_count(node.row.size));
+    node.row.blob_blocks = std::min(node.in_parts, block_count(node.row.size) - node.row.blocks);
+    batch_.put(Family::names, keys::node(number), encode(node.row));
+  }
+  for (const auto& [number, blobs] : facts_.blobs) {
     for (const std::string& home : blobs.bases()) used_.emplace(*keys::number_of(home), number);
   }
   for (const auto& [base, user] : used_) {
@@ -343,9 +385,8 @@ std::uint64_t Mender::size_of_base(const FileBlobs::Part& part) {
     facts_.stray_files.erase(rows);
   }
   if (blobs != facts_.blobs.end() && !blobs->second.empty()) node.row.size = std::max(node.row.size, blobs->second.parts().back().past() * kBlockSize);
-  node.row.blocks = std::min(node.rows, block_count(node.row.size));
   stray_homes_.erase(base);
-  batch_.put(Family::names, keys::node(base), encode(node.row));
+  made_again_.insert(base);
   did("base {}: its row was lost, and is made from its data", base.v);
   return node.row.size;
 }
@@ -354,8 +395,8 @@ void Mender::mend_node_row(std::string_view key, std::string_view value) {
   const auto number = keys::parse_node(key);
   const auto row = decode_node(value);
   const auto found = number ? facts_.nodes.find(*number) : facts_.nodes.end();
-  if (found == facts_.nodes.end() || !row || found->second.row.home != row->home || facts_.of_number(*number)) {
-    if (found != facts_.nodes.end() && !facts_.of_number(*number)) return;  // it was made again
+  if (number && made_again_.contains(*number)) return;
+  if (found == facts_.nodes.end() || !row || found->second.row.home != row->home) {
     did("the row of a base at {} is damaged: erased", hex(key));
     return batch_.erase(Family::names, key);
   }

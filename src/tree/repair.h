@@ -59,6 +59,8 @@ class Mender {
   // ---- what is shared
   void mend_shared();
   std::uint64_t size_of_base(const FileBlobs::Part& part);
+  void mend_depths();
+  void mend_users();
   void mend_node_row(std::string_view key, std::string_view value);
   void mend_user_row(std::string_view key);
 
@@ -90,6 +92,7 @@ class Mender {
   std::unordered_map<Ino, std::string> stray_homes_;
   std::unordered_set<std::string> sound_blobs_;  // keys of their rows
   std::set<std::pair<Ino, Ino>> used_;           // bases with those who share them
+  std::set<Ino> made_again_;                     // bases whose rows are
   std::uint64_t data_rows_;     // that are there when all this is done
   std::string dropped_home_;  // whose rows of data are being dropped
 };

@@ -29,8 +29,8 @@ constexpr std::uint64_t kSparseAtOnce = FileBlobs::kBlocksMax * kBlockSize;  // 
 constexpr std::uint64_t kCopiedInOneCall = 64 * MiB;     // bytes: then the caller asks for the rest, so that it can be interrupted
 constexpr std::uint64_t kCopiedWithoutWait = 128 * KiB;  // less than this is copied while the next request waits
 constexpr std::uint64_t kCopiedAtOnce = MiB;
-constexpr int kDepthMost = 8;              // bases over each other
 constexpr std::size_t kBasesKnown = 1024;  // whose parts are kept in memory
+constexpr std::size_t kPartRoom = 2 * KiB;  // for the rows of a part, beside its home and its bits
 constexpr int kDroppedAtOnce = 64;         // bases: while the lock is held
 
 Error damaged_base(std::string_view home) { return make_error(EUCLEAN, fmt::format("shared data of home {} is damaged", keys::number_of(home)->v)); }
@@ -56,6 +56,13 @@ std::optional<FileBlobs::Part> shared_part(const std::string& base, std::uint64_
   return part;
 }
 
+// What rows of these take in the group, at most.
+std::size_t room_of(const std::vector<FileBlobs::Part>& parts) {
+  std::size_t bytes = 0;
+  for (const auto& part : parts) bytes += part.base.size() + part.is_gone.size() / 8 + kPartRoom;
+  return bytes;
+}
+
 }  // namespace
 
 // ---- reading
@@ -76,7 +83,7 @@ Result<int> LsmTree::depth_of(const Lock& lock, const FileBlobs& parts, std::map
   int depth = 0;
   for (const std::string& home : parts.bases()) {
     if (!known.contains(home)) {
-      if (above > kDepthMost) return damaged_base(home);
+      if (above > FileBlobs::kDepthMost) return damaged_base(home);
       LSMFS_ASSIGN(const auto base, base_parts(lock, home));
       LSMFS_ASSIGN(known[home], depth_of(lock, *base, known, above + 1));
     }
@@ -106,7 +113,7 @@ Result<void> LsmTree::add_leaves(const Lock& lock, const FileBlobs& parts, const
       leaf.part.patched = run.part->patched;
       leaves.push_back(std::move(leaf));
     } else {
-      if (span.depth > kDepthMost) return damaged_base(run.part->base);
+      if (span.depth > FileBlobs::kDepthMost) return damaged_base(run.part->base);
       const std::uint64_t at = run.from - run.part->first + run.part->from;
       LSMFS_ASSIGN(const auto base, base_parts(lock, run.part->base));
       const Span below{.number = *keys::number_of(run.part->base), .from = at, .to = at + (run.to - run.from), .shift = at - leaf.from, .depth = span.depth + 1};
@@ -187,9 +194,7 @@ Result<std::optional<std::uint64_t>> LsmTree::share(Lock& lock, Wait wait, const
   if (parts.empty()) return Copied();
   LSMFS_ASSIGN(LargeFile* const large, large_file(lock, *target));
   if (!large->blobs.makes_room(to_first + count)) return Copied();
-  std::size_t names = kRecordRoom;
-  for (const auto& part : parts) names += part.base.size() + part.is_gone.size() / 8 + kRecordRoom / 8;
-  LSMFS_TRY(need_room_for_names(names));
+  LSMFS_TRY(need_room_for_names(kRecordRoom + room_of(parts)));
   LSMFS_TRY(make_hole(lock, *target, copy.to_at, std::min(copy.to_at + length, target->record.size), seen));
 
   open_group().put_tail();
@@ -237,7 +242,7 @@ Result<std::vector<FileBlobs::Part>> LsmTree::parts_to_share(const Lock& lock, I
   }
   std::map<std::string, int> depths;
   LSMFS_ASSIGN(const int depth, depth_of(lock, blobs, depths, 0));
-  if (depth >= kDepthMost) return parts;
+  if (depth >= FileBlobs::kDepthMost) return parts;
   return shared_parts(source.home(), first, to_first, has);
 }
 
@@ -267,6 +272,53 @@ Result<std::vector<bool>> LsmTree::which_blocks(const Lock& lock, Inode& inode, 
   return has;
 }
 
+// The same of blocks in runs, at their places in the base.
+std::vector<FileBlobs::Part> LsmTree::shared_parts(const std::string& base, const Fetched::Runs& runs) {
+  std::vector<FileBlobs::Part> parts;
+  for (const auto& [begin, end] : runs) {
+    for (std::uint64_t at = begin; at < end;) {
+      if (parts.empty() || at >= parts.back().first + FileBlobs::kBlocksMax) {
+        parts.emplace_back();
+        parts.back().base = base;
+        parts.back().from = parts.back().first = at;
+      }
+      FileBlobs::Part& part = parts.back();
+      const std::uint64_t to = std::min(end, part.first + FileBlobs::kBlocksMax);
+      if (const std::uint64_t hole = at - part.past(); hole > 0) {
+        part.is_gone.resize(part.blocks);
+        part.is_gone.resize(part.blocks + hole, true);
+        part.gone += hole;
+      }
+      part.blocks = to - part.first;
+      at = to;
+    }
+  }
+  return parts;
+}
+
+// Which blocks of a base are no holes. They may be anywhere in a sparse file of any size, so it is not asked of each.
+Result<Fetched::Runs> LsmTree::runs_of(const Lock& lock, Inode& inode) {
+  const std::uint64_t blocks = block_count(inode.record.size);
+  if (!inode.record.is_sparse()) return Fetched::Runs{{0, blocks}};
+  LSMFS_ASSIGN(const LargeFile* const large, large_file(lock, inode));
+  Fetched::Runs runs;
+  for (const FileBlobs::Run& run : large->blobs.runs(0, blocks)) {
+    if (run.part) runs.emplace_back(run.from, run.to);
+  }
+  if (inode.record.blocks == 0) return runs;
+  const std::string home = inode.home();
+  const auto* const in_rows = lock.fetched().find_runs(home, inode.blocks_group);
+  if (!in_rows) {
+    lock.want([this, &lock, home, blocks, state = inode.blocks_group] { lock.fetched().fetch_runs(store_, home, BlockIndex{blocks}, state); });
+    return make_error(EAGAIN, "");
+  }
+  if (!*in_rows) return in_rows->error();
+  const auto middle = static_cast<std::ptrdiff_t>(runs.size());
+  runs.insert(runs.end(), (*in_rows)->begin(), (*in_rows)->end());
+  std::inplace_merge(runs.begin(), runs.begin() + middle, runs.end());
+  return runs;
+}
+
 // A file shares these from now on. Must hold: it has nothing there, and its parts are known.
 void LsmTree::add_parts(Inode& inode, std::vector<FileBlobs::Part> parts) {
   const Ino number = inode.record.number();
@@ -290,20 +342,21 @@ Result<void> LsmTree::unshare(const Lock& lock, Inode& inode) {
   if (!record.is_base) return {};
   LSMFS_TRY(settle(lock, std::max({inode.shared_group, inode.blocks_group, inode.xattrs_group})));
   const Ino old = record.number();
-  LSMFS_ASSIGN(const bool used, rows_.has_user(lock, old));
-  if (!used) {
+  const auto used = rows_.has_user(lock, old);
+  if (!used && used.error().code != EUCLEAN) return used.error();
+  if (used && !*used) {  // of those that cannot be read there may be one
     record.is_base = false;
     base_parts_.erase(old);  // they may change
     changed(inode);
     return {};
   }
   if (state_.next_ino >= kInoMax) return make_error(ENOSPC, "");  // no number is left
-  LSMFS_TRY(need_room_for_names(kRecordRoom + record.xattr_names_size()));
   std::vector<std::pair<std::string, std::string>> xattrs;  // those in rows move along
   for (const Xattr& xattr : record.xattrs) {
     if (xattr.row_size == 0) continue;
-    LSMFS_ASSIGN(std::string value, xattr_value(lock, inode, xattr));
-    xattrs.emplace_back(xattr.name, std::move(value));
+    auto value = xattr_value(lock, inode, xattr);
+    if (!value && value.error().code != EUCLEAN) return value.error();
+    if (value) xattrs.emplace_back(xattr.name, *std::move(value));  // else it is lost anyway
   }
   const std::string home = inode.home();
   const std::uint64_t blocks = block_count(record.size);
@@ -316,10 +369,12 @@ Result<void> LsmTree::unshare(const Lock& lock, Inode& inode) {
     copied = found.has_value() && need_rows(found->size()).has_value();
     if (copied) rows = *std::move(found);
   }
-  std::vector<bool> has;
+  std::vector<FileBlobs::Part> parts;
   if (!copied) {
-    LSMFS_ASSIGN(has, which_blocks(lock, inode, 0, blocks));
+    LSMFS_ASSIGN(const Fetched::Runs runs, runs_of(lock, inode));
+    parts = shared_parts(home, runs);
   }
+  LSMFS_TRY(need_room_for_names(kRecordRoom + record.xattr_names_size() + room_of(parts)));
 
   const Ino number = state_.next_ino;
   ++state_.next_ino.v;
@@ -344,7 +399,7 @@ Result<void> LsmTree::unshare(const Lock& lock, Inode& inode) {
     inode.moved = ++moves_;
     blocks_changed(inode);
   } else {
-    add_parts(inode, shared_parts(home, 0, 0, has));
+    add_parts(inode, std::move(parts));
   }
   changed(inode);
   return {};
@@ -387,7 +442,7 @@ Result<bool> LsmTree::drop_unused() {
   bool any = false;
   const auto done = attempt(Wait::yes, [&](Lock& lock) LSMFS_LOCKED -> Result<void> {
     if (unused_bases_.empty() || !can_change()) return {};
-    LSMFS_TRY(begin_change(lock, Wait::yes));
+    LSMFS_TRY(begin_own_change(lock, Wait::yes));
     for (int looked = 0; !unused_bases_.empty() && looked < kDroppedAtOnce; ++looked) {
       const auto [base, group] = *unused_bases_.begin();
       LSMFS_TRY(settle(lock, group));
@@ -444,10 +499,15 @@ Result<void> LsmTree::find_unused() {
     if (!number) continue;  // fsck says so
     const std::string first = keys::users_begin(*number);
     users->seek(first);
-    if (!users->valid()) LSMFS_TRY(users->status());
+    const auto looked = users->valid() ? Result<void>() : users->status();
+    if (!looked && looked.error().code != EUCLEAN) return looked;
+    if (!looked) continue;  // it may have some
     if (!users->valid() || users->key() >= keys::users_end(*number)) note_unused(*number, 0);
   }
-  return nodes->status();
+  const auto ended = nodes->status();
+  if (ended || ended.error().code != EUCLEAN) return ended;
+  notice_("what some files have shared cannot be read; it may take space until fsck -y: " + ended.error().context);
+  return {};
 }
 
 }  // namespace lsmfs

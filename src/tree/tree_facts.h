@@ -4,6 +4,8 @@
 // numbers and checksums.
 #pragma once
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -13,6 +15,7 @@
 #include <vector>
 
 #include "tree/file_blobs.h"
+#include "tree/keys.h"
 #include "tree/record.h"
 
 namespace lsmfs {
@@ -68,6 +71,29 @@ struct TreeFacts {
   Node* node_at(Ino number, std::string_view home) {
     const auto at = nodes.find(number);
     return at != nodes.end() && at->second.row.home == home ? &at->second : nullptr;
+  }
+  // How many bases lie over each other below what has parts by these numbers; those that are not there: too many, or in a circle.
+  std::map<Ino, int> depths() const {
+    std::map<Ino, std::vector<Ino>> open;
+    std::map<Ino, int> known;
+    for (const auto& [number, parts] : blobs) {
+      std::vector<Ino> bases;
+      for (const std::string& home : parts.bases()) bases.push_back(*keys::number_of(home));
+      if (bases.empty()) known.emplace(number, 0);
+      else open.emplace(number, std::move(bases));
+    }
+    const auto is_below = [&](Ino base, int depth) {
+      const auto at = known.find(base);
+      return at == known.end() ? !open.contains(base) : at->second < depth;
+    };
+    for (int depth = 1; depth <= FileBlobs::kDepthMost && !open.empty(); ++depth) {
+      for (auto at = open.begin(); at != open.end();) {
+        const bool settled = std::ranges::all_of(at->second, [&](Ino base) { return is_below(base, depth); });
+        if (settled) known.emplace(at->first, depth);
+        at = settled ? open.erase(at) : std::next(at);
+      }
+    }
+    return known;
   }
   // The record of a directory that lies at `home`; nullptr: there is none.
   Inode* directory_at(Ino number, std::string_view home) {

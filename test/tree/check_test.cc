@@ -586,6 +586,65 @@ TEST_F(CheckShares, ANumberOfAHomeThatIsAnothers) {
   whole_.clear();
 }
 
+TEST_F(CheckShares, ALargeAttributeOfAFileThatHasAnotherHomeStays) {
+  must(h_.tree().setxattr(source_, "user.large", std::string(5000, 'v'), 0, Wait::yes));
+  h_.write(source_, 0, data_.substr(0, 10));  // it has another home now
+  must(h_.tree().sync());
+  EXPECT_TRUE(check().clean());
+  change_state([](State& state) { ++state.counts.regular; });  // so that there is something to be repaired
+  EXPECT_NE(h_.repair(), "");
+  EXPECT_EQ(*h_.tree().getxattr(h_.walk("source"), "user.large", Wait::yes), std::string(5000, 'v'));
+}
+
+TEST_F(CheckShares, ABlockThatIsSharedAndHasARow) {
+  must(h_.tree().setattr(copy_, {.size = kBlockSize}, Wait::yes));
+  must(h_.tree().sync());
+  put(keys::block(keys::child_home(root_, "copy", copy_), BlockIndex{0}), data_.substr(0, kBlockSize), Family::blocks);
+  count_rows();
+  const auto report = check();
+  EXPECT_TRUE(std::ranges::any_of(report.problems, [](const auto& line) { return line.find("1 blocks have a row and lie in a blob, too") != line.npos; }))
+      << testing::PrintToString(report.problems);
+  whole_.erase("copy");  // then it shares nothing any more
+}
+
+TEST_F(CheckShares, ABaseThatHasTheNumberOfAnotherFile) {
+  const std::string other = keys::child_home(root_, "other", file_);
+  put(keys::node(file_), encode(lsmfs::Node{other, kSize, 0, 0}));
+  change_part([&](FileBlobs::Part& part) { part.base = other; });
+  const auto report = check();
+  EXPECT_TRUE(std::ranges::any_of(report.problems, [&](const auto& line) { return line.find(base(file_) + ": is left by its file") != line.npos; }))
+      << testing::PrintToString(report.problems);
+  whole_["copy"] = false;
+}
+
+TEST_F(CheckShares, AFileThatIsItsOwnBase) {
+  change_part([&](FileBlobs::Part& part) { part.base = keys::child_home(root_, "copy", copy_); });
+  const auto report = check();
+  EXPECT_TRUE(std::ranges::any_of(report.problems, [&](const auto& line) { return line.find(inode(copy_) + ": what it shares lies over") != line.npos; }))
+      << testing::PrintToString(report.problems);
+  whole_["copy"] = false;
+}
+
+TEST_F(CheckShares, TooManyBasesOverEachOther) {
+  std::string below = source_home();
+  Ino number = next_ino(), last = source_;
+  for (int depth = 1; depth <= FileBlobs::kDepthMost + 1; ++depth) {
+    const std::string home = keys::child_home(root_, "base", number);
+    FileBlobs::Part part;
+    part.base = below;
+    part.blocks = kSize / kBlockSize;
+    put(keys::blob(number, BlockIndex{0}), FileBlobs::encode(part));
+    put(keys::node(number), encode(lsmfs::Node{home, kSize, 0, part.blocks}));
+    put(keys::user(last, number), "");
+    below = home;
+    last = number;
+    ++number.v;
+    change_state([&](State& state) { state.next_ino = number; });
+    EXPECT_EQ(check().clean(), depth <= FileBlobs::kDepthMost) << depth;
+  }
+  expect({{inode(last), "lies over more than 8 bases"}});
+}
+
 // ---- tables
 
 TEST_F(DamagedTable, OfDataIsFoundAndNothingElseIsWrong) {

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "lsmfs/device.h"
+#include "kv/store_decorator.h"
 #include "seed.h"
 #include "tree/harness.h"
 #include "tree/keys.h"
@@ -254,6 +255,32 @@ TEST_F(Shares, HolesStayHoles) {
   ASSERT_TRUE(tree().fallocate(source, punch, ByteOffset{0}, ByteCount{kBlockSize}, Wait::yes));
   expect(twin, punched);
   EXPECT_EQ(rows(), before + 2);  // the two that were zeroed in part
+  sound();
+}
+
+// A file may be of any size, and have blocks anywhere.
+TEST_F(Shares, OfAFileThatHasHardlyAnyBlocks) {
+  const Ino source = create("source", noise(kLarge));
+  const std::uint64_t far[] = {MiB * MiB, MiB * MiB + 300 * MiB, kFileSizeMax / 2, kFileSizeMax - kBlockSize};
+  for (const std::uint64_t at : far) h_.write(source, at, "far");
+  const std::string data = h_.read(source, 0, kLarge);
+  const Ino twin = create("copy", "");
+  copy(source, twin, 0, 0, round_down(kLarge, kBlockSize));
+  const std::uint64_t before = rows();
+  const std::uint64_t blocks = h_.attr(source).blocks;
+  h_.write(source, 10, "changed");
+  EXPECT_EQ(rows(), before + 1);
+  EXPECT_EQ(h_.attr(source).blocks, blocks);
+  EXPECT_TRUE(h_.read(twin, 0, kLarge) == data.substr(0, round_down(kLarge, kBlockSize)));
+  std::string changed = data;
+  changed.replace(10, 7, "changed");
+  EXPECT_TRUE(h_.read(source, 0, kLarge) == changed);
+  for (const std::uint64_t at : far) EXPECT_EQ(h_.read(source, at, 3), "far") << at;
+  EXPECT_EQ(h_.read(source, MiB * MiB - 2 * kBlockSize, 4), std::string(4, '\0'));
+  sound();
+  h_.crash();
+  EXPECT_TRUE(h_.read(h_.walk("source"), 0, kLarge) == changed);
+  for (const std::uint64_t at : far) EXPECT_EQ(h_.read(h_.walk("source"), at, 3), "far") << at;
   sound();
 }
 
@@ -553,6 +580,112 @@ TEST_F(LargeShares, OfAStreamThatIsStillWritten) {
   sound();
   h_.crash();
   sound();
+}
+
+TEST_F(LargeShares, OfABaseWhoseRowIsLostAreFoundAgain) {
+  std::string data;
+  const Ino source = stream("source", 20 * MiB, data), twin = copy_of(source, "copy");
+  h_.write(twin, 10 * MiB, "x");
+  data[10 * MiB] = 'x';
+  remove("source", source);
+  ASSERT_TRUE(tree().sync());
+  Batch batch;
+  batch.erase(Family::names, keys::node(source));
+  ASSERT_TRUE(h_.store().commit(batch));
+  EXPECT_NE(h_.repair().find("its row was lost"), std::string::npos);
+  EXPECT_TRUE(h_.read_path("copy") == data);
+  sound();
+}
+
+// Some rows of names cannot be read.
+struct Unreadable {
+  std::string prefix;  // of their keys; "": all can be
+  bool has(std::string_view key) const { return !prefix.empty() && key.starts_with(prefix); }
+};
+
+class LosesRows : public StoreDecorator {
+ public:
+  LosesRows(std::unique_ptr<Store> inner, const Unreadable& which) : StoreDecorator(std::move(inner)), which_(which) {}
+  Result<std::optional<std::string>> get(Family family, std::string_view key, Wait wait) override {
+    if (family == Family::names && which_.has(key)) return make_error(EUCLEAN, "planted");
+    return inner().get(family, key, wait);
+  }
+  std::unique_ptr<lsmfs::Cursor> cursor(Family family, const CursorOptions& options) override {
+    auto real = inner().cursor(family, options);
+    if (family != Family::names || !which_.has(options.lower)) return real;
+    return std::make_unique<Damaged>();
+  }
+
+ private:
+  class Damaged : public lsmfs::Cursor {
+   public:
+    void seek(std::string_view) override {}
+    void next() override {}
+    bool valid() const override { return false; }
+    std::string_view key() const override { return {}; }
+    std::string_view value() const override { return {}; }
+    Result<void> status() const override { return make_error(EUCLEAN, "planted"); }
+  };
+  const Unreadable& which_;
+};
+
+class UnreadableShares : public Shares {
+ protected:
+  UnreadableShares() {
+    h_.between.store = [this](std::unique_ptr<Store> inner) -> std::unique_ptr<Store> { return std::make_unique<LosesRows>(std::move(inner), unreadable_); };
+    h_.remount();
+  }
+  ~UnreadableShares() override { unreadable_ = {}; }
+  Unreadable unreadable_;
+};
+
+TEST_F(UnreadableShares, LeaveTheRestOfTheTreeAsItIs) {
+  const std::string data = noise(kLarge);
+  const Ino source = create("source", data), twin = copy_of(source, "copy");
+  remove("source", source);
+  remove("copy", twin);
+  const Ino other = create("other", data);
+  copy_of(other, "another");
+  remove("other", other);
+  ASSERT_TRUE(tree().sync());
+  for (const std::string_view prefix : {keys::kUserPrefix, keys::kNodePrefix}) {
+    unreadable_.prefix = prefix;
+    h_.crash();  // so that all that is known is what rows say
+    EXPECT_TRUE(h_.read_path("another") == data);
+    EXPECT_GT(rows(), 0u);
+    unreadable_ = {};
+  }
+  h_.crash();
+  settle();
+  EXPECT_TRUE(h_.read_path("another") == data);
+  sound();
+}
+
+// Nobody knows whether others share it: so they may.
+TEST_F(UnreadableShares, CanBeWritten) {
+  const std::string data = noise(kLarge), value = noise(5000);
+  const Ino source = create("source", data), twin = copy_of(source, "copy");
+  ASSERT_TRUE(tree().setxattr(source, "user.large", value, 0, Wait::yes));
+  ASSERT_TRUE(tree().sync());
+  unreadable_.prefix = keys::kUserPrefix;
+  h_.write(source, 10, "changed");
+  unreadable_ = {};
+  expect(twin, data);
+  EXPECT_EQ(h_.read(source, 10, 7), "changed");
+  EXPECT_EQ(*tree().getxattr(source, "user.large", Wait::yes), value);
+  sound();
+}
+
+TEST_F(UnreadableShares, CanBeWrittenWithoutTheirAttributes) {
+  const std::string data = noise(kLarge);
+  const Ino source = create("source", data), twin = copy_of(source, "copy");
+  ASSERT_TRUE(tree().setxattr(source, "user.large", noise(5000), 0, Wait::yes));
+  ASSERT_TRUE(tree().sync());
+  unreadable_.prefix = keys::xattr(keys::child_home("", "source", source), "user.large");
+  h_.write(source, 10, "changed");
+  unreadable_ = {};
+  expect(twin, data);
+  EXPECT_EQ(h_.read(source, 10, 7), "changed");
 }
 
 // What is written over parts of blocks in blobs.
