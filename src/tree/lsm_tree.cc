@@ -404,9 +404,10 @@ bool LsmTree::read_only() const {
 
 bool LsmTree::room_comes(Wait wait, std::uint64_t& seen) {
   Lock lock(mutex_);
-  if ((drops_blobs() || !unused_bases_.empty()) && can_change()) {
+  if ((drops_blobs() || has_bases_to_look_at()) && can_change()) {
     const auto drop = [this] {
       for (auto dropped = drop_unused(); dropped && *dropped;) dropped = drop_unused();
+      for (auto trimmed = trim_some(); trimmed && *trimmed;) trimmed = trim_some();
       (void)sync();  // a failure is kept there
     };
     if (wait == Wait::yes) lock.without(drop);
@@ -490,7 +491,7 @@ void LsmTree::background() {
     rows_.let_go_of_idle();
     close_writers();
     lock.lock();
-    if (due.relocation) upkeep_.relocated(began, relocated, !displaced_.empty() || !unused_bases_.empty());
+    if (due.relocation) upkeep_.relocated(began, relocated, !displaced_.empty() || has_bases_to_look_at());
     if (sweep_is_due) upkeep_.swept(relocated, ended, !removed_trees_.empty());
     end_idle_streams();
     if (stop_) return;

@@ -421,6 +421,10 @@ class LsmTree final : public Tree, private History::Client {
   void note_unused(Ino base, std::uint64_t group) LSMFS_LOCKED;
   Result<bool> drop_unused();
   Result<bool> drop_base(const Lock& lock, Ino number) LSMFS_LOCKED;
+  Result<bool> trim_some();
+  Result<std::optional<std::uint64_t>> trim_base(const Lock& lock, Ino number, std::uint64_t at) LSMFS_LOCKED;
+  std::uint64_t trim_parts(Ino number, FileBlobs& parts, const Fetched::Runs& hidden) LSMFS_LOCKED;
+  bool has_bases_to_look_at() const LSMFS_LOCKED { return !unused_bases_.empty() || !trims_.empty(); }
   Result<void> find_unused() LSMFS_LOCKED;
 
   // ---- directories (directory_walk.cc)
@@ -487,7 +491,8 @@ class LsmTree final : public Tree, private History::Client {
   BlobReaders blob_readers_{store_};
 
   std::unordered_map<Ino, std::shared_ptr<const FileBlobs>> base_parts_ LSMFS_GUARDED_BY(tree_mutex);  // of some bases, by number
-  std::map<Ino, std::uint64_t> unused_bases_ LSMFS_GUARDED_BY(tree_mutex);  // that have lost a user, or their file, with the last such group
+  std::map<Ino, std::uint64_t> unused_bases_ LSMFS_GUARDED_BY(tree_mutex);  // that have lost something of a user, or their file, with the last such group
+  std::map<Ino, std::uint64_t> trims_ LSMFS_GUARDED_BY(tree_mutex);  // those that are used, and up to which block what nobody sees was taken out
 
   // Files that have lost their last name and have rows until the kernel forgets them. It does so at once unless they are open, but
   // a later request may overtake that.

@@ -62,6 +62,8 @@ void LsmTree::note_displaced(const Inode& inode) {
 Result<bool> LsmTree::relocate() {
   LSMFS_ASSIGN(const bool dropped, drop_unused());
   if (dropped) return true;
+  LSMFS_ASSIGN(const bool trimmed, trim_some());
+  if (trimmed) return true;
   Ino ino;
   std::string home;
   {

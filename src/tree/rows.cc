@@ -1,5 +1,7 @@
 #include "tree/rows.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cassert>
 #include <cstring>
@@ -72,6 +74,34 @@ Rows::Value Rows::node(const TreeLock& lock, Ino number) const { return row(lock
 Result<bool> Rows::has_user(const TreeLock& lock, Ino base) const {
   LSMFS_ASSIGN(const auto some, in_range(lock, {.family = Family::names, .from = keys::users_begin(base), .upper = keys::users_end(base), .most = 1}));
   return !some.empty();
+}
+
+Result<std::optional<std::vector<Ino>>> Rows::users(const TreeLock& lock, Ino base, std::size_t most) const {
+  const Fetched::Range range{
+      .family = Family::names, .from = keys::users_begin(base), .upper = keys::users_end(base), .most = (most + 1) * keys::user(base, base).size()};
+  const Fetched::Rows* const read = fetched(lock).find(range);
+  const Fetched::Rows found = read ? *read : read_rows(store_, range, Wait::no);
+  if (found.rows.size() > most) return std::optional<std::vector<Ino>>();
+  if (!found.end && found.end.error().code == EAGAIN) lock.want([this, &lock, range] { lock.fetched().fetch(store_, range); });
+  LSMFS_TRY(found.end);
+  std::vector<Ino> all;
+  for (const auto& [key, value] : found.rows) {
+    const auto user = keys::parse_user(key);
+    if (!user) return make_error(EUCLEAN, fmt::format("a row of a user of base {} is damaged", base.v));
+    all.push_back(user->user);
+  }
+  return std::optional(std::move(all));
+}
+
+Result<std::vector<std::uint64_t>> Rows::some_blocks(const TreeLock& lock, const std::string& home, BlockIndex from, BlockIndex to, std::size_t most) const {
+  LSMFS_ASSIGN(const auto rows, in_range(lock, {.family = Family::blocks, .from = keys::block(home, from), .upper = keys::block(home, to), .most = most, .values = false}));
+  std::vector<std::uint64_t> there;
+  for (const auto& [key, value] : rows) {
+    const auto index = keys::block_index(key, home.size());
+    if (!index) return make_error(EUCLEAN, "the key of a row of data is damaged");
+    there.push_back(*index);
+  }
+  return there;
 }
 
 Result<Rows::Blocks> Rows::blob_patches(const TreeLock& lock, Ino number, BlockIndex from, BlockIndex to) const {

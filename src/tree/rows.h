@@ -51,6 +51,12 @@ class Rows {
   Pairs blobs(const TreeLock& lock, Ino number) const LSMFS_LOCKED;
   Value node(const TreeLock& lock, Ino number) const LSMFS_LOCKED;
   Result<bool> has_user(const TreeLock& lock, Ino base) const LSMFS_LOCKED;
+  // All who use it, by the numbers of their homes; nullopt: more than so many do.
+  Result<std::optional<std::vector<Ino>>> users(const TreeLock& lock, Ino base, std::size_t most) const LSMFS_LOCKED;
+
+  // Which of blocks [from, to) have rows, in order: no more than are needed for so many bytes of keys, but two. None: there are none.
+  Result<std::vector<std::uint64_t>> some_blocks(const TreeLock& lock, const std::string& home, BlockIndex from, BlockIndex to, std::size_t most) const
+      LSMFS_LOCKED;
 
   // The patches of blocks [from, to) that lie in blobs, by block; `number` as above.
   Result<Blocks> blob_patches(const TreeLock& lock, Ino number, BlockIndex from, BlockIndex to) const LSMFS_LOCKED;

@@ -200,6 +200,14 @@ std::vector<Operation> make_operations_on_copies() {
       t.sync();
       t.relocate();
     });
+    add("what nobody sees any more goes", [=](Trial& t) {
+      for (const std::string other : {"big", "B/copy", "A/big", "B/other"}) {
+        if (other != path) t.write(other, 10 * kBlockSize, 30 * kBlockSize);
+      }
+      t.unlink(path);
+      t.sync();
+      while (t.relocate()) t.sync();
+    });
     all.push_back(unlink_of_open(path));
     all.push_back(rename_of(path, "bar"));
     all.push_back(rename_of("foo", path));

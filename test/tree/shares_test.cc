@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <random>
 #include <thread>
 
@@ -516,6 +517,137 @@ TEST_F(Shares, ReadersSeeWhatWasOrWhatIs) {
   }
 }
 
+// ---- what a base has and nobody sees
+
+TEST_F(Shares, WhatNobodySeesOfABaseGoes) {
+  std::string data = noise(kLarge);
+  const Ino source = create("source", data), twin = copy_of(source, "copy"), other = copy_of(source, "other");
+  const std::uint64_t blocks = rows();
+  remove("source", source);
+  std::string of_twin = data, of_other = data;
+  const auto write = [&](Ino ino, std::string& bytes, std::uint64_t first, std::uint64_t count) {
+    const std::string more = noise(count * kBlockSize);
+    h_.write(ino, first * kBlockSize, more);
+    bytes.replace(first * kBlockSize, more.size(), more);
+  };
+  write(twin, of_twin, 100, 200);
+  settle();
+  EXPECT_EQ(rows(), blocks + 200);  // the other one sees them
+  write(other, of_other, 200, 300);
+  settle();
+  EXPECT_EQ(rows(), blocks + 500 - 100);
+  expect(twin, of_twin);
+  expect(other, of_other);
+  sound();
+  // Of what is cut off and punched, too.
+  ASSERT_TRUE(tree().setattr(other, {.size = 400 * kBlockSize}, Wait::yes));
+  of_other.resize(400 * kBlockSize);
+  ASSERT_TRUE(tree().setattr(twin, {.size = 500 * kBlockSize}, Wait::yes));
+  of_twin.resize(500 * kBlockSize);
+  settle();
+  EXPECT_EQ(rows(), 500u - 100 + 200 + 200);  // blocks of the base but 200 to 300, and of each its own
+  expect(twin, of_twin);
+  expect(other, of_other);
+  sound();
+  remove("other", other);
+  settle();
+  EXPECT_EQ(rows(), 500u);
+  expect(twin, of_twin);
+  sound();
+  h_.crash();
+  EXPECT_TRUE(h_.read_path("copy") == of_twin);
+  sound();
+}
+
+// A mount looks at all there is, since nobody has noted it.
+TEST_F(Shares, WhatNobodySeesGoesAfterACrash) {
+  for (const bool crash : {true, false}) {
+    std::string data = noise(kLarge);
+    const Ino source = create("source", data), twin = copy_of(source, "copy");
+    const std::uint64_t blocks = rows();
+    remove("source", source);
+    const std::string more = noise(100 * kBlockSize);
+    h_.write(twin, 10 * kBlockSize, more);
+    data.replace(10 * kBlockSize, more.size(), more);
+    EXPECT_EQ(rows(), blocks + 100);
+    if (crash) h_.crash();
+    else h_.remount();
+    settle();
+    EXPECT_EQ(rows(), blocks);
+    EXPECT_TRUE(h_.read_path("copy") == data);
+    sound();
+    remove("copy", h_.walk("copy"));
+    settle();
+    EXPECT_EQ(rows(), 0u);
+  }
+}
+
+// Generations of copies with changes, of which one after the other goes in any order: what is left takes no more than it would by itself.
+TEST_F(Shares, TheLastOfAChainTakesWhatAFreshCopyWould) {
+  for (int round = 0; round < 4 && !HasFailure(); ++round) {
+    std::map<std::string, std::string> all;
+    std::string data = noise(kLarge);
+    Ino last = create("0", data);
+    all["0"] = data;
+    for (int i = 1; i <= 7; ++i) {
+      const Ino next = copy_of(last, std::to_string(i));
+      const bool of_source = random_() % 2 == 0;  // which of both is changed
+      const std::string changed = std::to_string(of_source ? i - 1 : i);
+      all[std::to_string(i)] = all[std::to_string(i - 1)];
+      for (int write = 0; write < 3; ++write) {
+        const std::string more = noise(random_() % 50'000 + 1);
+        const std::uint64_t at = random_() % (kLarge - more.size());
+        h_.write(of_source ? last : next, at, more);
+        all[changed].replace(at, more.size(), more);
+      }
+      last = next;
+    }
+    std::vector<std::string> order;
+    for (const auto& [name, bytes] : all) order.push_back(name);
+    std::ranges::shuffle(order, random_);
+    while (order.size() > 1) {
+      remove(order.back(), h_.walk(order.back()));
+      order.pop_back();
+      settle();
+      sound();
+      for (const std::string& name : order) EXPECT_TRUE(h_.read_path(name) == all[name]) << name;
+    }
+    EXPECT_EQ(rows(), div_up(kLarge, kBlockSize)) << "of " << order.front();
+    remove(order.front(), h_.walk(order.front()));
+    settle();
+    EXPECT_EQ(rows(), 0u);
+    EXPECT_EQ(h_.rows(Family::names, keys::kNodePrefix), 0u);
+    EXPECT_EQ(h_.rows(Family::names, keys::kUserPrefix), 0u);
+  }
+}
+
+// Who reads while that goes on.
+TEST_F(Shares, ReadersDoNotNoticeWhatGoesBesideThem) {
+  const std::string data(kLarge, 'a');
+  const Ino source = create("source", data), twin = copy_of(source, "copy"), other = copy_of(source, "other");
+  remove("source", source);
+  std::atomic<bool> stop = false, wrong = false;
+  std::thread reader([&] {
+    std::string got(256 * KiB, '\0');
+    while (!stop) {
+      for (const Ino ino : {twin, other}) {
+        for (std::uint64_t at = 0; at + got.size() <= kLarge; at += got.size()) {
+          const auto n = tree().read(ino, ByteOffset{at}, {reinterpret_cast<std::byte*>(got.data()), got.size()}, Wait::yes);
+          if (!n || got.find_first_not_of("ab") != got.npos) wrong = true;
+        }
+      }
+    }
+  });
+  for (std::uint64_t at = 0; at + 20 * KiB < kLarge; at += 60 * KiB) {
+    for (const Ino ino : {twin, other}) h_.write(ino, at, std::string(20 * KiB, 'b'));
+    settle();
+  }
+  stop = true;
+  reader.join();
+  EXPECT_FALSE(wrong);
+  sound();
+}
+
 // Large files lie in blobs.
 class LargeShares : public Shares {
  protected:
@@ -582,6 +714,30 @@ TEST_F(LargeShares, OfAStreamThatIsStillWritten) {
   sound();
 }
 
+TEST_F(LargeShares, BlobsThatNobodySeesGo) {
+  std::string data;
+  const Ino source = stream("source", 40 * MiB, data), twin = copy_of(source, "copy");
+  ASSERT_TRUE(tree().sync());
+  const std::size_t blobs = h_.store().blobs().size();
+  ASSERT_GT(blobs, 2u);
+  remove("source", source);
+  ASSERT_TRUE(tree().setattr(twin, {.size = 6 * MiB}, Wait::yes));
+  data.resize(6 * MiB);
+  settle();
+  EXPECT_LT(h_.store().blobs().size(), blobs);
+  EXPECT_GT(h_.store().blobs().size(), 0u);
+  expect(twin, data);
+  sound();
+  h_.write(twin, 5 * MiB, "x");  // of a blob that stays
+  data[5 * MiB] = 'x';
+  settle();
+  expect(twin, data);
+  sound();
+  h_.crash();
+  EXPECT_TRUE(h_.read_path("copy") == data);
+  sound();
+}
+
 TEST_F(LargeShares, OfABaseWhoseRowIsLostAreFoundAgain) {
   std::string data;
   const Ino source = stream("source", 20 * MiB, data), twin = copy_of(source, "copy");
@@ -592,7 +748,9 @@ TEST_F(LargeShares, OfABaseWhoseRowIsLostAreFoundAgain) {
   Batch batch;
   batch.erase(Family::names, keys::node(source));
   ASSERT_TRUE(h_.store().commit(batch));
-  EXPECT_NE(h_.repair().find("its row was lost"), std::string::npos);
+  const std::string said = h_.repair();
+  EXPECT_NE(said.find("its row was lost"), std::string::npos) << said;
+  EXPECT_EQ(said.find("other blocks of data, and not"), std::string::npos) << said;  // its new row says at once what it has
   EXPECT_TRUE(h_.read_path("copy") == data);
   sound();
 }
