@@ -249,7 +249,8 @@ class Tree {
   virtual Result<void> sync() = 0;
 
   // A rename leaves what lies below a directory, and the data of larger files, where they are on the device. Moves one such
-  // part, if it is small, to where its path says; false: none is known. Nobody but the device sees a difference. The tree
+  // part, if it is small, to where its path says; false: none is known. Before, it frees some of what files have shared and nobody sees any
+  // more, if there is any. Nobody but the device sees a difference. The tree
   // calls this by itself unless sync_interval_ms is 0. Waits for the device.
   virtual Result<bool> relocate() = 0;
 

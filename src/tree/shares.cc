@@ -384,6 +384,7 @@ Result<void> LsmTree::unshare(const Lock& lock, Inode& inode) {
   ++state_.next_ino.v;
   open_group().put_tail();
   rows_.put_node(old, encode(Node{home, record.size, record.blocks, record.blob_blocks}));
+  note_unused(old, open_group().number);  // its users may not see all of it
   for (const auto& [name, value] : xattrs) rows_.erase_xattr(home, name);
   const std::string new_home = keys::with_number(home, number);
   rows_.know_below(new_home);

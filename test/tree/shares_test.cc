@@ -559,6 +559,19 @@ TEST_F(Shares, WhatNobodySeesOfABaseGoes) {
   sound();
 }
 
+TEST_F(Shares, ASmallSourceThatIsWrittenLeavesWhatItsCopySees) {
+  const std::string data = noise(kSmall);
+  const Ino source = create("source", data), twin = copy_of(source, "copy");
+  ASSERT_TRUE(tree().setattr(twin, {.size = kSmall / 2}, Wait::yes));
+  settle();
+  const std::uint64_t blocks = rows();
+  h_.write(source, 5, "x");  // it is copied as a whole
+  settle();
+  EXPECT_EQ(rows(), blocks + kSmall / 2 / kBlockSize);
+  expect(twin, data.substr(0, kSmall / 2));
+  sound();
+}
+
 // A mount looks at all there is, since nobody has noted it.
 TEST_F(Shares, WhatNobodySeesGoesAfterACrash) {
   for (const bool crash : {true, false}) {
