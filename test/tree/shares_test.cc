@@ -634,6 +634,79 @@ TEST_F(Shares, TheLastOfAChainTakesWhatAFreshCopyWould) {
   }
 }
 
+// Whatever was copied, written, cut and removed: all that is left takes no more than its files have.
+TEST_F(Shares, NothingIsLeftOfRandomCopies) {
+  for (int round = 0; round < 6 && !HasFailure(); ++round) {
+    const auto below = [&](std::uint64_t n) { return random_() % n; };
+    std::map<std::string, std::string> all;
+    for (const char* name : {"a", "b", "c", "d"}) {
+      all[name] = noise(MiB + below(MiB));
+      create(name, all[name]);
+    }
+    for (int step = 0; step < 60; ++step) {
+      const auto pick = [&] { return std::next(all.begin(), static_cast<std::ptrdiff_t>(below(all.size()))); };
+      auto& [name, bytes] = *pick();
+      const Ino ino = h_.walk(name);
+      switch (below(5)) {
+        case 0: case 1: {
+          const auto& [from_name, from] = *pick();
+          if (from_name == name || from.empty()) break;
+          const std::uint64_t at = round_down(below(from.size()), kBlockSize), to_at = round_down(below(bytes.size() + MiB), kBlockSize);
+          const std::uint64_t length = below(3) == 0 ? from.size() - at : std::min(from.size() - at, below(MiB) + 1);
+          copy(h_.walk(from_name), ino, at, to_at, length);
+          bytes.resize(std::max<std::size_t>(bytes.size(), to_at + length));
+          bytes.replace(to_at, length, from, at, length);
+          break;
+        }
+        case 2: {
+          const std::string more = noise(below(60'000) + 1);
+          const std::uint64_t at = below(bytes.size() + 1);
+          h_.write(ino, at, more);
+          bytes.resize(std::max<std::size_t>(bytes.size(), at + more.size()));
+          bytes.replace(at, more.size(), more);
+          break;
+        }
+        case 3: {
+          const std::uint64_t at = below(bytes.size() + 1), length = std::min<std::uint64_t>(below(300'000) + 1, bytes.size() - at);
+          if (length == 0) break;
+          ASSERT_TRUE(tree().fallocate(ino, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, ByteOffset{at}, ByteCount{length}, Wait::yes));
+          std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>(at), length, '\0');
+          break;
+        }
+        default:
+          if (step % 3 == 0) {
+            bytes.resize(below(2 * MiB));
+            ASSERT_TRUE(tree().setattr(ino, {.size = bytes.size()}, Wait::yes));
+          } else {
+            settle();
+          }
+      }
+    }
+    while (!all.empty()) {
+      settle();
+      std::uint64_t blocks = 0;
+      for (const auto& [name, bytes] : all) {
+        const Ino ino = h_.walk(name);
+        expect(ino, bytes);
+        blocks += h_.attr(ino).blocks / (kBlockSize / 512);
+      }
+      EXPECT_LE(rows(), blocks) << all.size() << " files";
+      sound();
+      const auto gone = std::next(all.begin(), static_cast<std::ptrdiff_t>(below(all.size())));
+      remove(gone->first, h_.walk(gone->first));
+      all.erase(gone);
+      if (below(2) == 0) {
+        ASSERT_TRUE(tree().sync());
+        h_.crash();
+      }
+    }
+    settle();
+    EXPECT_EQ(rows(), 0u);
+    EXPECT_EQ(h_.rows(Family::names, keys::kNodePrefix), 0u);
+    EXPECT_EQ(h_.rows(Family::names, keys::kUserPrefix), 0u);
+  }
+}
+
 // Who reads while that goes on.
 TEST_F(Shares, ReadersDoNotNoticeWhatGoesBesideThem) {
   const std::string data(kLarge, 'a');
