@@ -201,8 +201,10 @@ std::vector<Operation> make_operations_on_copies() {
       t.relocate();
     });
     add("what nobody sees any more goes", [=](Trial& t) {
+      std::uint64_t at = 5 * kBlockSize;
       for (const std::string other : {"big", "B/copy", "A/big", "B/other"}) {
-        if (other != path) t.write(other, 10 * kBlockSize, 30 * kBlockSize);
+        if (other != path) t.write(other, at, 30 * kBlockSize);
+        at += 10 * kBlockSize;
       }
       t.unlink(path);
       t.sync();
