@@ -4,6 +4,22 @@
 #include <cassert>
 
 namespace lsmfs::keys {
+namespace {
+
+// Rows that belong to a number, and those of them that have another one as well.
+std::string numbered(std::string_view prefix, Ino number) {
+  std::string key(prefix);
+  put_be64(key, number.v);
+  return key;
+}
+
+std::string numbered(std::string_view prefix, Ino number, std::uint64_t second) {
+  std::string key = numbered(prefix, number);
+  put_be64(key, second);
+  return key;
+}
+
+}  // namespace
 
 std::string child_home(std::string_view parent_home, std::string_view name, Ino ino) {
   std::string home;
@@ -37,58 +53,16 @@ std::string xattr(std::string_view home, std::string_view name) {
   return key;
 }
 
-std::string linked(Ino ino) {
-  std::string key(kLinkedPrefix);
-  put_be64(key, ino.v);
-  return key;
-}
-
-std::string orphan(Ino ino) {
-  std::string key(kOrphanPrefix);
-  put_be64(key, ino.v);
-  return key;
-}
-
-std::string blobs_begin(Ino number) {
-  std::string key(kBlobPrefix);
-  put_be64(key, number.v);
-  return key;
-}
-
+std::string linked(Ino ino) { return numbered(kLinkedPrefix, ino); }
+std::string orphan(Ino ino) { return numbered(kOrphanPrefix, ino); }
+std::string blobs_begin(Ino number) { return numbered(kBlobPrefix, number); }
 std::string blobs_end(Ino number) { return blobs_begin(Ino{number.v + 1}); }
-
-std::string blob(Ino number, BlockIndex first) {
-  std::string key = blobs_begin(number);
-  put_be64(key, first.v);
-  return key;
-}
-
-std::string blob_patch(Ino number, BlockIndex index) {
-  std::string key(kBlobPatchPrefix);
-  put_be64(key, number.v);
-  put_be64(key, index.v);
-  return key;
-}
-
-std::string node(Ino number) {
-  std::string key(kNodePrefix);
-  put_be64(key, number.v);
-  return key;
-}
-
-std::string users_begin(Ino base) {
-  std::string key(kUserPrefix);
-  put_be64(key, base.v);
-  return key;
-}
-
+std::string blob(Ino number, BlockIndex first) { return numbered(kBlobPrefix, number, first.v); }
+std::string blob_patch(Ino number, BlockIndex index) { return numbered(kBlobPatchPrefix, number, index.v); }
+std::string node(Ino number) { return numbered(kNodePrefix, number); }
+std::string users_begin(Ino base) { return numbered(kUserPrefix, base); }
 std::string users_end(Ino base) { return users_begin(Ino{base.v + 1}); }
-
-std::string user(Ino base, Ino user) {
-  std::string key = users_begin(base);
-  put_be64(key, user.v);
-  return key;
-}
+std::string user(Ino base, Ino user) { return numbered(kUserPrefix, base, user.v); }
 
 std::string entries_begin(std::string_view dir_home) {
   std::string key(dir_home);

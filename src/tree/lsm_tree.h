@@ -13,6 +13,7 @@
 //   file_data.cc       read, write, truncate
 //   blobs.cc           which blocks of a large file lie outside of the rows
 //   shares.cc          files that have blocks in common
+//   bases.cc           what nobody sees of these any more goes
 //   holes.cc           fallocate, seek
 //   losses.cc          what is lost with a damaged part of a table
 //   xattrs.cc          extended attributes
@@ -388,7 +389,7 @@ class LsmTree final : public Tree, private History::Client {
   ByteCount bytes_in_blobs() const;
   bool drops_blobs() const LSMFS_LOCKED { return !dropped_blobs_.empty() || !open_group().dropped_blobs.empty(); }
 
-  // ---- shares (shares.cc)
+  // ---- shares (shares.cc, bases.cc)
   struct Copy {
     Ino from;
     std::uint64_t at;

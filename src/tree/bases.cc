@@ -1,0 +1,234 @@
+// Bases that nobody has, or that nobody sees all of: what is left to those who share it, is given back when it is not seen any more. What a
+// base is, is told in shares.cc.
+//
+// Whoever takes a use away, or leaves a node, notes it. The background looks: a node without users goes, and of others goes what none of the
+// users sees.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "tree/blob_rows.h"
+#include "tree/lsm_tree.h"
+
+namespace lsmfs {
+namespace {
+
+constexpr int kDroppedAtOnce = 64;         // bases: while the lock is held
+// Of a step of a trim: users of the base, whose parts are read; bytes of keys that are looked at; and blocks that are seen between two that are
+// not, which are looked at with them.
+constexpr std::size_t kTrimUsers = 64, kTrimKeys = 64 * KiB;
+constexpr std::uint64_t kTrimOver = 256;
+
+Error damaged_node(Ino number) { return make_error(EUCLEAN, fmt::format("the row of base {} is damaged", number.v)); }
+
+}  // namespace
+
+// A file that is a base has been removed: what it had is left to those who share it.
+void LsmTree::leave_to_users(Inode& inode) {
+  Record& record = inode.record;
+  end_stream(inode);
+  rows_.put_node(record.number(), encode(Node{inode.home(), record.size, record.blocks, record.blob_blocks}));
+  note_unused(record.number(), open_group().number);
+  record.blocks = record.blob_blocks = 0;
+  record.is_base = false;
+  inode.large.reset();
+}
+
+// A file has lost blocks of parts; these were the bases it had before.
+void LsmTree::leave_bases(Group& group, Inode& inode, const std::vector<std::string>& bases) {
+  const std::vector<std::string> left = inode.large->blobs.bases();
+  inode.moved = ++moves_;  // who reads there now finds nothing when they have gone
+  for (const std::string& home : bases) {
+    const Ino base = *keys::number_of(home);
+    if (!std::ranges::binary_search(left, home)) group.batch.erase(Family::names, keys::user(base, inode.record.number()));
+    note_unused(base, group.number);
+  }
+}
+
+// A base has lost something of a user, or its file, with that group.
+void LsmTree::note_unused(Ino base, std::uint64_t group) {
+  if (!has_bases_to_look_at()) {
+    upkeep_.displaced(clock_.now());
+    look_again_in_time();
+  }
+  unused_bases_[base] = group;
+}
+
+// Drops some bases that nobody uses any more, and that no file has. False: none is known.
+Result<bool> LsmTree::drop_unused() {
+  bool any = false;
+  const auto done = attempt(Wait::yes, [&](Lock& lock) LSMFS_LOCKED -> Result<void> {
+    if (unused_bases_.empty() || !can_change()) return {};
+    LSMFS_TRY(begin_own_change(lock, Wait::yes));
+    for (int looked = 0; !unused_bases_.empty() && looked < kDroppedAtOnce; ++looked) {
+      const auto [base, group] = *unused_bases_.begin();
+      LSMFS_TRY(settle(lock, group));
+      const auto dropped = drop_base(lock, base);
+      if (!dropped && dropped.error().code == EAGAIN) return dropped.error();
+      unused_bases_.erase(base);
+      LSMFS_TRY(dropped);
+      any = true;
+    }
+    return {};
+  });
+  LSMFS_TRY(done);
+  return any;
+}
+
+// False: it is used, or it has gone, or a file has it.
+Result<bool> LsmTree::drop_base(const Lock& lock, Ino number) {
+  LSMFS_ASSIGN(const bool used, rows_.has_user(lock, number));
+  LSMFS_ASSIGN(const auto row, rows_.node(lock, number));
+  if (!row) return false;
+  if (used) {
+    trims_[number] = 0;
+    return false;
+  }
+  const auto node = decode_node(*row);
+  if (!node) return damaged_node(number);
+  LSMFS_ASSIGN(FileBlobs parts, parts_of(lock, number));
+
+  if (node->blocks > 0) rows_.erase_blocks(node->home, BlockIndex{0}, BlockIndex{block_count(node->size)}, node->blocks);
+  const std::vector<std::string> bases = parts.bases();
+  state_.blob_waste -= std::min(parts.wasted(), state_.blob_waste);
+  GroupBlobRows rows(open_group(), number);
+  parts.remove(0, UINT64_MAX, rows);
+  for (const std::string& home : bases) {
+    const Ino base = *keys::number_of(home);
+    batch().erase(Family::names, keys::user(base, number));
+    note_unused(base, open_group().number);
+  }
+  rows_.erase_node(number);
+  rows_.know_below(node->home);
+  state_.data_rows -= std::min(node->blocks, state_.data_rows);
+  base_parts_.erase(number);
+  open_group().blocks = true;
+  begin_group();
+  return true;
+}
+
+// Takes out some of what a base has and nobody sees. False: nothing is known to be looked at.
+Result<bool> LsmTree::trim_some() {
+  bool any = false;
+  const auto done = attempt(Wait::yes, [&](Lock& lock) LSMFS_LOCKED -> Result<void> {
+    any = false;
+    if (trims_.empty() || !can_change()) return {};
+    LSMFS_TRY(begin_own_change(lock, Wait::yes));
+    LSMFS_TRY(settle(lock, history_.last_rows()));  // from here on the rows are what counts
+    if (trims_.empty()) return {};
+    const auto [base, at] = *trims_.begin();
+    const auto more = trim_base(lock, base, at);
+    if (!more && more.error().code == EAGAIN) return more.error();
+    if (more && *more) trims_[base] = **more;
+    else trims_.erase(base);
+    any = true;
+    return more ? Result<void>() : more.error();
+  });
+  LSMFS_TRY(done);
+  return any;
+}
+
+// Blocks of a base from `at` on. Who sees one of them now is who saw it before, or a copy of that one, so what nobody sees stays so. Gives
+// from which block on it is to be looked next; nullopt: that was all. Must hold: all is settled.
+Result<std::optional<std::uint64_t>> LsmTree::trim_base(const Lock& lock, Ino number, std::uint64_t at) {
+  const std::optional<std::uint64_t> all;
+  LSMFS_ASSIGN(const auto row, rows_.node(lock, number));
+  if (!row) return all;
+  auto node = decode_node(*row);
+  if (!node) return damaged_node(number);
+  LSMFS_ASSIGN(const auto users, rows_.users(lock, number, kTrimUsers));
+  if (!users) return all;
+  Fetched::Runs seen;
+  for (const Ino user : *users) {
+    LSMFS_ASSIGN(const FileBlobs of_user, parts_of(lock, user));
+    if (of_user.empty()) continue;
+    for (const FileBlobs::Run& run : of_user.runs(0, of_user.parts().back().past())) {
+      if (!run.part || run.part->base != node->home) continue;
+      const std::uint64_t from = run.from - run.part->first + run.part->from;
+      seen.emplace_back(from, from + (run.to - run.from));
+    }
+  }
+  std::ranges::sort(seen);
+  const std::uint64_t end = block_count(node->size);
+  Fetched::Runs hidden;
+  std::uint64_t blocks = 0, filled = 0;  // seen; up to where that is known
+  for (const auto& [from, to] : seen) {
+    if (from > filled) hidden.emplace_back(filled, from);
+    blocks += std::max(to, filled) - std::max(from, filled);
+    filled = std::max(filled, to);
+  }
+  if (filled > end) return damaged_node(number);
+  if (filled < end) hidden.emplace_back(filled, end);
+  if (blocks >= node->blocks + node->blob_blocks) return all;
+
+  LSMFS_ASSIGN(FileBlobs parts, parts_of(lock, number));
+  std::vector<std::uint64_t> gone;
+  std::optional<std::uint64_t> next;
+  const auto first = std::ranges::upper_bound(hidden, at, {}, [](const auto& run) { return run.second; });
+  if (node->blocks > 0 && first != hidden.end()) {
+    auto last = first;
+    while (last + 1 != hidden.end() && (last + 1)->first - last->second <= kTrimOver) ++last;
+    LSMFS_ASSIGN(gone, rows_.some_blocks(lock, node->home, BlockIndex{std::max(at, first->first)}, BlockIndex{last->second}, kTrimKeys));
+    next = gone.empty() ? last->second : gone.back() + 1;
+    std::erase_if(gone, [&](std::uint64_t block) {
+      const auto run = std::ranges::upper_bound(hidden, block, {}, [](const auto& one) { return one.second; });
+      return run == hidden.end() || block < run->first;
+    });
+    if (gone.size() > node->blocks) return damaged_node(number);
+    if (*next >= end) next.reset();
+  }
+
+  const std::uint64_t left = at == 0 ? trim_parts(number, parts, hidden) : 0;
+  if (left == 0 && gone.empty()) return next;
+  rows_.erase_blocks(node->home, gone);
+  state_.data_rows -= std::min<std::uint64_t>(gone.size(), state_.data_rows);
+  node->blocks -= gone.size();
+  node->blob_blocks -= std::min(left, node->blob_blocks);
+  rows_.put_node(number, encode(*node));
+  begin_group();
+  return next;
+}
+
+// Of its parts: what is shared, and blobs of which nobody sees anything. Others would be waste that nobody can make rows of.
+std::uint64_t LsmTree::trim_parts(Ino number, FileBlobs& parts, const Fetched::Runs& hidden) {
+  Fetched::Runs gone;
+  for (const FileBlobs::Part& part : parts.parts()) {
+    for (auto run = std::ranges::upper_bound(hidden, part.first, {}, [](const auto& one) { return one.second; }); run != hidden.end() && run->first < part.past(); ++run) {
+      if (part.shared()) gone.emplace_back(std::max(run->first, part.first), std::min(run->second, part.past()));
+      else if (run->first <= part.first && run->second >= part.past()) gone.emplace_back(part.first, part.past());
+    }
+  }
+  if (gone.empty()) return 0;
+  const std::vector<std::string> bases = parts.bases();
+  const std::uint64_t waste = parts.wasted();
+  GroupBlobRows rows(open_group(), number);
+  std::uint64_t left = 0;
+  for (const auto& [from, to] : gone) left += parts.remove(from, to, rows);
+  if (left == 0) return 0;
+  state_.blob_waste += parts.wasted() - waste;
+  const std::vector<std::string> still = parts.bases();
+  for (const std::string& home : bases) {
+    const Ino base = *keys::number_of(home);
+    if (!std::ranges::binary_search(still, home)) batch().erase(Family::names, keys::user(base, number));
+    note_unused(base, open_group().number);
+  }
+  base_parts_.erase(number);
+  return left;
+}
+
+// At mount: some lost their last user, or their file, just before, and others may have what nobody sees. The background finds out which.
+Result<void> LsmTree::find_unused() {
+  const auto nodes = store_.cursor(Family::names, {.lower = std::string(keys::kNodePrefix), .upper = keys::prefix_end(keys::kNodePrefix),
+                                                   .readahead = kRowsReadahead});
+  for (nodes->seek(keys::kNodePrefix); nodes->valid(); nodes->next()) {
+    const auto number = keys::parse_node(nodes->key());
+    if (number) note_unused(*number, 0);  // else fsck says so
+  }
+  const auto ended = nodes->status();
+  if (ended || ended.error().code != EUCLEAN) return ended;
+  notice_("what some files have shared cannot be read; it may take space until fsck -y: " + ended.error().context);
+  return {};
+}
+
+}  // namespace lsmfs
