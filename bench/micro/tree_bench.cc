@@ -50,7 +50,7 @@ std::size_t list(Tree& tree, Ino dir, std::vector<Ino>& listed) {
       if (entry.name != "." && entry.name != "..") listed.push_back(entry.attr.ino);
       return true;
     };
-    served([&](Wait wait) { return tree.readdir(dir, cookie, /*plus=*/true, visit, wait); });
+    served([&](Wait wait) { return tree.readdir(dir, cookie, AttrsOf::all, visit, wait); });
     more = given > 0;
   }
   return listed.size();
@@ -310,7 +310,7 @@ void InADirectory(benchmark::State& state) {
       std::size_t now = 0;
       listed.clear();
       served([&](Wait wait) {
-        return f.tree->readdir(dir, cookie, /*plus=*/true, [&](const DirEntry& entry) {
+        return f.tree->readdir(dir, cookie, AttrsOf::all, [&](const DirEntry& entry) {
           if (now == kEntriesAtATime) return false;
           ++now;
           cookie = entry.next_cookie;
