@@ -408,6 +408,8 @@ class LsmTree final : public Tree, private History::Client {
   Result<std::vector<Leaf>> leaves_of(const Lock& lock, const Inode& inode, std::uint64_t from, std::uint64_t to) LSMFS_LOCKED;
   Result<void> add_leaves(const Lock& lock, const FileBlobs& parts, const std::string& rows, const Span& span, std::vector<Leaf>& leaves) LSMFS_LOCKED;
   Result<void> read_leaf(const Lock& lock, const Leaf& leaf, Rows::Blocks& to) LSMFS_LOCKED;
+  Result<ByteCount> copy_at_once(const Copy& copy);
+  Result<std::optional<std::uint64_t>> copy_bytes(const Copy& copy, std::uint64_t most, Wait wait);
   Result<std::optional<std::uint64_t>> share(Lock& lock, Wait wait, const Copy& copy, Result<SeenBlocks>& seen) LSMFS_LOCKED;
   Result<std::vector<FileBlobs::Part>> parts_to_share(const Lock& lock, Inode& source, std::uint64_t first, std::uint64_t to_first,
                                                       std::uint64_t count) LSMFS_LOCKED;

@@ -132,33 +132,60 @@ Result<void> LsmTree::read_leaf(const Lock& lock, const Leaf& leaf, Rows::Blocks
 
 // ---- copying
 
+// Shares what can be shared, and copies what lies before and after it. What was done before an error counts: the kernel goes by it when it
+// looks at the file again.
 Result<ByteCount> LsmTree::copy_range(Ino from, ByteOffset at, Ino to, ByteOffset to_at, ByteCount length, Wait wait) {
-  Result<SeenBlocks> seen = SeenBlocks();
-  LSMFS_ASSIGN(const auto shared, attempt(wait, [&](Lock& lock) LSMFS_LOCKED { return share(lock, wait, {from, at.v, to, to_at.v, length.v}, seen); }));
-  if (shared) return ByteCount{*shared};
-  if (wait == Wait::no) {
-    LSMFS_ASSIGN(const Attr source, getattr(from, wait));
-    if (std::min(length.v, source.size - std::min(source.size, at.v)) >= kCopiedWithoutWait) return make_error(EAGAIN, "");
+  const Copy whole{from, at.v, to, to_at.v, length.v};
+  if (wait == Wait::no) return copy_at_once(whole);
+  std::uint64_t done = 0, copied = 0;
+  while (done < length.v && copied < kCopiedInOneCall) {
+    const Copy rest{from, at.v + done, to, to_at.v + done, length.v - done};
+    Result<SeenBlocks> seen = SeenBlocks();
+    auto some = attempt(wait, [&](Lock& lock) LSMFS_LOCKED { return share(lock, wait, rest, seen); });
+    if (some && !*some) {
+      // What comes after the rest of a block can be shared.
+      const std::uint64_t within = rest.at % kBlockSize, left = kCopiedInOneCall - copied;
+      some = copy_bytes(rest, within > 0 && within == rest.to_at % kBlockSize ? std::min(left, kBlockSize - within) : left, wait);
+      if (some) copied += **some;
+    }
+    if (!some && done == 0) return some.error();
+    if (!some || **some == 0) break;
+    done += **some;
   }
-  std::uint64_t most = std::min(length.v, kCopiedInOneCall);
-  // What comes after the rest of a block can be shared.
-  const std::uint64_t within = at.v % kBlockSize;
-  if (within > 0 && within == to_at.v % kBlockSize) most = std::min(most, kBlockSize - within);
+  return ByteCount{done};
+}
+
+// All of it or, with EAGAIN, nothing.
+Result<ByteCount> LsmTree::copy_at_once(const Copy& copy) {
+  Result<SeenBlocks> seen = SeenBlocks();
+  LSMFS_ASSIGN(auto done, attempt(Wait::no, [&](Lock& lock) LSMFS_LOCKED { return share(lock, Wait::no, copy, seen); }));
+  if (!done) {
+    LSMFS_ASSIGN(const Attr source, getattr(copy.from, Wait::no));
+    if (std::min(copy.length, source.size - std::min(source.size, copy.at)) >= kCopiedWithoutWait) return make_error(EAGAIN, "");
+    LSMFS_ASSIGN(done, copy_bytes(copy, copy.length, Wait::no));
+  }
+  return ByteCount{*done};
+}
+
+// Up to so many.
+Result<std::optional<std::uint64_t>> LsmTree::copy_bytes(const Copy& copy, std::uint64_t most, Wait wait) {
+  most = std::min(most, copy.length);
   AlignedBuffer buffer(std::min(most, kCopiedAtOnce));
-  std::uint64_t done = 0;  // what was copied before an error counts: the kernel goes by it when it looks at the file again
+  std::uint64_t done = 0;
   while (done < most) {
     const MutableBytes bytes = buffer.bytes().first(std::min<std::uint64_t>(most - done, buffer.size()));
-    const auto got = read(from, ByteOffset{at.v + done}, bytes, wait, AccessTime::now);
-    const auto written = got ? write(to, ByteOffset{to_at.v + done}, bytes.first(*got), wait) : Result<void>(got.error());
+    const auto got = read(copy.from, ByteOffset{copy.at + done}, bytes, wait, AccessTime::now);
+    const auto written = got ? write(copy.to, ByteOffset{copy.to_at + done}, bytes.first(*got), wait) : Result<void>(got.error());
     if (!written && done == 0) return written.error();
     if (!written || *got == 0) break;
     done += *got;
     if (*got < bytes.size()) break;
   }
-  return ByteCount{done};
+  return std::optional(done);
 }
 
-// Makes bytes of a file those of another, without copying them. Gives how many; nullopt: none, they are to be copied.
+// Makes bytes of a file those of another, without copying them. Gives how many; nullopt: none, they are to be copied. EAGAIN: not all of them
+// could be shared, and `wait` is no.
 Result<std::optional<std::uint64_t>> LsmTree::share(Lock& lock, Wait wait, const Copy& copy, Result<SeenBlocks>& seen) {
   using Copied = std::optional<std::uint64_t>;
   LSMFS_TRY(begin_change(lock, wait, copy.to));
@@ -178,6 +205,7 @@ Result<std::optional<std::uint64_t>> LsmTree::share(Lock& lock, Wait wait, const
   const bool both_end = copy.at + length == source->record.size && copy.to_at + length >= target->record.size;
   if (!both_end) length = round_down(length, kBlockSize);
   if (length <= options_.share_past.v) return Copied();
+  if (length < copied && wait == Wait::no) return make_error(EAGAIN, "");
 
   // What can fail comes first. What is shared must be in the store.
   for (Inode* const inode : {source, target}) {

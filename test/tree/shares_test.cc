@@ -472,6 +472,26 @@ TEST_F(Shares, OnlyLittleIsCopiedWithoutWaiting) {
   expect(target, data.substr(1, 128 * KiB));
 }
 
+// Programs that do not ask again get as much as elsewhere, where only a part can be shared.
+TEST_F(Shares, OneCallCopiesWhatIsBeforeAndAfterWhatItShares) {
+  const std::string data = noise(kLarge);
+  const Ino source = create("source", data);
+  const std::uint64_t before = rows();
+  int copies = 0;
+  for (const std::uint64_t at : std::initializer_list<std::uint64_t>{1, kBlockSize - 1, 0, kBlockSize}) {
+    for (const std::uint64_t length : std::initializer_list<std::uint64_t>{100'000, 64 * KiB + kBlockSize, kLarge - at - 1, kLarge - at}) {
+      const Ino target = create("copy" + std::to_string(++copies), "");
+      const std::uint64_t to_at = 5 * kBlockSize + at % kBlockSize;
+      const auto n = both_ways([&](Wait w) { return tree().copy_range(source, ByteOffset{at}, target, ByteOffset{to_at}, ByteCount{length}, w); });
+      ASSERT_TRUE(n) << n.error().message();
+      EXPECT_EQ(n->v, length) << "from " << at;
+      expect(target, std::string(to_at, '\0') + data.substr(at, length));
+    }
+  }
+  EXPECT_LE(rows(), before + 16 * 2 + 4 * 25) << "it was shared";
+  sound();
+}
+
 TEST_F(Shares, SayWhatCannotBeCopied) {
   const Ino file = create("file", noise(kLarge)), dir = h_.mkdir(kRootIno, "dir"), pipe = h_.make(kRootIno, "pipe", S_IFIFO | 0600);
   const Ino fixed = create("fixed", "");
