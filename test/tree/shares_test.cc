@@ -32,6 +32,13 @@ class Shares : public testing::Test {
     for (auto& c : out) c = static_cast<char>(random_());
     return out;
   }
+  // Into a file, and into what it should hold.
+  void write_noise(Ino ino, std::string& bytes, std::uint64_t at, std::uint64_t n) {
+    const std::string more = noise(n);
+    h_.write(ino, at, more);
+    bytes.resize(std::max<std::size_t>(bytes.size(), at + n));
+    bytes.replace(at, n, more);
+  }
   Ino create(const std::string& name, const std::string& data) { return h_.create(kRootIno, name, data); }
   // As cp does it.
   void copy(Ino from, Ino to, std::uint64_t at = 0, std::uint64_t to_at = 0, std::uint64_t length = UINT64_MAX) {
@@ -106,10 +113,7 @@ TEST_F(Shares, WhatOneSideWritesTheOtherDoesNotSee) {
       const Ino source = create("source", data), twin = copy_of(source, "copy");
       std::string of_source = data, of_twin = data;
       const auto write = [&](Ino ino, std::string& bytes, std::uint64_t at, std::uint64_t n) {
-        const std::string more = noise(n);
-        h_.write(ino, at, more);
-        bytes.resize(std::max<std::size_t>(bytes.size(), at + n));
-        bytes.replace(at, n, more);
+        write_noise(ino, bytes, at, n);
         expect(source, of_source);
         expect(twin, of_twin);
       };
@@ -783,10 +787,7 @@ TEST_F(LargeShares, StayInTheirBlobs) {
   expect(twin, data);
   std::string of_twin = data, of_source = data;
   const auto write = [&](Ino ino, std::string& bytes, std::uint64_t at, std::uint64_t n) {
-    const std::string more = noise(n);
-    h_.write(ino, at, more);
-    bytes.resize(std::max<std::size_t>(bytes.size(), at + n));
-    bytes.replace(at, n, more);
+    write_noise(ino, bytes, at, n);
     expect(source, of_source);
     expect(twin, of_twin);
   };
