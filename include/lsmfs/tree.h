@@ -31,7 +31,8 @@
 namespace lsmfs {
 
 inline constexpr Ino kRootIno{1};
-inline constexpr Ino kInoMax{INT64_MAX};  // is never given: counting must not wrap around
+inline constexpr Ino kInoMax{std::uint64_t{1} << 53};      // none is as high: programs keep numbers in doubles
+inline constexpr Ino kCountedMax{std::uint64_t{1} << 40};  // nor is one that is counted up; those above are of what clones show
 inline constexpr std::size_t kNameMax = 255;                      // bytes
 inline constexpr std::size_t kSymlinkMax = 4095;                  // bytes
 inline constexpr std::uint64_t kFileSizeMax = std::uint64_t{1} << 60;  // bytes
@@ -199,6 +200,12 @@ class Tree {
   // append-only, or something below is: where the file system has anything of that kind, all that lies below is looked at before),
   // EAGAIN (others go on to change which inodes below are, so that it cannot be told).
   virtual Result<std::string> remove_tree(Ino dir, Ino parent, Wait wait) = 0;
+  // Makes `name` in the directory `to` a copy of the directory `dir` with all that lies below it, as it is now, at once however much that is.
+  // What the two have in common is stored once, until one of them changes it. All but inode numbers is as it was; names below it of one file
+  // stay names of one file, which has no name elsewhere. ENOTDIR, ENOENT (one is removed), EEXIST, EINVAL (`to` is `dir`, or lies below it),
+  // ENAMETOOLONG, ENOSPC, EPERM (`to` is immutable).
+  virtual Result<void> clone(Ino dir, Ino to, std::string_view name, Wait wait) = 0;
+
   // Takes away some of what lies below directories that remove_tree() has taken away, also before the last mount; false: nothing is left
   // that can be. Many files are many calls, and others get their turn between them.
   virtual Result<bool> sweep() = 0;

@@ -6,6 +6,7 @@
 //   inodes.cc          lookup, forget, getattr, setattr, loading and saving of records
 //   entries.cc         make, link, unlink, rmdir
 //   rename.cc          rename
+//   clones.cc          a directory shows what another one has
 //   remove_tree.cc     a directory goes with all that lies below it
 //   sweep.cc           what lay below it is taken away
 //   relocation.cc      what renames left behind moves to where its path says
@@ -87,6 +88,7 @@ class LsmTree final : public Tree, private History::Client {
   Result<void> rename(Ino from_dir, std::string_view from, Ino to_dir, std::string_view to, unsigned flags,
                       Wait wait, Owner whiteout_owner) override;
   Result<std::string> remove_tree(Ino dir, Ino parent, Wait wait) override;
+  Result<void> clone(Ino dir, Ino to, std::string_view name, Wait wait) override;
   Result<bool> sweep() override;
   void on_swept(std::function<void(std::vector<SweptEntry>)> told) override;
   Result<void> readdir(Ino dir, std::uint64_t cookie, AttrsOf attrs, const DirVisitor& visit, Wait wait,

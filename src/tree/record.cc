@@ -9,7 +9,7 @@ namespace lsmfs {
 namespace {
 
 enum RowKind : std::uint8_t { kRecordRow = 1, kLinkRow = 2, kStateRow = 3, kNodeRow = 4 };
-enum RecordFlag : std::uint8_t { kHasHome = 1, kHasXattrs = 2, kHasInodeFlags = 4, kHasBlobs = 8, kHasNumber = 16, kIsBase = 32, kKnownFlags = 63 };
+enum RecordFlag : std::uint8_t { kHasHome = 1, kHasXattrs = 2, kHasInodeFlags = 4, kHasBlobs = 8, kHasNumber = 16, kIsBase = 32, kHasBase = 64, kKnownFlags = 127 };
 static_assert(kInodeFlags == (FS_IMMUTABLE_FL | FS_APPEND_FL | FS_NODUMP_FL | FS_NOATIME_FL));
 
 // Relative to mtime, since the times of one inode are mostly close to each other.
@@ -101,6 +101,8 @@ bool read_record(Reader& in, Record& r) {
   if (S_ISLNK(r.mode)) r.symlink = in.string();
   if (flags & kHasHome) r.home = in.string();
   if (flags & kHasNumber) r.home_number = get_ino(in);
+  if (flags & kHasBase) r.base = in.string();
+  if ((flags & kHasBase) && r.is_directory()) r.shift = in.varint();
   r.is_base = flags & kIsBase;
   if (flags & kHasXattrs) get_xattrs(in, r.xattrs);
   if (flags & kHasInodeFlags) r.flags = get_u32(in);
@@ -111,8 +113,9 @@ bool read_record(Reader& in, Record& r) {
   if (r.xattr_names_size() > kXattrListMax || r.xattr_inline_size() > kXattrInlineSum) return false;
   if (((flags & kHasInodeFlags) != 0) != (r.flags != 0) || (r.flags & ~kInodeFlags)) return false;
   if (((flags & kHasHome) != 0) == r.home.empty()) return false;
-  if ((flags & kHasNumber) && (!S_ISREG(r.mode) || r.home_number == r.ino || r.home_number == kRootIno)) return false;
+  if ((flags & kHasNumber) && (r.home_number == r.ino || r.home_number <= kRootIno || r.home_number >= kCountedMax)) return false;
   if (r.is_base && !S_ISREG(r.mode)) return false;
+  if ((flags & kHasBase) && (r.is_base || !r.shows_something() || !keys::number_of(r.base) || r.shift > shifts::kRange)) return false;
   if (r.home.size() > (r.is_directory() ? keys::kPathHomeMax : keys::kHomeMax)) return false;
   return true;
 }
@@ -183,7 +186,8 @@ std::string encode(const Record& r) {
   put_u8(out, kRecordRow);
   put_u8(out, static_cast<std::uint8_t>((r.home.empty() ? 0 : kHasHome) | (r.xattrs.empty() ? 0 : kHasXattrs) |
                                         (r.flags == 0 ? 0 : kHasInodeFlags) | (r.blob_blocks == 0 ? 0 : kHasBlobs) |
-                                        (r.home_number.v == 0 ? 0 : kHasNumber) | (r.is_base ? kIsBase : 0)));
+                                        (r.home_number.v == 0 ? 0 : kHasNumber) | (r.is_base ? kIsBase : 0) |
+                                        (r.base.empty() ? 0 : kHasBase)));
   put_varint(out, r.ino.v);
   put_varint(out, r.mode);
   put_varint(out, r.nlink);
@@ -200,6 +204,8 @@ std::string encode(const Record& r) {
   if (S_ISLNK(r.mode)) put_string(out, r.symlink);
   if (!r.home.empty()) put_string(out, r.home);
   if (r.home_number.v != 0) put_varint(out, r.home_number.v);
+  if (r.has_base()) put_string(out, r.base);
+  if (r.has_base() && r.is_directory()) put_varint(out, r.shift);
   if (!r.xattrs.empty()) {
     put_varint(out, r.xattrs.size());
     for (const Xattr& xattr : r.xattrs) put_xattr(out, xattr);
@@ -220,6 +226,7 @@ std::string encode(const Node& node) {
   std::string out;
   put_u8(out, kNodeRow);
   put_string(out, node.home);
+  put_u8(out, node.directory ? 1 : 0);
   put_varint(out, node.size);
   put_varint(out, node.blocks);
   put_varint(out, node.blob_blocks);
@@ -274,10 +281,13 @@ std::optional<Node> decode_node(std::string_view value) {
   if (in.u8() != kNodeRow) return std::nullopt;
   Node node;
   node.home = in.string();
+  const std::uint8_t directory = in.u8();
+  node.directory = directory == 1;
   node.size = in.varint();
   node.blocks = in.varint();
   node.blob_blocks = in.varint();
   if (!in.ok() || !in.at_end() || !keys::number_of(node.home) || node.size > kFileSizeMax) return std::nullopt;
+  if (directory > 1 || (node.directory && (node.size > 0 || node.blocks > 0 || node.blob_blocks > 0))) return std::nullopt;
   if (node.blocks > block_count(node.size) || node.blob_blocks > block_count(node.size) - node.blocks) return std::nullopt;
   return node;
 }
@@ -299,7 +309,7 @@ std::optional<State> decode_state(std::string_view value) {
   const std::uint8_t in_use = in.u8();
   s.in_use = in_use == 1;
   if (in_use > 1) return std::nullopt;
-  if (!in.ok() || !in.at_end() || s.next_ino.v < 2 || s.next_ino > kInoMax) return std::nullopt;
+  if (!in.ok() || !in.at_end() || s.next_ino.v < 2 || s.next_ino > kCountedMax) return std::nullopt;
   return s;
 }
 

@@ -43,12 +43,17 @@ struct Record {
   Time atime, mtime, ctime, btime;
   std::string symlink;
   std::string home;         // explicit home; empty: derived from the name
-  Ino home_number{};        // files: the number in it, if that is not the inode's
+  Ino home_number{};        // the number in it, if that is not the inode's
+  // The home of another one that has what would lie under this one's: all entries of a directory, all blocks of a file. Empty: none (clones.cc).
+  std::string base;
+  std::uint64_t shift = 0;  // directories with a base: by how much inode numbers below it differ (shifted())
   bool is_base = false;     // files: what lies under its home may be shared by others, and does not change (shares.cc)
   std::vector<Xattr> xattrs;  // sorted by name
   std::uint32_t flags = 0;    // of kInodeFlags
 
   Ino number() const { return home_number.v == 0 ? ino : home_number; }  // in its home
+  bool has_base() const { return !base.empty(); }
+  bool shows_something() const { return is_directory() ? size > 0 : is_regular() && all_blocks() > 0; }  // what a base could have
   bool is_directory() const { return S_ISDIR(mode); }
   bool is_regular() const { return S_ISREG(mode); }
   bool is_immutable() const { return flags & FS_IMMUTABLE_FL; }
@@ -63,7 +68,7 @@ struct Record {
   std::size_t xattr_inline_size() const;  // bytes of the values in the record
   bool has_xattr_rows() const;
   // Whether rows other than its own lie under its home: the reason to keep an explicit home, and an orphan's row.
-  bool has_rows_below() const { return (is_directory() ? size : blocks) > 0 || is_base || has_xattr_rows(); }
+  bool has_rows_below() const { return ((is_directory() ? size : blocks) > 0 && base.empty()) || is_base || has_xattr_rows(); }
   friend bool operator==(const Record&, const Record&) = default;
 };
 
@@ -74,17 +79,34 @@ struct Link {
   friend bool operator==(const Link&, const Link&) = default;
 };
 
-// What a file has left to those who share it: all that lies under its home, which nobody changes.
+// An inode number seen through a base. One shift gives no two numbers the same place; that of a shift of a shift is their sum()'s.
+namespace shifts {
+inline constexpr std::uint64_t kRange = kInoMax.v - kCountedMax.v;
+inline constexpr std::uint64_t kLeast = kCountedMax.v, kMost = kRange - 2 * kCountedMax.v;  // of those that are drawn
+inline Ino shifted(Ino ino, std::uint64_t shift) {
+  if (shift == 0) return ino;
+  const std::uint64_t n = ino < kCountedMax ? ino.v : ino.v - kCountedMax.v;
+  return Ino{kCountedMax.v + (n + shift) % kRange};
+}
+// At most kRange, and 0 only if both are.
+inline std::uint64_t sum(std::uint64_t a, std::uint64_t b) {
+  const std::uint64_t all = (a + b) % kRange;
+  return all == 0 && a + b > 0 ? kRange : all;
+}
+}  // namespace shifts
+
+// What a file or directory has left to those who share it: all that lies under its home, which nobody changes.
 struct Node {
   std::string home;
   std::uint64_t size = 0;         // bytes: nothing lies past it
   std::uint64_t blocks = 0;       // rows in family blocks
   std::uint64_t blob_blocks = 0;  // as of a record
+  bool directory = false;         // its entries lie there; the three are 0
   friend bool operator==(const Node&, const Node&) = default;
 };
 
 struct State {
-  Ino next_ino{2};  // at most kInoMax
+  Ino next_ino{2};  // at most kCountedMax
   TreeCounts counts;
   std::uint64_t data_rows = 0;  // in family blocks: the blocks of all files' records, also of those without a name
   std::uint64_t blob_waste = 0; // blocks in blobs that are wanted no more

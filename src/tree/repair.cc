@@ -473,7 +473,7 @@ Result<void> Mender::find_lost_and_found() {
 // The next one, or if somebody has the last there is, another that no row has.
 Ino Mender::unused_number() const {
   Ino ino = next_ino_;
-  while (ino >= kInoMax || is_taken(ino) || stray_homes_.contains(ino)) --ino.v;
+  while (ino >= kCountedMax || is_taken(ino) || stray_homes_.contains(ino)) --ino.v;
   return ino;
 }
 

@@ -377,7 +377,7 @@ Result<void> LsmTree::unshare(const Lock& lock, Inode& inode) {
     changed(inode);
     return {};
   }
-  if (state_.next_ino >= kInoMax) return make_error(ENOSPC, "");  // no number is left
+  if (state_.next_ino >= kCountedMax) return make_error(ENOSPC, "");  // no number is left
   std::vector<std::pair<std::string, std::string>> xattrs;  // those in rows move along
   for (const Xattr& xattr : record.xattrs) {
     if (xattr.row_size == 0) continue;

@@ -156,7 +156,7 @@ Result<std::optional<acl::List>> LsmTree::load_acl(const Lock& lock, const Inode
 }
 
 Result<LsmTree::Inherited> LsmTree::inherit(const Lock& lock, const Inode& dir, const NewInode& what) {
-  if (state_.next_ino >= kInoMax) return make_error(ENOSPC, "");  // no number is left
+  if (state_.next_ino >= kCountedMax) return make_error(ENOSPC, "");  // no number is left
   Inherited inherited;
   inherited.mode = what.mode & (S_IFMT | 07777);
   if (S_ISLNK(what.mode)) return inherited;

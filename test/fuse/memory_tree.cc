@@ -464,6 +464,8 @@ Result<std::string> MemoryTree::remove_tree(Ino dir, Ino parent, Wait wait) {
   return name;
 }
 
+Result<void> MemoryTree::clone(Ino, Ino, std::string_view, Wait) { return make_error(EOPNOTSUPP, ""); }
+
 void MemoryTree::on_swept(std::function<void(std::vector<SweptEntry>)> told) {
   std::lock_guard lock(mutex_);
   on_swept_ = std::move(told);

@@ -57,6 +57,7 @@ class MemoryTree : public Tree {
   Result<std::string> listxattr(Ino ino, Wait wait) override;
   // As far as what lies below counts as gone with it.
   Result<std::string> remove_tree(Ino dir, Ino parent, Wait wait) override;
+  Result<void> clone(Ino dir, Ino to, std::string_view name, Wait wait) override;
   Result<bool> sweep() override { return false; }
   void on_swept(std::function<void(std::vector<SweptEntry>)> told) override;
   void tell_swept(std::vector<SweptEntry> entries);  // as a sweep

@@ -115,7 +115,7 @@ bool run_record(std::string_view input) {
   if (input.front() & 1) {
     const auto state = decode_state(value);
     if (!state) return false;
-    check(state->next_ino.v >= 2 && state->next_ino <= kInoMax, "a next inode number that cannot be");
+    check(state->next_ino.v >= 2 && state->next_ino <= kCountedMax, "a next inode number that cannot be");
     const auto again = decode_state(encode(*state));
     check(again && encode(*again) == encode(*state) && again->next_ino == state->next_ino, "a state does not survive");
     return true;

@@ -149,10 +149,10 @@ TEST_F(RepairTree, NumbersAreNotGivenAgain) {
 
 // Each of them would make the next number one that is refused.
 TEST_F(RepairTree, NumbersThatAreNeverGivenAreErased) {
-  const std::string gone = keys::child_home(root_, "gone", kInoMax);
-  put(keys::entry(root_, "record"), encode(regular(kInoMax)));
-  put(keys::entry(root_, "link"), encode(Link{kInoMax, S_IFREG}));
-  put(keys::linked(kInoMax), encode(regular(kInoMax)));
+  const std::string gone = keys::child_home(root_, "gone", kCountedMax);
+  put(keys::entry(root_, "record"), encode(regular(kCountedMax)));
+  put(keys::entry(root_, "link"), encode(Link{kCountedMax, S_IFREG}));
+  put(keys::linked(kCountedMax), encode(regular(kInoMax)));
   put(keys::entry(gone, "entry"), encode(regular(Ino{7000})));
   put(keys::xattr(gone, "user.large"), "value");
   put(keys::block(gone, BlockIndex{0}), "x", Family::blocks);
@@ -164,7 +164,7 @@ TEST_F(RepairTree, NumbersThatAreNeverGivenAreErased) {
 }
 
 TEST_F(RepairTree, TheLastNumberMayBeTakenWhenLostAndFoundIsMade) {
-  const Ino last{kInoMax.v - 1};
+  const Ino last{kCountedMax.v - 1};
   put(keys::block(keys::child_home(root_, "gone", last), BlockIndex{0}), "x", Family::blocks);
   repair();
   EXPECT_EQ(h_.check(), "");
