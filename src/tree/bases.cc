@@ -15,6 +15,7 @@ namespace lsmfs {
 namespace {
 
 constexpr int kDroppedAtOnce = 64;         // bases: while the lock is held
+constexpr std::size_t kDroppedEntries = 8 * KiB;  // bytes of entries of a directory, in a step
 // Of a step of a trim: users of the base, whose parts are read; bytes of keys that are looked at; and blocks that are seen between two that are
 // not, which are looked at with them.
 constexpr std::size_t kTrimUsers = 64, kTrimKeys = 64 * KiB;
@@ -64,9 +65,12 @@ Result<bool> LsmTree::drop_unused() {
     for (int looked = 0; !unused_bases_.empty() && looked < kDroppedAtOnce; ++looked) {
       const auto [base, group] = *unused_bases_.begin();
       LSMFS_TRY(settle(lock, group));
+      unused_bases_.erase(base);  // it may come on the list again
       const auto dropped = drop_base(lock, base);
-      if (!dropped && dropped.error().code == EAGAIN) return dropped.error();
-      unused_bases_.erase(base);
+      if (!dropped && dropped.error().code == EAGAIN) {
+        unused_bases_.try_emplace(base, group);
+        return dropped.error();
+      }
       LSMFS_TRY(dropped);
       any = true;
     }
@@ -81,31 +85,99 @@ Result<bool> LsmTree::drop_base(const Lock& lock, Ino number) {
   LSMFS_ASSIGN(const bool used, rows_.has_user(lock, number));
   LSMFS_ASSIGN(const auto row, rows_.node(lock, number));
   if (!row) return false;
-  if (used) {
-    trims_[number] = 0;
-    return false;
-  }
   const auto node = decode_node(*row);
   if (!node) return damaged_node(number);
-  LSMFS_ASSIGN(FileBlobs parts, parts_of(lock, number));
+  if (used) {
+    if (!node->directory) trims_[number] = 0;
+    return false;
+  }
+  if (node->directory) {
+    LSMFS_ASSIGN(const bool all, drop_entries(lock, number, node->home));
+    if (!all) return true;
+    rows_.know_entries(node->home);
+  } else {
+    LSMFS_TRY(drop_data(lock, number, *node));
+    rows_.know_below(node->home);
+  }
+  rows_.erase_node(number);
+  begin_group();
+  return true;
+}
 
-  if (node->blocks > 0) rows_.erase_blocks(node->home, BlockIndex{0}, BlockIndex{block_count(node->size)}, node->blocks);
+// The blocks of a base of that number, and what they share.
+Result<void> LsmTree::drop_data(const Lock& lock, Ino number, const Node& node) {
+  LSMFS_ASSIGN(FileBlobs parts, parts_of(lock, number));
+  if (node.blocks > 0) rows_.erase_blocks(node.home, BlockIndex{0}, BlockIndex{block_count(node.size)}, node.blocks);
   const std::vector<std::string> bases = parts.bases();
   state_.blob_waste -= std::min(parts.wasted(), state_.blob_waste);
   GroupBlobRows rows(open_group(), number);
   parts.remove(0, UINT64_MAX, rows);
   for (const std::string& home : bases) {
     const Ino base = *keys::number_of(home);
-    batch().erase(Family::names, keys::user(base, number));
+    rows_.erase_user(base, number);
     note_unused(base, open_group().number);
   }
-  rows_.erase_node(number);
-  rows_.know_below(node->home);
-  state_.data_rows -= std::min(node->blocks, state_.data_rows);
+  state_.data_rows -= std::min(node.blocks, state_.data_rows);
   base_parts_.erase(number);
   open_group().blocks = true;
   begin_group();
-  return true;
+  return {};
+}
+
+// Some entries of a directory that is a base without users. False: there are more, or may be.
+Result<bool> LsmTree::drop_entries(const Lock& lock, Ino number, const std::string& home) {
+  const std::string passed = drops_[number];
+  LSMFS_ASSIGN(const auto rows, rows_.entries(lock, home, passed, kDroppedEntries));
+  if (rows.empty()) {
+    drops_.erase(number);
+    return true;
+  }
+  bool any = false;
+  for (const auto& [key, row] : rows) {
+    const std::string name(keys::entry_name(home, key));
+    const auto entry = decode_entry(row);
+    const Record* const record = entry ? std::get_if<Record>(&*entry) : nullptr;
+    const auto done = record ? drop_entry(lock, home, name, *record) : Result<void>();
+    if (!done && done.error().code == EAGAIN) {
+      if (!any) return done.error();
+      break;  // it comes next
+    }
+    if (done) rows_.erase_entry(home, name);  // else fsck says so
+    drops_[number] = name;
+    any = true;
+  }
+  begin_group();
+  note_unused(number, 0);  // again
+  return false;
+}
+
+// What goes with an entry of such a directory, or is left to those who use it.
+Result<void> LsmTree::drop_entry(const Lock& lock, const std::string& home, std::string_view name, const Record& record) {
+  const Ino number = record.number();
+  const std::string own = record.home.empty() ? keys::child_home(home, name, number) : record.home;
+  if (record.has_base()) {
+    const Ino base = *keys::number_of(record.base);
+    rows_.erase_user(base, number);
+    note_unused(base, open_group().number);
+  } else if (record.is_directory() && record.size > 0) {
+    rows_.put_node(number, encode(Node{.home = own, .directory = true}));
+    note_unused(number, open_group().number);
+  } else if (record.is_regular() && record.all_blocks() > 0) {
+    LSMFS_ASSIGN(const bool used, rows_.has_user(lock, number));
+    const Node node{.home = own, .size = record.size, .blocks = record.blocks, .blob_blocks = record.blob_blocks};
+    if (used) {
+      rows_.put_node(number, encode(node));
+      note_unused(number, open_group().number);
+    } else {
+      LSMFS_TRY(drop_data(lock, number, node));
+    }
+  }
+  for (const Xattr& xattr : record.xattrs) {
+    if (xattr.row_size > 0) rows_.erase_xattr(own, xattr.name);
+  }
+  count(record, -1);
+  if (!record.home.empty()) state_.counts.displaced -= std::min<std::uint64_t>(1, state_.counts.displaced);
+  return {};
 }
 
 // Takes out some of what a base has and nobody sees. False: nothing is known to be looked at.
@@ -140,7 +212,8 @@ Result<std::optional<std::uint64_t>> LsmTree::trim_base(const Lock& lock, Ino nu
   LSMFS_ASSIGN(const auto users, rows_.users(lock, number, kTrimUsers));
   if (!users) return all;
   Fetched::Runs seen;
-  for (const Ino user : *users) {
+  for (const auto& [user, whole] : *users) {
+    if (whole) return all;
     LSMFS_ASSIGN(const FileBlobs of_user, parts_of(lock, user));
     if (of_user.empty()) continue;
     for (const FileBlobs::Run& run : of_user.runs(0, of_user.parts().back().past())) {
@@ -210,7 +283,7 @@ std::uint64_t LsmTree::trim_parts(Ino number, FileBlobs& parts, const Fetched::R
   const std::vector<std::string> still = parts.bases();
   for (const std::string& home : bases) {
     const Ino base = *keys::number_of(home);
-    if (!std::ranges::binary_search(still, home)) batch().erase(Family::names, keys::user(base, number));
+    if (!std::ranges::binary_search(still, home)) rows_.erase_user(base, number);
     note_unused(base, open_group().number);
   }
   base_parts_.erase(number);

@@ -56,7 +56,7 @@ Result<LargeFile*> LsmTree::large_file(const Lock& lock, Inode& inode) {
   if (inode.large) return inode.large.get();
   auto large = std::make_unique<LargeFile>();
   if (inode.record.blob_blocks > 0) {
-    LSMFS_ASSIGN(large->blobs, parts_of(lock, inode.record.number()));
+    LSMFS_ASSIGN(large->blobs, parts_of(lock, inode.data_number()));
     if (large->blobs.live() != inode.record.blob_blocks) return damaged_blobs(inode.ino());
   }
   inode.large = std::move(large);
@@ -176,6 +176,7 @@ Result<void> LsmTree::dissolve(Ino ino, std::uint64_t blob) {
     const auto made_rows = attempt(Wait::yes, [&](Lock& lock) LSMFS_LOCKED -> Result<void> {
       LSMFS_TRY(begin_change(lock, Wait::yes));
       Inode* const inode = inodes_.find(ino);
+      if (inode) renew(*inode);
       if (inode) LSMFS_TRY(unshare(lock, *inode));  // since it was written
       const FileBlobs::Part* const part = inode && inode->large ? inode->large->blobs.find(blob) : nullptr;
       ended = !part;

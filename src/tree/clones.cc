@@ -1,8 +1,286 @@
-// Clones.
+// Clones: directories that have all in common until one of them changes.
+//
+// A directory may show a base: it has no entries of its own, but those that lie under the home of the base. Nobody changes these any more,
+// nor anything below them. A clone is one record that shows a base. Its source shows it, too, from then on: its old home is left to both as a
+// node, and it gets another one beside it. So a clone takes the same few rows whatever lies below.
+//
+// What is found in a directory that shows a base is implicit: it has no row of its own, and can be read but not changed. Before something
+// changes in the directory, it is expanded: it gets an entry of its own for each that it shows. Directories among these show their part of
+// the base then, and files have their blocks from there. So a change in a clone expands the directories on its way, and nothing else; and a
+// directory has either all its entries from a base, or none.
+//
+// Inode numbers below a clone differ from those below its source by a shift, which is drawn at random. So nobody need look at what there is
+// below to give it numbers. Where two meet in memory nevertheless, the one that comes second gets another number.
+//
+// Inodes in memory learn what has become of the directories above them when they are used next (renew).
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "tree/inode_flags.h"
 #include "tree/lsm_tree.h"
 
 namespace lsmfs {
+namespace {
 
-Result<void> LsmTree::clone(Ino, Ino, std::string_view, Wait) { return make_error(EOPNOTSUPP, ""); }
+std::uint64_t drawn(std::uint64_t least, std::uint64_t before) {
+  static thread_local std::mt19937_64 generator{std::random_device{}()};
+  return std::uniform_int_distribution<std::uint64_t>(least, before - 1)(generator);
+}
+
+}  // namespace
+
+// ---- what a directory shows
+
+// The record of an entry that a directory shows: what has it below lies at the base. `row_home`: where its attributes have rows.
+Record LsmTree::record_shown(const std::string& base, std::uint64_t shift, std::string_view name, Record row, std::string& row_home) {
+  std::string home = row.home.empty() ? keys::child_home(base, name, row.number()) : std::move(row.home);
+  row.ino = shifts::shifted(row.ino, shift);
+  if (row.is_directory() && row.shows_something()) row.shift = row.has_base() ? shifts::sum(shift, row.shift) : shift;
+  if (row.shows_something() && !row.has_base()) row.base = home;
+  row.home.clear();
+  row.home_number = {};
+  row.is_base = false;
+  if (row.has_xattr_rows()) row_home = std::move(home);
+  return row;
+}
+
+// Of those that clones show; nobody in memory has it.
+Ino LsmTree::free_number() const {
+  for (;;) {
+    const Ino ino{drawn(kCountedMax.v, kInoMax.v)};
+    if (!inodes_.find(ino)) return ino;
+  }
+}
+
+// Before an inode of the table is used. The kernel holds on to the directories above it.
+void LsmTree::renew(Inode& inode) {
+  if (inode.as_of == layouts_) return;
+  std::vector<Inode*> path;
+  for (Inode* at = &inode; at && at->as_of != layouts_; at = at->ino() == kRootIno ? nullptr : inodes_.find(at->parent)) {
+    path.push_back(at);
+    if (path.size() > inodes_.size()) break;  // the parents of a damaged tree may lead back to it
+  }
+  for (auto at = path.rbegin(); at != path.rend(); ++at) follow(**at);
+}
+
+// Its directory has been renewed.
+void LsmTree::follow(Inode& inode) {
+  inode.as_of = layouts_;
+  Inode* const dir = inode.place == Inode::Place::named && inode.ino() != kRootIno ? inodes_.find(inode.parent) : nullptr;
+  if (!dir) return;
+  if (dir->record.has_base() && !inode.implicit) {
+    // It was there before the directory, or one above it, left what it had to a clone as well.
+    inode.shown_home.clear();
+    const std::string home = inode.home();
+    Record& record = inode.record;
+    if (record.shows_something() && !record.has_base()) record.base = home;
+    if (record.has_xattr_rows()) inode.shown_home = home;
+    record.home.clear();
+    record.home_number = {};
+    record.is_base = false;
+    inode.implicit = true;
+    inode.displaced = false;
+  }
+  if (inode.dir_home == dir->shared_home()) return;
+  inodes_.set_name(inode, dir->ino(), dir->shared_home(), std::string(inode.name));
+  inode.own_home.reset();
+}
+
+// ---- before something changes
+
+// A row of its own, before an inode changes.
+Result<void> LsmTree::own_row(const Lock& lock, Inode& inode, Expands what_for) {
+  if (!inode.implicit) return {};
+  Inode* const dir = inodes_.find(inode.parent);
+  if (!dir) return make_error(EUCLEAN, fmt::format("the directory of inode {} is not known", inode.ino().v));
+  return expand(lock, *dir, what_for);
+}
+
+// An entry of a directory that is expanded.
+struct LsmTree::Expanded {
+  std::string name;
+  EntryRow row;
+  XattrRows xattrs;
+};
+
+Result<LsmTree::XattrRows> LsmTree::xattr_rows(const Lock& lock, const Record& record, const std::string& home) {
+  XattrRows rows;
+  for (const Xattr& xattr : record.xattrs) {
+    if (xattr.row_size == 0) continue;
+    auto value = rows_.xattr(lock, home, xattr.name);
+    if (!value && value.error().code != EUCLEAN) return value.error();
+    if (value && *value) rows.emplace_back(xattr.name, **std::move(value));  // else it is lost anyway
+  }
+  return rows;
+}
+
+// What it has then, without the numbers of homes.
+Result<std::vector<LsmTree::Expanded>> LsmTree::to_expand(const Lock& lock, Inode& dir) {
+  const std::string& base = dir.record.base;
+  std::vector<Expanded> entries;
+  LSMFS_ASSIGN(const auto rows, rows_.entries(lock, base, "", SIZE_MAX));
+  for (const auto& [key, value] : rows) {
+    std::string name(keys::entry_name(base, key));
+    auto row = decode_entry(value);
+    Record* const record = row ? std::get_if<Record>(&*row) : nullptr;
+    if (!record) return make_error(EUCLEAN, fmt::format("an entry that directory {} shows is damaged", dir.ino().v));
+    std::string home;
+    *record = record_shown(base, dir.record.shift, name, std::move(*record), home);
+    if (const Inode* known = inodes_.find(dir.ino(), name)) record->ino = known->ino();
+    XattrRows xattrs;
+    if (!home.empty()) {
+      LSMFS_ASSIGN(xattrs, xattr_rows(lock, *record, home));
+    }
+    entries.push_back({std::move(name), *std::move(row), std::move(xattrs)});
+  }
+  if (entries.size() != dir.record.size) return make_error(EUCLEAN, fmt::format("directory {} shows {} entries of {}", dir.ino().v, entries.size(), dir.record.size));
+  return entries;
+}
+
+// Gives a directory entries of its own, in place of those that it shows.
+Result<void> LsmTree::expand(const Lock& lock, Inode& dir, Expands what_for) {
+  if (!dir.record.has_base()) return {};
+  LSMFS_TRY(own_row(lock, dir, what_for));
+  LSMFS_ASSIGN(std::vector<Expanded> entries, to_expand(lock, dir));
+  if (state_.next_ino.v + entries.size() >= kCountedMax.v) return make_error(ENOSPC, "");
+  std::size_t bytes = 0;
+  const std::string home = *dir.shared_home();
+  for (const Expanded& entry : entries) {
+    const Record& record = std::get<Record>(entry.row);
+    bytes += 2 * kRecordBytes + home.size() + entry.name.size() + record.base.size() + record.symlink.size() + record.xattr_names_size() + record.xattr_inline_size();
+    for (const auto& [name, value] : entry.xattrs) bytes += name.size() + value.size();
+  }
+  LSMFS_TRY(what_for == Expands::to_grow ? need_room_for_names(bytes) : need_room_to_replace(bytes));
+
+  const std::uint64_t group = open_group().number;
+  rows_.know_entries(home);
+  for (Expanded& entry : entries) {
+    Record& record = std::get<Record>(entry.row);
+    record.home_number = state_.next_ino;
+    ++state_.next_ino.v;
+    if (record.is_directory() && keys::too_deep(home, entry.name, record.number())) record.home = keys::far_home(record.number());
+    rows_.put_entry(home, entry.name, encode(record));
+    if (record.has_base()) rows_.put_user(*keys::number_of(record.base), record.number(), true);
+    const std::string own = record.home.empty() ? keys::child_home(home, entry.name, record.number()) : record.home;
+    for (const auto& [name, value] : entry.xattrs) rows_.put_xattr(own, name, value);
+    count(record, +1);
+    if (!record.home.empty()) ++state_.counts.displaced;
+    Inode* const known = inodes_.find(dir.ino(), entry.name);
+    if (!known) continue;
+    known->implicit = false;
+    known->shown_home.clear();
+    known->record = std::move(record);
+    known->displaced = known->lies_elsewhere();
+    known->own_home.reset();
+    known->xattrs_group = group;
+    inodes_.set_name(*known, dir.ino(), dir.shared_home(), entry.name);
+  }
+  leave_base(dir);
+  changed(dir);
+  dir.home_group = dir.entries_group = group;
+  ++layouts_;
+  if (dir.is_removed_tree()) {
+    removed_trees_.push_front({dir.ino()});
+    upkeep_.removed_tree(clock_.now());
+    look_again_in_time();
+  }
+  return {};
+}
+
+// It has what is its own from now on, or nothing.
+void LsmTree::leave_base(Inode& inode) {
+  Record& record = inode.record;
+  const Ino base = *keys::number_of(record.base);
+  rows_.erase_user(base, record.number());
+  note_unused(base, open_group().number);
+  record.base.clear();
+  record.shift = 0;
+  inode.moved = ++moves_;
+  if (!record.is_regular()) return;
+  record.blocks = record.blob_blocks = 0;
+  inode.large.reset();
+  inode.rows.reset();
+}
+
+// ---- clones
+
+// A directory leaves what it has to others, and shows it. Must hold: it has entries, and all of them and of what lies below are committed.
+void LsmTree::freeze(Inode& dir, const XattrRows& xattrs) {
+  Record& record = dir.record;
+  const std::string old = dir.home();
+  const Ino base = record.number();
+  rows_.put_node(base, encode(Node{.home = old, .directory = true}));
+  for (const auto& [name, value] : xattrs) rows_.erase_xattr(old, name);
+  record.home.clear();
+  record.home_number = state_.next_ino;
+  ++state_.next_ino.v;
+  settle_far_away(dir);
+  record.base = old;
+  record.shift = 0;
+  dir.own_home.reset();
+  const std::string home = dir.home();
+  for (const auto& [name, value] : xattrs) rows_.put_xattr(home, name, value);
+  dir.xattrs_group = open_group().number;
+  rows_.put_user(base, record.number(), true);
+  changed(dir);
+  ++layouts_;
+}
+
+Result<void> LsmTree::clone(Ino dir_ino, Ino to_ino, std::string_view name, Wait wait) {
+  return attempt(wait, [&](Lock& lock) LSMFS_LOCKED -> Result<void> {
+    LSMFS_TRY(begin_change(lock, wait));
+    LSMFS_ASSIGN(Inode * dir, find_directory(dir_ino));
+    LSMFS_ASSIGN(Inode * to, find_directory(to_ino));
+    LSMFS_ASSIGN(Inode * existing, load(lock, *to, name));
+    const Loaded loaded{*this, existing};
+    if (existing) return make_error(EEXIST, "");
+    LSMFS_TRY(may_add_to(to->record));
+    if (is_within(*to, *dir)) return make_error(EINVAL, "");
+    LSMFS_TRY(need_room_for_names(2 * kRecordRoom));
+    if (state_.next_ino.v + 2 >= kCountedMax.v) return make_error(ENOSPC, "");
+    LSMFS_TRY(expand(lock, *to));
+    const bool freezes = dir->record.size > 0 && !dir->record.has_base();
+    if (freezes) {
+      // What lies below changes no more: all of it has to be in the store, also records that are still to be written.
+      end_streams();
+      LSMFS_TRY(settle(lock, open_group().empty() ? open_group().number - 1 : open_group().number));
+    } else {
+      LSMFS_TRY(settle(lock, dir->xattrs_group));
+    }
+    LSMFS_ASSIGN(const XattrRows xattrs, xattr_rows(lock, dir->record, dir->xattr_home()));
+
+    const Time now = Time::now(clock_);
+    if (freezes) freeze(*dir, xattrs);
+    Inode made;
+    made.record = dir->record;
+    made.record.ino = state_.next_ino;
+    ++state_.next_ino.v;
+    made.record.home.clear();
+    made.record.home_number = {};
+    if (made.record.has_base()) made.record.shift = drawn(shifts::kLeast, shifts::kMost);
+    made.parent = to->ino();
+    made.dir_home = to->shared_home();
+    made.name = name;
+    made.as_of = layouts_;
+    settle_far_away(made);
+    Inode& inode = inodes_.insert(std::move(made));
+    const std::string home = inode.home();
+    rows_.know_below(home);
+    for (const auto& [xattr, value] : xattrs) rows_.put_xattr(home, xattr, value);
+    inode.xattrs_group = open_group().number;
+    if (inode.record.has_base()) rows_.put_user(*keys::number_of(inode.record.base), inode.record.number(), true);
+    changed(inode);
+    entry_changed(*to, name, inode.ino());
+    count(inode.record, +1);
+    touch(to->record, now);
+    ++to->record.size;
+    ++to->record.nlink;
+    changed(*to);
+    return {};
+  }, Turns::alone);
+}
 
 }  // namespace lsmfs

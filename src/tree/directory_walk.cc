@@ -67,7 +67,7 @@ Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, AttrsOf attrs, cons
 
     // The entry that is next is fetched before the one at hand is given: the last one says so in its
     // cookie. And a walk that must wait says so before it has given anything.
-    const std::string& home = *dir->shared_home();
+    const std::string home = dir->data_home();
     const std::string begin = keys::entries_begin(home), end = keys::entries_end(home);
     Listing listing{.dir = *dir, .home = home, .end = end, .attrs = attrs, .visit = visit, .lock = lock, .walk = cookies.walk_at(cookie)};
     const auto first_after = [&](std::string_view name) { return keys::entry(home, name) + '\0'; };  // the first row after an entry's
@@ -170,7 +170,7 @@ Result<void> LsmTree::list(Listing& listing) {
       const auto decoded = decode_entry(row);
       if (!decoded) return make_error(EUCLEAN, fmt::format("the row of an entry in directory {} is damaged", listing.dir.ino().v));
       const auto* link = std::get_if<Link>(&*decoded);
-      entry.attr.ino = link ? link->ino : std::get<Record>(*decoded).ino;
+      entry.attr.ino = shifts::shifted(link ? link->ino : std::get<Record>(*decoded).ino, listing.dir.record.shift);
       entry.attr.mode = link ? link->type : std::get<Record>(*decoded).mode & S_IFMT;
     }
     entry.whole = listing.attrs == AttrsOf::all || (listing.attrs == AttrsOf::directories && S_ISDIR(entry.attr.mode));

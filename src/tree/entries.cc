@@ -49,6 +49,7 @@ Result<Attr> LsmTree::make(Ino dir_ino, std::string_view name, const NewInode& w
     LSMFS_TRY(may_add_to(dir->record));
     LSMFS_TRY(need_room_for_names(kRecordRoom));
     LSMFS_ASSIGN(const Inherited inherited, inherit(lock, *dir, what));
+    LSMFS_TRY(expand(lock, *dir));
 
     Inode& inode = add(*dir, name, what, inherited, Time::now(clock_));
     inode.lookups = 1;
@@ -88,8 +89,8 @@ void LsmTree::put_inherited(Inode& inode, const Inherited& inherited) {
 
 // Gives a directory a home of its own if it is too deep for one that follows from its path. Must hold: nothing lies below it.
 void LsmTree::settle_far_away(Inode& inode) {
-  const Ino ino = inode.ino();
-  if (inode.record.is_directory() && keys::too_deep(*inode.dir_home, inode.name, ino)) inode.record.home = keys::far_home(ino);
+  const Ino number = inode.record.number();
+  if (inode.record.is_directory() && keys::too_deep(*inode.dir_home, inode.name, number)) inode.record.home = keys::far_home(number);
 }
 
 // Makes an inode and its entry, which must not exist.
@@ -150,6 +151,12 @@ Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wai
     if (gone && !inode->linkable) return make_error(ENOENT, "");
     if (inode->record.nlink >= kLinkMax) return make_error(EMLINK, "");
     LSMFS_TRY(need_room_for_names(kRecordRoom));
+    LSMFS_TRY(expand(lock, *dir));
+    LSMFS_TRY(own_row(lock, *inode));
+    if (inode->place == Inode::Place::named && ino >= kCountedMax) {  // it need not be unique in the store
+      LSMFS_ASSIGN(const auto other, rows_.linked(lock, ino));
+      if (other) return make_error(EMLINK, "");
+    }
     std::string new_home;
     Taken blocks;
     if (inode->removed()) {
@@ -252,6 +259,7 @@ Result<void> LsmTree::remove(Ino dir_ino, std::string_view name, bool directory,
     if (directory && !inode->record.is_directory()) return make_error(ENOTDIR, "");
     if (!directory && inode->record.is_directory()) return make_error(EISDIR, "");
     if (directory && inode->record.size > 0) return make_error(ENOTEMPTY, "");
+    LSMFS_TRY(expand(lock, *dir, Expands::to_free));
     if (inode->record.blob_blocks > 0) LSMFS_TRY(large_file(lock, *inode));  // to erase it cannot wait for that
     // Whoever writes a file, gives it a second name and takes the first away renames it. What was written before stays: the first
     // name is also taken away from each file of an old copy made of links.

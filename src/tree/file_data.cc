@@ -208,7 +208,7 @@ Result<void> LsmTree::write(Lock& lock, Wait wait, Ino ino, ByteOffset offset, B
 }
 
 void LsmTree::note_access_time(Inode& inode) {
-  if (!can_change() || options_.atime == AtimePolicy::noatime) return;
+  if (!can_change() || inode.implicit || options_.atime == AtimePolicy::noatime) return;
   Record& record = inode.record;
   if (record.flags & FS_NOATIME_FL) return;
   if (record.is_directory() && !options_.directory_atime) return;
@@ -312,7 +312,7 @@ Result<std::size_t> LsmTree::try_to_read(Ino ino, ByteOffset offset, MutableByte
       if (record.is_directory()) return make_error(EISDIR, "");
       if (!record.is_regular()) return make_error(EINVAL, "");
       LSMFS_TRY(settle(lock, inode->blocks_group));
-      Place found{inode->home(), record.size, record.blocks, rows_.epoch(), {}, {}, false};
+      Place found{inode->data_home(), record.size, record.blocks, rows_.epoch(), {}, {}, false};
       const std::uint64_t end = std::min(record.size, offset.v + to.size());
       if (record.blob_blocks > 0 && offset.v < end) {
         LSMFS_ASSIGN(const LargeFile* const large, large_file(lock, *inode));

@@ -38,7 +38,7 @@ Result<void> LsmTree::fallocate(Ino ino, int mode, ByteOffset offset, ByteCount 
     const std::uint64_t missing = std::min(past_end + holes, length.v);
     if (!punch && !zero && missing > 0) LSMFS_TRY(need_room(missing));
 
-    if (punch || zero) LSMFS_TRY(unshare(lock, *inode));
+    if (punch || zero || inode->implicit || record.has_base()) LSMFS_TRY(unshare(lock, *inode));
     if (punch || zero) LSMFS_TRY(make_hole(lock, *inode, offset.v, std::min(end, record.size), seen));
     if (!keep_size && end > record.size) {
       open_group().put_tail();
@@ -181,7 +181,7 @@ Result<ByteOffset> LsmTree::seek(Ino ino, ByteOffset offset, int whence, Wait wa
       }
       if (wait == Wait::no) return make_error(EAGAIN, "");  // the rows may be many
       LSMFS_TRY(settle(lock, inode->blocks_group));
-      Place place{.found = {}, .home = inode->home(), .size = size, .blobs = {}};
+      Place place{.found = {}, .home = inode->data_home(), .size = size, .blobs = {}};
       if (inode->record.blob_blocks > 0) {
         LSMFS_ASSIGN(const LargeFile* const large, large_file(lock, *inode));
         place.blobs = large->blobs;

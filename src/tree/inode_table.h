@@ -47,6 +47,9 @@ struct Inode : UseLink {
 
   Record record;
   Place place = Place::named;
+  bool implicit = false;         // named: it has no row of its own, but is what its directory shows (clones.cc); nothing of it changes
+  std::string shown_home;        // implicit: where its attributes have rows, if it has such
+  std::uint64_t as_of = 0;       // it knows of changes to directories above it, as LsmTree::layouts_ counts
   bool has_row = false;          // orphan: a commit has written its row
   bool linkable = false;         // orphan: it was made without a name, and may get one
   bool displaced = false;        // the tree's counts have it among those
@@ -71,13 +74,17 @@ struct Inode : UseLink {
   Ino ino() const { return record.ino; }
   bool removed() const { return place == Place::orphan; }
   // A directory that was removed with what lies below it, as long as something is in it.
-  bool is_removed_tree() const { return removed() && record.is_directory() && record.size > 0; }
+  bool is_removed_tree() const { return removed() && record.is_directory() && record.size > 0 && !record.has_base(); }
 
-  // Where its children or blocks lie.
+  // Where its children or blocks lie, unless it has a base.
   std::string home() const {
     if (!record.home.empty() || ino() == kRootIno) return record.home;
     return keys::child_home(*dir_home, name, record.number());
   }
+  // Where the rows are of its entries or blocks, and of its attributes; and the number of the former.
+  std::string data_home() const { return record.has_base() ? record.base : home(); }
+  Ino data_number() const { return record.has_base() ? *keys::number_of(record.base) : record.number(); }
+  std::string xattr_home() const { return implicit ? shown_home : home(); }
   const SharedHome& shared_home() {
     if (!own_home) own_home = std::make_shared<const std::string>(home());
     return own_home;

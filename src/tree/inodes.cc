@@ -1,6 +1,8 @@
 // Lookup, forget and attributes; loading and saving of records.
 #include <fmt/format.h>
 
+#include <cassert>
+
 #include "tree/acl.h"
 #include "tree/inode_flags.h"
 #include "tree/lsm_tree.h"
@@ -17,6 +19,7 @@ Error damaged(std::string_view what, Ino ino) {
 Result<Inode*> LsmTree::find(Ino ino) {
   if (Inode* inode = inodes_.find(ino)) {
     inodes_.used(*inode);
+    renew(*inode);
     return inode;
   }
   return make_error(ESTALE, fmt::format("inode {} is not in use", ino.v));
@@ -40,15 +43,21 @@ Result<Inode*> LsmTree::adopt(const Lock& lock, Inode& dir, std::string_view nam
   auto row = decode_entry(value);
   if (!row) return make_error(EUCLEAN, fmt::format("the row of an entry in directory {} is damaged", dir.ino().v));
   const bool is_link = std::holds_alternative<Link>(*row);
-  const Ino ino = is_link ? std::get<Link>(*row).ino : std::get<Record>(*row).ino;
+  const bool shown = dir.record.has_base();
+  if (is_link && shown) return make_error(EUCLEAN, fmt::format("an entry that directory {} shows is damaged", dir.ino().v));
+  const Ino stored = is_link ? std::get<Link>(*row).ino : std::get<Record>(*row).ino;
+  if (stored < kCountedMax && stored >= state_.next_ino) return damaged("the number", stored);  // it would be given again
+  Ino ino = shown ? shifts::shifted(stored, dir.record.shift) : stored;
   if (Inode* inode = inodes_.find(ino)) {
     // The entry of an inode with one name is the one it was found by. Else a directory could lie in itself.
-    if (inode->place != Inode::Place::linked && (inode->parent != dir.ino() || inode->name != name)) return damaged("an entry", ino);
-    inode->parent = dir.ino();
-    know_only_name(*inode, dir, name);
-    return inode;
+    if (inode->place == Inode::Place::linked || (inode->parent == dir.ino() && inode->name == name)) {
+      inode->parent = dir.ino();
+      know_only_name(*inode, dir, name);
+      return inode;
+    }
+    if (ino < kCountedMax || is_link) return damaged("an entry", ino);
+    ino = free_number();
   }
-  if (ino >= state_.next_ino) return damaged("the number", ino);  // it would be given again
   Inode inode;
   if (is_link) {
     LSMFS_ASSIGN(const auto linked, rows_.linked(lock, ino));
@@ -58,14 +67,22 @@ Result<Inode*> LsmTree::adopt(const Lock& lock, Inode& dir, std::string_view nam
     inode.record = std::move(*record);
     inode.place = Inode::Place::linked;
     know_only_name(inode, dir, name);
+  } else if (shown) {
+    inode.record = record_shown(dir.record.base, dir.record.shift, name, std::get<Record>(std::move(*row)), inode.shown_home);
+    inode.record.ino = ino;
+    inode.implicit = true;
+    inode.dir_home = dir.shared_home();
+    inode.name = name;
   } else {
     inode.record = std::get<Record>(std::move(*row));
+    inode.record.ino = ino;
     const bool derived = inode.record.is_directory() && inode.record.home.empty();
-    if (derived && keys::too_deep(*dir.shared_home(), name, ino)) return damaged("the home", ino);
+    if (derived && keys::too_deep(*dir.shared_home(), name, inode.record.number())) return damaged("the home", ino);
     inode.dir_home = dir.shared_home();
     inode.name = name;
   }
   inode.parent = dir.ino();
+  inode.as_of = dir.as_of;
   inode.displaced = inode.lies_elsewhere();
   note_displaced(inode);
   return &inodes_.insert(std::move(inode));
@@ -74,14 +91,17 @@ Result<Inode*> LsmTree::adopt(const Lock& lock, Inode& dir, std::string_view nam
 Result<Inode*> LsmTree::load(const Lock& lock, Inode& dir, std::string_view name) {
   if (name.size() > kNameMax) return make_error(ENAMETOOLONG, "");
   if (name.empty() || name.find('\0') != name.npos || name.find('/') != name.npos) return make_error(EINVAL, "");
-  if (Inode* known = inodes_.find(dir.ino(), name)) return known;
+  if (Inode* known = inodes_.find(dir.ino(), name)) {
+    renew(*known);
+    return known;
+  }
   if (dir.record.size == 0 || (absent_.dir == dir.ino() && absent_.name == name)) return nullptr;
   if (const auto ino = uncommitted_entry(keys::entry(*dir.shared_home(), name))) {
     // The store does not show it yet. An inode that a group names stays in the table.
     return ino->v == 0 ? nullptr : inodes_.find(*ino);
   }
   LSMFS_TRY(settle(lock, dir.home_group));
-  LSMFS_ASSIGN(const auto value, rows_.entry(lock, *dir.shared_home(), name));
+  LSMFS_ASSIGN(const auto value, rows_.entry(lock, dir.record.has_base() ? dir.record.base : *dir.shared_home(), name));
   if (!value) {
     absent_.dir = dir.ino();
     absent_.name = name;
@@ -91,6 +111,7 @@ Result<Inode*> LsmTree::load(const Lock& lock, Inode& dir, std::string_view name
 }
 
 void LsmTree::changed(Inode& inode) {
+  assert(!inode.implicit);
   begin_group();
   if (inode.record_group == open_group().number) return;
   inode.record_group = open_group().number;
@@ -146,6 +167,7 @@ void LsmTree::drop_if_unused(Inode* inode) {
 void LsmTree::erase_removed(Inode& inode) {
   const bool left = inode.record.is_base;
   if (left) leave_to_users(inode);
+  if (inode.record.has_base()) leave_base(inode);
   if (!open_group().drop_new(inode.ino()) && inode.record.blocks > 0) {
     const RowMap* rows = inode.record.blocks <= Rows::kPointEraseMax ? known_rows(inode) : nullptr;
     const BlockIndex end{block_count(inode.record.size)};
@@ -180,7 +202,7 @@ Result<std::optional<Attr>> LsmTree::lookup(Ino dir_ino, std::string_view name, 
     if (inode->lookups == 0) {
       // New to memory: perhaps a walk by names. Names that do not exist tell nothing: a writer asks
       // for each before it makes it.
-      rows_.note_entry(*dir->shared_home(), name, wait);
+      rows_.note_entry(dir->data_home(), name, wait);
     }
     ++inode->lookups;
     inodes_.used(*inode);
@@ -233,6 +255,7 @@ Result<Attr> LsmTree::setattr(Ino ino, const AttrChange& change, Wait wait) {
     Record& record = inode->record;
     LSMFS_TRY(may_set(record, change));
     if (change.flags && (*change.flags & ~kInodeFlags)) return make_error(EOPNOTSUPP, "");
+    LSMFS_TRY(own_row(lock, *inode));
     const Time now = Time::now(clock_);
     std::optional<std::string> access;
     if (change.mode && record.find_xattr(acl::kAccess)) {

@@ -35,6 +35,7 @@ inline constexpr std::string_view kBlobPrefix = "/b";   // parts: blobs, and wha
 inline constexpr std::string_view kBlobPatchPrefix = "/p";
 inline constexpr std::string_view kNodePrefix = "/n";
 inline constexpr std::string_view kUserPrefix = "/r";
+inline constexpr std::string_view kWholeUser{"\x01", 1};  // such a row's value, if it has the base as a whole; else it has parts, and there is none
 
 std::string entry(std::string_view dir_home, std::string_view name);
 std::string xattr(std::string_view home, std::string_view name);  // the value of a large extended attribute

@@ -227,7 +227,7 @@ void LsmTree::put_records(Group& group) {
     back_to_entry(*inode);
     count_displaced(*inode);
     // Without a name it needs a row only so that what lies below it is found and erased after a crash.
-    if (inode->removed() && !inode->has_row && !inode->record.has_rows_below() && inode->record.blob_blocks == 0) continue;
+    if (inode->removed() && !inode->has_row && !inode->record.has_rows_below() && inode->record.blob_blocks == 0 && !inode->record.has_base()) continue;
     if (inode->removed()) inode->has_row = true;
     group.batch.put(Family::names, inode->row_key(), encode(inode->record));
   }

@@ -291,6 +291,21 @@ class LsmTree final : public Tree, private History::Client {
   void leave(const Inode& dir, std::string_view why) LSMFS_LOCKED;
   bool sweep_for_a_while();
 
+  // ---- clones (clones.cc)
+  enum class Expands : std::uint8_t { to_grow, to_free };  // what it is for: to free something it may take from what is set aside
+  static Record record_shown(const std::string& base, std::uint64_t shift, std::string_view name, Record row, std::string& row_home);
+  Ino free_number() const LSMFS_LOCKED;
+  void renew(Inode& inode) LSMFS_LOCKED;
+  void follow(Inode& inode) LSMFS_LOCKED;
+  Result<void> own_row(const Lock& lock, Inode& inode, Expands what_for = Expands::to_grow) LSMFS_LOCKED;
+  Result<void> expand(const Lock& lock, Inode& dir, Expands what_for = Expands::to_grow) LSMFS_LOCKED;
+  struct Expanded;
+  Result<std::vector<Expanded>> to_expand(const Lock& lock, Inode& dir) LSMFS_LOCKED;
+  void leave_base(Inode& inode) LSMFS_LOCKED;
+  using XattrRows = std::vector<std::pair<std::string, std::string>>;  // names and values
+  Result<XattrRows> xattr_rows(const Lock& lock, const Record& record, const std::string& home) LSMFS_LOCKED;
+  void freeze(Inode& dir, const XattrRows& xattrs) LSMFS_LOCKED;
+
   // ---- relocation (relocation.cc)
   struct Moving;
   static bool is_displaced(const Inode& inode);
@@ -421,11 +436,19 @@ class LsmTree final : public Tree, private History::Client {
   Result<Fetched::Runs> runs_of(const Lock& lock, Inode& inode) LSMFS_LOCKED;
   void add_parts(Inode& inode, std::vector<FileBlobs::Part> parts) LSMFS_LOCKED;
   Result<void> unshare(const Lock& lock, Inode& inode) LSMFS_LOCKED;
+  Result<std::optional<Rows::Blocks>> copied_blocks(const Lock& lock, const Inode& inode) LSMFS_LOCKED;
+  void begin_anew(Inode& inode, const std::optional<Rows::Blocks>& rows, std::vector<FileBlobs::Part> parts) LSMFS_LOCKED;
+  Result<void> part_from_base(const Lock& lock, Inode& inode) LSMFS_LOCKED;
+  Result<void> add_lowest(const Lock& lock, const FileBlobs& blobs, const std::string& home, const Span& span,
+                          std::vector<FileBlobs::Part>& parts) LSMFS_LOCKED;
   void leave_to_users(Inode& inode) LSMFS_LOCKED;
   void leave_bases(Group& group, Inode& inode, const std::vector<std::string>& bases) LSMFS_LOCKED;
   void note_unused(Ino base, std::uint64_t group) LSMFS_LOCKED;
   Result<bool> drop_unused();
   Result<bool> drop_base(const Lock& lock, Ino number) LSMFS_LOCKED;
+  Result<void> drop_data(const Lock& lock, Ino number, const Node& node) LSMFS_LOCKED;
+  Result<bool> drop_entries(const Lock& lock, Ino number, const std::string& home) LSMFS_LOCKED;
+  Result<void> drop_entry(const Lock& lock, const std::string& home, std::string_view name, const Record& record) LSMFS_LOCKED;
   Result<bool> trim_some();
   Result<std::optional<std::uint64_t>> trim_base(const Lock& lock, Ino number, std::uint64_t at) LSMFS_LOCKED;
   std::uint64_t trim_parts(Ino number, FileBlobs& parts, const Fetched::Runs& hidden) LSMFS_LOCKED;
@@ -478,6 +501,7 @@ class LsmTree final : public Tree, private History::Client {
   std::deque<Ino> displaced_ LSMFS_GUARDED_BY(tree_mutex);      // some of those that lie elsewhere than their path says
   std::unordered_set<Ino> large_ LSMFS_GUARDED_BY(tree_mutex);  // some that have too much below them to be moved, lest it be looked at again
   std::uint64_t removals_ LSMFS_GUARDED_BY(tree_mutex) = 0;       // of trees, in this mount
+  std::uint64_t layouts_ LSMFS_GUARDED_BY(tree_mutex) = 0;        // how many times a directory had its entries elsewhere, or those that it shows
   std::uint64_t fixed_changes_ LSMFS_GUARDED_BY(tree_mutex) = 0;  // how many times one became immutable or append-only, or a directory went elsewhere
   std::deque<RemovedTree> removed_trees_ LSMFS_GUARDED_BY(tree_mutex);  // the last one is swept first
   Mutex swept_mutex_;  // not while the other is held
@@ -497,6 +521,7 @@ class LsmTree final : public Tree, private History::Client {
 
   std::unordered_map<Ino, std::shared_ptr<const FileBlobs>> base_parts_ LSMFS_GUARDED_BY(tree_mutex);  // of some bases, by number
   std::map<Ino, std::uint64_t> unused_bases_ LSMFS_GUARDED_BY(tree_mutex);  // that have lost something of a user, or their file, with the last such group
+  std::map<Ino, std::string> drops_ LSMFS_GUARDED_BY(tree_mutex);  // directories of those that are being dropped, and up to which name
   std::map<Ino, std::uint64_t> trims_ LSMFS_GUARDED_BY(tree_mutex);  // those that are used, and up to which block what nobody sees was taken out
 
   // Files that have lost their last name and have rows until the kernel forgets them. It does so at once unless they are open, but

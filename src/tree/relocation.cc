@@ -96,6 +96,7 @@ Result<bool> LsmTree::try_to_relocate(Ino ino, const std::string& home) {
       return true;
     }
     Inode* const inode = inodes_.find(ino);
+    if (inode) renew(*inode);
     if (!inode || !is_displaced(*inode) || inode->record.home != home) return true;
     LSMFS_TRY(settle(lock, history_.last_rows()));  // from here on the rows are what counts
     Moving moving;
@@ -178,6 +179,7 @@ void LsmTree::move(Inode& inode, const Moving& moving) {
   open_group().blocks = true;
   absent_.dir = Ino{};
   ++fixed_changes_;
+  ++layouts_;
   inode.record.home.clear();
   changed(inode);
   // Those in memory learn where they are now.

@@ -1,16 +1,13 @@
 // Removal of trees. One batch takes the directory's entry away and makes it an orphan that still has entries: no path leads to it, and a
 // sweep takes away what lies below (sweep.cc). The directories below keep their names until then, and lead nowhere: whoever works in one
 // asks for its parents first, though no more than once after each removal (is_gone).
+#include <unordered_set>
+#include <utility>
+
 #include "tree/inode_flags.h"
 #include "tree/lsm_tree.h"
 
 namespace lsmfs {
-namespace {
-
-constexpr std::uint64_t kNewDirectories = 1000;  // that may be made while somebody looks at all there are
-
-}  // namespace
-
 // Whether it has been removed, by itself or with a directory above it. The kernel holds on to all directories above one that is in use, and
 // to that of an open file.
 bool LsmTree::is_gone(Inode& inode) {
@@ -46,6 +43,7 @@ Result<std::optional<std::string>> LsmTree::take_out(Lock& lock, Wait wait, Ino 
   if (state_.counts.fixed > 0 && inode->record.size > 0 && looked != fixed_changes_) return std::optional<std::string>();
 
   const Loaded loaded{*this, inode};
+  LSMFS_TRY(expand(lock, *from, Expands::to_free));
   std::string name = inode->name;
   const Time now = Time::now(clock_);
   remove_name(*from, name, *inode, now);
@@ -53,9 +51,10 @@ Result<std::optional<std::string>> LsmTree::take_out(Lock& lock, Wait wait, Ino 
   --from->record.size;
   --from->record.nlink;
   changed(*from);
-  if (!inode->is_removed_tree()) return std::optional(std::move(name));
+  if (inode->record.size == 0) return std::optional(std::move(name));
   touch(inode->record, now);  // by which the kernel knows that its listing of it is old
   ++removals_;
+  if (!inode->is_removed_tree()) return std::optional(std::move(name));  // what it shows goes with it
   removed_trees_.push_front({dir});
   upkeep_.removed_tree(clock_.now());
   look_again_in_time();
@@ -64,14 +63,14 @@ Result<std::optional<std::string>> LsmTree::take_out(Lock& lock, Wait wait, Ino 
 
 // EPERM: something below is immutable or append-only. Else as of when nothing is (fixed_changes_).
 Result<std::uint64_t> LsmTree::look_for_fixed(Ino dir) {
-  std::uint64_t as_of = 0, directories = 0;
+  std::uint64_t as_of = 0;
   std::vector<std::string> homes;
+  std::unordered_set<std::string> known;  // bases, which many may show, and homes of directories: those of a damaged tree may lie in each other
   const auto begun = attempt(Wait::yes, [&](const Lock& lock) LSMFS_LOCKED -> Result<void> {
     LSMFS_ASSIGN(Inode * inode, find_directory(dir));
     LSMFS_TRY(settle(lock, open_group().empty() ? open_group().number - 1 : open_group().number));
     as_of = fixed_changes_;
-    directories = 2 * state_.counts.directories + kNewDirectories;
-    homes = {*inode->shared_home()};
+    homes = {inode->data_home()};
     return {};
   });
   LSMFS_TRY(begun);
@@ -94,8 +93,10 @@ Result<std::uint64_t> LsmTree::look_for_fixed(Ino dir) {
       if (!record) return make_error(EUCLEAN, "the row of an entry is damaged");
       if (is_fixed(*record)) return make_error(EPERM, "");
       if (!record->is_directory() || record->size == 0) continue;
-      if (directories-- == 0) return make_error(EUCLEAN, "directories lie in each other, or are not counted");
-      homes.push_back(record->home.empty() ? keys::child_home(home, keys::entry_name(home, cursor->key()), record->ino) : record->home);
+      std::string below = record->has_base()     ? record->base
+                          : record->home.empty() ? keys::child_home(home, keys::entry_name(home, cursor->key()), record->number())
+                                                 : record->home;
+      if (known.insert(below).second) homes.push_back(std::move(below));
     }
     LSMFS_TRY(cursor->status());
   }

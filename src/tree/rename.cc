@@ -40,6 +40,8 @@ Result<void> LsmTree::rename(Ino from_dir, std::string_view from, Ino to_dir, st
     }
 
     // What can fail comes first.
+    LSMFS_TRY(expand(lock, *source_dir));
+    LSMFS_TRY(expand(lock, *target_dir));
     if (target && !exchange && target->record.blob_blocks > 0) LSMFS_TRY(large_file(lock, *target));  // which may be erased
     const NewInode whiteout{.mode = S_IFCHR, .uid = whiteout_owner.uid, .gid = whiteout_owner.gid, .rdev = 0};
     Inherited inherited;
@@ -106,7 +108,7 @@ bool LsmTree::is_within(const Inode& inode, const Inode& ancestor) const {
 }
 
 bool LsmTree::takes_blocks_along(const Inode& inode, const std::string& new_home) const {
-  return inode.record.is_regular() && inode.record.blocks > 0 && !inode.record.is_base &&
+  return inode.record.is_regular() && inode.record.blocks > 0 && !inode.record.is_base && !inode.record.has_base() &&
          block_count(inode.record.size) <= kMoveBlocksMax && inode.home() != new_home && !inode.record.has_xattr_rows() &&
          store_.room().v > 2 * kMoveBlocksMax * kBlockSize;
 }
@@ -183,6 +185,7 @@ void LsmTree::place(Inode& inode, Inode& dir, std::string_view name, const Taken
   inodes_.set_name(inode, dir.ino(), dir.shared_home(), name);
   if (!left_behind) settle_far_away(inode);
   inode.own_home.reset();
+  if (record.has_base()) ++layouts_;  // what it shows has its home from it
   note_displaced(inode);
 }
 

@@ -76,19 +76,19 @@ Result<bool> Rows::has_user(const TreeLock& lock, Ino base) const {
   return !some.empty();
 }
 
-Result<std::optional<std::vector<Ino>>> Rows::users(const TreeLock& lock, Ino base, std::size_t most) const {
+Result<std::optional<std::vector<Rows::User>>> Rows::users(const TreeLock& lock, Ino base, std::size_t most) const {
   const Fetched::Range range{
       .family = Family::names, .from = keys::users_begin(base), .upper = keys::users_end(base), .most = (most + 1) * keys::user(base, base).size()};
   const Fetched::Rows* const read = fetched(lock).find(range);
   const Fetched::Rows found = read ? *read : read_rows(store_, range, Wait::no);
-  if (found.rows.size() > most) return std::optional<std::vector<Ino>>();
+  if (found.rows.size() > most) return std::optional<std::vector<User>>();
   if (!found.end && found.end.error().code == EAGAIN) lock.want([this, &lock, range] { lock.fetched().fetch(store_, range); });
   LSMFS_TRY(found.end);
-  std::vector<Ino> all;
+  std::vector<User> all;
   for (const auto& [key, value] : found.rows) {
     const auto user = keys::parse_user(key);
     if (!user) return make_error(EUCLEAN, fmt::format("a row of a user of base {} is damaged", base.v));
-    all.push_back(user->user);
+    all.push_back({user->user, value == keys::kWholeUser});
   }
   return std::optional(std::move(all));
 }
@@ -213,7 +213,8 @@ void Rows::erase_xattr(const std::string& home, std::string_view name) { batch()
 
 void Rows::put_node(Ino number, std::string_view row) { batch().put(Family::names, keys::node(number), row); }
 void Rows::erase_node(Ino number) { batch().erase(Family::names, keys::node(number)); }
-void Rows::put_user(Ino base, Ino user) { batch().put(Family::names, keys::user(base, user), ""); }
+void Rows::put_user(Ino base, Ino user, bool whole) { batch().put(Family::names, keys::user(base, user), whole ? keys::kWholeUser : ""); }
+void Rows::erase_user(Ino base, Ino user) { batch().erase(Family::names, keys::user(base, user)); }
 
 void Rows::erase_blocks(const std::string& home, BlockIndex from, BlockIndex to, std::uint64_t rows) {
   if (from >= to) return;

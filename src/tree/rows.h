@@ -52,7 +52,11 @@ class Rows {
   Value node(const TreeLock& lock, Ino number) const LSMFS_LOCKED;
   Result<bool> has_user(const TreeLock& lock, Ino base) const LSMFS_LOCKED;
   // All who use it, by the numbers of their homes; nullopt: more than so many do.
-  Result<std::optional<std::vector<Ino>>> users(const TreeLock& lock, Ino base, std::size_t most) const LSMFS_LOCKED;
+  struct User {
+    Ino number;
+    bool whole;  // all that the base has is what it has
+  };
+  Result<std::optional<std::vector<User>>> users(const TreeLock& lock, Ino base, std::size_t most) const LSMFS_LOCKED;
 
   // Which of blocks [from, to) have rows, in order: no more than are needed for so many bytes of keys, but two. None: there are none.
   Result<std::vector<std::uint64_t>> some_blocks(const TreeLock& lock, const std::string& home, BlockIndex from, BlockIndex to, std::size_t most) const
@@ -101,7 +105,8 @@ class Rows {
 
   void put_node(Ino number, std::string_view row) LSMFS_LOCKED;
   void erase_node(Ino number) LSMFS_LOCKED;
-  void put_user(Ino base, Ino user) LSMFS_LOCKED;
+  void put_user(Ino base, Ino user, bool whole) LSMFS_LOCKED;
+  void erase_user(Ino base, Ino user) LSMFS_LOCKED;
 
   // ---- changes of blocks
   // Up to this many rows are erased one by one, more by one range (which costs every later reader).

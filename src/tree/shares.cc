@@ -94,7 +94,7 @@ Result<int> LsmTree::depth_of(const Lock& lock, const FileBlobs& parts, std::map
 // Where blocks [from, to) of a file lie, as far as its parts have them. Must hold: these are known.
 Result<std::vector<LsmTree::Leaf>> LsmTree::leaves_of(const Lock& lock, const Inode& inode, std::uint64_t from, std::uint64_t to) {
   std::vector<Leaf> leaves;
-  LSMFS_TRY(add_leaves(lock, inode.large->blobs, {}, {.number = inode.record.number(), .from = from, .to = to, .shift = 0, .depth = 0}, leaves));
+  LSMFS_TRY(add_leaves(lock, inode.large->blobs, {}, {.number = inode.data_number(), .from = from, .to = to, .shift = 0, .depth = 0}, leaves));
   return leaves;
 }
 
@@ -270,7 +270,7 @@ Result<std::vector<FileBlobs::Part>> LsmTree::parts_to_share(const Lock& lock, I
   std::map<std::string, int> depths;
   LSMFS_ASSIGN(const int depth, depth_of(lock, blobs, depths, 0));
   if (depth >= FileBlobs::kDepthMost) return parts;
-  return shared_parts(source.home(), first, to_first, has);
+  return shared_parts(source.data_home(), first, to_first, has);
 }
 
 // Cut into parts of a size that is allowed.
@@ -294,7 +294,7 @@ Result<std::vector<bool>> LsmTree::which_blocks(const Lock& lock, Inode& inode, 
     std::fill(has.begin() + static_cast<std::ptrdiff_t>(run.from - first), has.begin() + static_cast<std::ptrdiff_t>(run.to - first), true);
   }
   if (inode.record.blocks == 0) return has;
-  LSMFS_ASSIGN(const Rows::Blocks rows, rows_.blocks(lock, inode.home(), BlockIndex{first}, BlockIndex{first + count}, false));
+  LSMFS_ASSIGN(const Rows::Blocks rows, rows_.blocks(lock, inode.data_home(), BlockIndex{first}, BlockIndex{first + count}, false));
   for (const auto& [index, bytes] : rows) has[index.v - first] = true;
   return has;
 }
@@ -333,7 +333,7 @@ Result<Fetched::Runs> LsmTree::runs_of(const Lock& lock, Inode& inode) {
     if (run.part) runs.emplace_back(run.from, run.to);
   }
   if (inode.record.blocks == 0) return runs;
-  const std::string home = inode.home();
+  const std::string home = inode.data_home();
   const auto* const in_rows = lock.fetched().find_runs(home, inode.blocks_group);
   if (!in_rows) {
     lock.want([this, &lock, home, blocks, state = inode.blocks_group] { lock.fetched().fetch_runs(store_, home, BlockIndex{blocks}, state); });
@@ -352,7 +352,7 @@ void LsmTree::add_parts(Inode& inode, std::vector<FileBlobs::Part> parts) {
   BlobRows rows(batch(), number);
   for (FileBlobs::Part& part : parts) {
     rows.put(part.first, FileBlobs::encode(part));
-    rows_.put_user(*keys::number_of(part.base), number);
+    rows_.put_user(*keys::number_of(part.base), number, false);
     inode.record.blob_blocks += part.live();
     inode.large->blobs.insert(std::move(part));
   }
@@ -365,7 +365,9 @@ void LsmTree::add_parts(Inode& inode, std::vector<FileBlobs::Part> parts) {
 
 // Before the blocks of a file change: if others share them, they keep what there is.
 Result<void> LsmTree::unshare(const Lock& lock, Inode& inode) {
+  LSMFS_TRY(own_row(lock, inode));
   Record& record = inode.record;
+  if (record.has_base()) return part_from_base(lock, inode);
   if (!record.is_base) return {};
   LSMFS_TRY(settle(lock, std::max({inode.shared_group, inode.blocks_group, inode.xattrs_group})));
   const Ino old = record.number();
@@ -386,18 +388,9 @@ Result<void> LsmTree::unshare(const Lock& lock, Inode& inode) {
     if (value) xattrs.emplace_back(xattr.name, *std::move(value));  // else it is lost anyway
   }
   const std::string home = inode.home();
-  const std::uint64_t blocks = block_count(record.size);
-  // A small file is copied, so that it lies in one place; unless it cannot be read.
-  Rows::Blocks rows;
-  bool copied = false;
-  if (blocks <= copied_whole() && record.blob_blocks == 0) {
-    auto found = rows_.blocks(lock, home, BlockIndex{0}, BlockIndex{blocks}, true);
-    if (!found && found.error().code == EAGAIN) return found.error();
-    copied = found.has_value() && need_rows(found->size()).has_value();
-    if (copied) rows = *std::move(found);
-  }
+  LSMFS_ASSIGN(auto rows, copied_blocks(lock, inode));
   std::vector<FileBlobs::Part> parts;
-  if (!copied) {
+  if (!rows) {
     LSMFS_ASSIGN(const Fetched::Runs runs, runs_of(lock, inode));
     parts = shared_parts(home, runs);
   }
@@ -415,21 +408,95 @@ Result<void> LsmTree::unshare(const Lock& lock, Inode& inode) {
   record.home_number = number;
   if (!record.home.empty()) record.home = new_home;
   record.is_base = false;
-  record.blocks = record.blob_blocks = 0;  // those are the node's now
   end_stream(inode);
-  inode.large = std::make_unique<LargeFile>();
-  inode.rows.reset();
   inode.own_home.reset();
   inode.xattrs_group = open_group().number;
-  if (copied) {
-    for (const auto& [index, bytes] : rows) batch().put(Family::blocks, keys::block(new_home, index), bytes);
-    set_blocks(inode, rows.size());
+  begin_anew(inode, rows, std::move(parts));
+  return {};
+}
+
+// All blocks of a small file, which is copied, so that it lies in one place. nullopt: it is not small, or it cannot be read.
+Result<std::optional<Rows::Blocks>> LsmTree::copied_blocks(const Lock& lock, const Inode& inode) {
+  const std::uint64_t blocks = block_count(inode.record.size);
+  if (blocks > copied_whole() || inode.record.blob_blocks > 0) return std::optional<Rows::Blocks>();
+  auto found = rows_.blocks(lock, inode.data_home(), BlockIndex{0}, BlockIndex{blocks}, true);
+  if (!found && found.error().code == EAGAIN) return found.error();
+  if (!found || !need_rows(found->size())) return std::optional<Rows::Blocks>();
+  return std::optional(*std::move(found));
+}
+
+// What a file had under another home, it has under its own now: as rows, or else as parts.
+void LsmTree::begin_anew(Inode& inode, const std::optional<Rows::Blocks>& rows, std::vector<FileBlobs::Part> parts) {
+  inode.record.blocks = inode.record.blob_blocks = 0;  // those are the base's
+  inode.large = std::make_unique<LargeFile>();
+  inode.rows.reset();
+  if (rows) {
+    const std::string home = inode.home();
+    for (const auto& [index, bytes] : *rows) batch().put(Family::blocks, keys::block(home, index), bytes);
+    set_blocks(inode, rows->size());
     inode.moved = ++moves_;
     blocks_changed(inode);
   } else {
     add_parts(inode, std::move(parts));
   }
   changed(inode);
+}
+
+// The same of a file that has a base as a whole.
+Result<void> LsmTree::part_from_base(const Lock& lock, Inode& inode) {
+  Record& record = inode.record;
+  const std::string base = record.base;
+  LSMFS_ASSIGN(auto rows, copied_blocks(lock, inode));
+  std::vector<FileBlobs::Part> parts;
+  if (!rows) {
+    LSMFS_ASSIGN(const LargeFile* const large, large_file(lock, inode));
+    LSMFS_ASSIGN(const Fetched::Runs runs, runs_of(lock, inode));
+    std::map<std::string, int> depths;
+    LSMFS_ASSIGN(const int depth, depth_of(lock, large->blobs, depths, 0));
+    if (record.blocks > 0 || large->blobs.in_blobs(0, UINT64_MAX) > 0) parts = shared_parts(base, runs);
+    if (parts.empty() || depth >= FileBlobs::kDepthMost) {
+      // Those below it, and not itself over them.
+      parts.clear();
+      for (const auto& [from, to] : runs) {
+        const Span all{.number = inode.data_number(), .from = from, .to = to, .shift = 0, .depth = 0};
+        LSMFS_TRY(add_lowest(lock, large->blobs, base, all, parts));
+      }
+    }
+  }
+  LSMFS_TRY(need_room_for_names(kRecordRoom + room_of(parts)));
+
+  open_group().put_tail();
+  leave_base(inode);
+  rows_.know_below(inode.home());
+  begin_anew(inode, rows, std::move(parts));
+  return {};
+}
+
+// Blocks of a home as parts of a file, each of the base where it lies in the end. Must hold: none of them is a hole.
+Result<void> LsmTree::add_lowest(const Lock& lock, const FileBlobs& blobs, const std::string& home, const Span& span, std::vector<FileBlobs::Part>& parts) {
+  for (const FileBlobs::Run& run : blobs.runs(span.from, span.to)) {
+    if (run.part && run.part->shared()) {
+      if (span.depth > 2 * FileBlobs::kDepthMost) return damaged_base(run.part->base);
+      const std::uint64_t at = run.from - run.part->first + run.part->from;
+      LSMFS_ASSIGN(const auto base, base_parts(lock, run.part->base));
+      const Span below{.number = *keys::number_of(run.part->base), .from = at, .to = at + (run.to - run.from),
+                       .shift = span.shift + at - run.from, .depth = span.depth + 1};
+      LSMFS_TRY(add_lowest(lock, *base, run.part->base, below, parts));
+      continue;
+    }
+    for (std::uint64_t at = run.from; at < run.to;) {
+      FileBlobs::Part* last = parts.empty() ? nullptr : &parts.back();
+      if (!last || last->base != home || last->past() != at - span.shift || last->from + last->blocks != at || last->blocks == FileBlobs::kBlocksMax) {
+        last = &parts.emplace_back();
+        last->base = home;
+        last->from = at;
+        last->first = at - span.shift;
+      }
+      const std::uint64_t count = std::min(run.to - at, FileBlobs::kBlocksMax - last->blocks);
+      last->blocks += count;
+      at += count;
+    }
+  }
   return {};
 }
 

@@ -34,7 +34,7 @@ Result<std::string> LsmTree::xattr_value(const Lock& lock, const Inode& inode, c
   if (xattr.row_size == 0) return xattr.value;
   const std::uint32_t size = xattr.row_size;
   LSMFS_TRY(settle(lock, inode.xattrs_group));
-  LSMFS_ASSIGN(auto value, rows_.xattr(lock, inode.home(), xattr.name));
+  LSMFS_ASSIGN(auto value, rows_.xattr(lock, inode.xattr_home(), xattr.name));
   if (!value || value->size() != size) {
     return make_error(EUCLEAN, fmt::format("the row of an extended attribute of inode {} is damaged", inode.ino().v));
   }
@@ -60,6 +60,7 @@ Result<void> LsmTree::setxattr(Ino ino, std::string_view name, std::string_view 
     const std::size_t old_size = old ? std::max<std::size_t>(old->row_size, old->value.size()) : 0;
     if (!old || value.size() > old_size) LSMFS_TRY(value.size() <= kXattrInlineMax ? need_room_for_names(kRecordRoom) : need_room(value.size()));
 
+    LSMFS_TRY(own_row(lock, *inode));
     bool kept = true;
     const std::uint32_t mode = record.mode;
     if (acl::is_name(name)) {
@@ -120,6 +121,7 @@ Result<void> LsmTree::removexattr(Ino ino, std::string_view name, Wait wait) {
       if (acl::is_name(name)) return {};
       return make_error(ENODATA, "");
     }
+    LSMFS_TRY(own_row(lock, *inode, Expands::to_free));
     drop_xattr(*inode, name);
     inode->record.ctime = Time::now(clock_);
     changed(*inode);
