@@ -19,13 +19,14 @@
 #include <random>
 #include <utility>
 
+#include "tree/clone_links.h"
 #include "tree/inode_flags.h"
 #include "tree/lsm_tree.h"
 
 namespace lsmfs {
 namespace {
 
-std::uint64_t drawn(std::uint64_t least, std::uint64_t before) {
+std::uint64_t drawn_number(std::uint64_t least, std::uint64_t before) {
   static thread_local std::mt19937_64 generator{std::random_device{}()};
   return std::uniform_int_distribution<std::uint64_t>(least, before - 1)(generator);
 }
@@ -50,10 +51,12 @@ Record LsmTree::record_shown(const std::string& base, std::uint64_t shift, std::
 // Of those that clones show; nobody in memory has it.
 Ino LsmTree::free_number() const {
   for (;;) {
-    const Ino ino{drawn(kCountedMax.v, kInoMax.v)};
+    const Ino ino{drawn_number(kCountedMax.v, kInoMax.v)};
     if (!inodes_.find(ino)) return ino;
   }
 }
+
+std::uint64_t LsmTree::drawn_shift() { return drawn_number(shifts::kLeast, shifts::kMost); }
 
 // Before an inode of the table is used. The kernel holds on to the directories above it.
 void LsmTree::renew(Inode& inode) {
@@ -230,6 +233,8 @@ void LsmTree::freeze(Inode& dir, const XattrRows& xattrs) {
 }
 
 Result<void> LsmTree::clone(Ino dir_ino, Ino to_ino, std::string_view name, Wait wait) {
+  Linked linked{.as_of = UINT64_MAX, .homes = {}};
+  Result<void> looked;
   return attempt(wait, [&](Lock& lock) LSMFS_LOCKED -> Result<void> {
     LSMFS_TRY(begin_change(lock, wait));
     LSMFS_ASSIGN(Inode * dir, find_directory(dir_ino));
@@ -242,30 +247,52 @@ Result<void> LsmTree::clone(Ino dir_ino, Ino to_ino, std::string_view name, Wait
     LSMFS_TRY(need_room_for_names(2 * kRecordRoom));
     if (state_.next_ino.v + 2 >= kCountedMax.v) return make_error(ENOSPC, "");
     LSMFS_TRY(expand(lock, *to));
-    const bool freezes = dir->record.size > 0 && !dir->record.has_base();
-    if (freezes) {
+    const bool has_own = dir->record.size > 0 && !dir->record.has_base();
+    if (has_own) {
       // What lies below changes no more: all of it has to be in the store, also records that are still to be written.
       end_streams();
       LSMFS_TRY(settle(lock, open_group().empty() ? open_group().number - 1 : open_group().number));
+      LSMFS_ASSIGN(const bool any_linked, rows_.has_linked(lock));
+      if (any_linked && linked.as_of != below_changes_) {
+        lock.want([this, &linked, &looked, home = dir->home(), as_of = below_changes_] {
+          auto found = look_for_links(home, as_of);
+          if (found) linked = *std::move(found);
+          else looked = found.error();
+        });
+        return make_error(EAGAIN, "");
+      }
+      LSMFS_TRY(looked);
     } else {
       LSMFS_TRY(settle(lock, dir->xattrs_group));
     }
     LSMFS_ASSIGN(const XattrRows xattrs, xattr_rows(lock, dir->record, dir->xattr_home()));
 
-    const Time now = Time::now(clock_);
-    if (freezes) freeze(*dir, xattrs);
     Inode made;
     made.record = dir->record;
     made.record.ino = state_.next_ino;
-    ++state_.next_ino.v;
     made.record.home.clear();
     made.record.home_number = {};
-    if (made.record.has_base()) made.record.shift = drawn(shifts::kLeast, shifts::kMost);
     made.parent = to->ino();
     made.dir_home = to->shared_home();
     made.name = name;
-    made.as_of = layouts_;
     settle_far_away(made);
+    const bool copies = has_own && !linked.homes.empty();
+    Copying copying(*this, lock, linked, Ino{state_.next_ino.v + 1});
+    if (copies) {
+      LSMFS_TRY(copying.add(dir->ino(), dir->home(), made.home()));
+      LSMFS_TRY(copying.add_links());
+      LSMFS_TRY(need_room_for_names(copying.bytes() + 2 * kRecordRoom));
+    }
+
+    const Time now = Time::now(clock_);
+    ++below_changes_;
+    ++state_.next_ino.v;
+    if (copies) copying.apply();
+    else if (has_own) freeze(*dir, xattrs);
+    made.record.base = dir->record.base;
+    if (made.record.has_base()) made.record.shift = drawn_shift();
+    made.as_of = layouts_;
+    if (copies) made.home_group = made.entries_group = open_group().number;
     Inode& inode = inodes_.insert(std::move(made));
     const std::string home = inode.home();
     rows_.know_below(home);

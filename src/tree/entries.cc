@@ -186,6 +186,7 @@ Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wai
       if (!inode->record.has_rows_below()) inode->record.home.clear();
       count(inode->record, +1);
     } else {
+      ++below_changes_;
       rows_.put_entry(*dir->shared_home(), name, link_row);
       const bool known = !inode->names.empty() && inode->names.size() < kNamesKnown;
       if (known) inode->names.push_back({dir_ino, dir->shared_home(), std::string(name)});

@@ -244,7 +244,7 @@ void LsmTree::set_flags(Inode& inode, std::uint32_t flags) {
   if (!inode.removed()) count(inode.record, -1);
   inode.record.flags = flags;
   if (!inode.removed()) count(inode.record, +1);
-  if (is_fixed(inode.record)) ++fixed_changes_;
+  if (is_fixed(inode.record)) ++below_changes_;
 }
 
 Result<Attr> LsmTree::setattr(Ino ino, const AttrChange& change, Wait wait) {

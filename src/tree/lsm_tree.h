@@ -7,6 +7,7 @@
 //   entries.cc         make, link, unlink, rmdir
 //   rename.cc          rename
 //   clones.cc          a directory shows what another one has
+//   clone_links.cc     where names of one file lie below it
 //   remove_tree.cc     a directory goes with all that lies below it
 //   sweep.cc           what lay below it is taken away
 //   relocation.cc      what renames left behind moves to where its path says
@@ -305,6 +306,12 @@ class LsmTree final : public Tree, private History::Client {
   using XattrRows = std::vector<std::pair<std::string, std::string>>;  // names and values
   Result<XattrRows> xattr_rows(const Lock& lock, const Record& record, const std::string& home) LSMFS_LOCKED;
   void freeze(Inode& dir, const XattrRows& xattrs) LSMFS_LOCKED;
+  static std::uint64_t drawn_shift();
+
+  // ---- clones of directories with names of files that have several (clone_links.cc)
+  struct Linked;
+  class Copying;
+  Result<Linked> look_for_links(const std::string& home, std::uint64_t as_of) const;
 
   // ---- relocation (relocation.cc)
   struct Moving;
@@ -502,7 +509,8 @@ class LsmTree final : public Tree, private History::Client {
   std::unordered_set<Ino> large_ LSMFS_GUARDED_BY(tree_mutex);  // some that have too much below them to be moved, lest it be looked at again
   std::uint64_t removals_ LSMFS_GUARDED_BY(tree_mutex) = 0;       // of trees, in this mount
   std::uint64_t layouts_ LSMFS_GUARDED_BY(tree_mutex) = 0;        // how many times a directory had its entries elsewhere, or those that it shows
-  std::uint64_t fixed_changes_ LSMFS_GUARDED_BY(tree_mutex) = 0;  // how many times one became immutable or append-only, or a directory went elsewhere
+  // How many times there may have come below some directory what walks look for: what is immutable or append-only, or a name of a file of several.
+  std::uint64_t below_changes_ LSMFS_GUARDED_BY(tree_mutex) = 0;
   std::deque<RemovedTree> removed_trees_ LSMFS_GUARDED_BY(tree_mutex);  // the last one is swept first
   Mutex swept_mutex_;  // not while the other is held
   std::function<void(std::vector<SweptEntry>)> on_swept_ LSMFS_GUARDED_BY(swept_mutex_);

@@ -178,7 +178,7 @@ void LsmTree::move(Inode& inode, const Moving& moving) {
   begin_group();
   open_group().blocks = true;
   absent_.dir = Ino{};
-  ++fixed_changes_;
+  ++below_changes_;
   ++layouts_;
   inode.record.home.clear();
   changed(inode);

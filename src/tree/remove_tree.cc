@@ -40,7 +40,7 @@ Result<std::optional<std::string>> LsmTree::take_out(Lock& lock, Wait wait, Ino 
   LSMFS_ASSIGN(Inode * from, find_directory(inode->parent));
   if (from->ino() != parent) return make_error(ESTALE, "");
   LSMFS_TRY(may_remove(from->record, inode->record));
-  if (state_.counts.fixed > 0 && inode->record.size > 0 && looked != fixed_changes_) return std::optional<std::string>();
+  if (state_.counts.fixed > 0 && inode->record.size > 0 && looked != below_changes_) return std::optional<std::string>();
 
   const Loaded loaded{*this, inode};
   LSMFS_TRY(expand(lock, *from, Expands::to_free));
@@ -61,7 +61,7 @@ Result<std::optional<std::string>> LsmTree::take_out(Lock& lock, Wait wait, Ino 
   return std::optional(std::move(name));
 }
 
-// EPERM: something below is immutable or append-only. Else as of when nothing is (fixed_changes_).
+// EPERM: something below is immutable or append-only. Else as of when nothing is (below_changes_).
 Result<std::uint64_t> LsmTree::look_for_fixed(Ino dir) {
   std::uint64_t as_of = 0;
   std::vector<std::string> homes;
@@ -69,7 +69,7 @@ Result<std::uint64_t> LsmTree::look_for_fixed(Ino dir) {
   const auto begun = attempt(Wait::yes, [&](const Lock& lock) LSMFS_LOCKED -> Result<void> {
     LSMFS_ASSIGN(Inode * inode, find_directory(dir));
     LSMFS_TRY(settle(lock, open_group().empty() ? open_group().number - 1 : open_group().number));
-    as_of = fixed_changes_;
+    as_of = below_changes_;
     homes = {inode->data_home()};
     return {};
   });

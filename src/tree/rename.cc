@@ -61,7 +61,7 @@ Result<void> LsmTree::rename(Ino from_dir, std::string_view from, Ino to_dir, st
 
     const Time now = Time::now(clock_);
     const bool source_is_dir = source->record.is_directory();
-    if (source_is_dir || (exchange && target->record.is_directory())) ++fixed_changes_;
+    if (source_is_dir || (exchange && target->record.is_directory())) ++below_changes_;
     touch(source_dir->record, now);
     touch(target_dir->record, now);
     if (exchange) {
@@ -172,6 +172,7 @@ void LsmTree::place(Inode& inode, Inode& dir, std::string_view name, const Taken
   entry_changed(dir, name, inode.ino());
   if (inode.place == Inode::Place::linked) {
     inode.parent = dir.ino();
+    ++below_changes_;
     rows_.put_entry(*dir.shared_home(), name, encode(Link{record.ino, record.mode & S_IFMT}));
     inode.names.clear();
     know_only_name(inode, dir, name);

@@ -32,6 +32,11 @@ Rows::Value Rows::row(const TreeLock& lock, std::string key) const {
 
 Rows::Value Rows::entry(const TreeLock& lock, const std::string& dir_home, std::string_view name) const { return row(lock, keys::entry(dir_home, name)); }
 Rows::Value Rows::linked(const TreeLock& lock, Ino ino) const { return row(lock, keys::linked(ino)); }
+Result<bool> Rows::has_linked(const TreeLock& lock) const {
+  const std::string prefix(keys::kLinkedPrefix);
+  LSMFS_ASSIGN(const auto some, in_range(lock, {.family = Family::names, .from = prefix, .upper = keys::prefix_end(prefix), .most = 1}));
+  return !some.empty();
+}
 Rows::Value Rows::xattr(const TreeLock& lock, const std::string& home, std::string_view name) const { return row(lock, keys::xattr(home, name)); }
 
 Result<Rows::Blocks> Rows::blocks(const TreeLock& lock, const std::string& home, BlockIndex from, BlockIndex to, bool values) const {

@@ -34,6 +34,7 @@ class Rows {
   using Value = Result<std::optional<std::string>>;
   Value entry(const TreeLock& lock, const std::string& dir_home, std::string_view name) const LSMFS_LOCKED;
   Value linked(const TreeLock& lock, Ino ino) const LSMFS_LOCKED;  // the record of a file with several names
+  Result<bool> has_linked(const TreeLock& lock) const LSMFS_LOCKED;  // any
   Value xattr(const TreeLock& lock, const std::string& home, std::string_view name) const LSMFS_LOCKED;
   // The rows of blocks [from, to) that exist, by index; without `values` only which there are. EUCLEAN: one is damaged.
   using Blocks = std::vector<std::pair<BlockIndex, std::string>>;
