@@ -129,6 +129,8 @@ struct TreeOptions {
   // Past so many bytes a copy within the tree is shared (Tree::copy_range). Less is copied: a share costs three rows, and who reads the copy
   // finds its data beside that of its other files. Less, for tests.
   ByteCount share_past{64 * KiB};
+  // So many entries that a clone shows get rows in one batch when something changes among them; more of them in steps. Less, for tests.
+  std::uint64_t expand_at_once = 4096;
   std::function<void(std::string_view)> notice = [](std::string_view) {};
 };
 

@@ -26,6 +26,8 @@
 namespace lsmfs {
 namespace {
 
+constexpr std::size_t kBuiltAtOnce = 64 * KiB;  // bytes of rows that are read for a step
+
 std::uint64_t drawn_number(std::uint64_t least, std::uint64_t before) {
   static thread_local std::mt19937_64 generator{std::random_device{}()};
   return std::uniform_int_distribution<std::uint64_t>(least, before - 1)(generator);
@@ -95,18 +97,23 @@ void LsmTree::follow(Inode& inode) {
 // ---- before something changes
 
 // A row of its own, before an inode changes.
-Result<void> LsmTree::own_row(const Lock& lock, Inode& inode, Expands what_for) {
+Result<void> LsmTree::own_row(const Lock& lock, Inode& inode) {
   if (!inode.implicit) return {};
   Inode* const dir = inodes_.find(inode.parent);
   if (!dir) return make_error(EUCLEAN, fmt::format("the directory of inode {} is not known", inode.ino().v));
-  return expand(lock, *dir, what_for);
+  return expand(lock, *dir);
 }
 
-// An entry of a directory that is expanded.
+// An entry that a directory gets when it is expanded.
 struct LsmTree::Expanded {
   std::string name;
-  EntryRow row;
+  Record record;
   XattrRows xattrs;
+  std::size_t bytes() const {
+    std::size_t sum = 2 * kRecordBytes + name.size() + record.base.size() + record.symlink.size() + record.xattr_names_size() + record.xattr_inline_size();
+    for (const auto& [attribute, value] : xattrs) sum += attribute.size() + value.size();
+    return sum;
+  }
 };
 
 Result<LsmTree::XattrRows> LsmTree::xattr_rows(const Lock& lock, const Record& record, const std::string& home) {
@@ -120,77 +127,188 @@ Result<LsmTree::XattrRows> LsmTree::xattr_rows(const Lock& lock, const Record& r
   return rows;
 }
 
-// What it has then, without the numbers of homes.
-Result<std::vector<LsmTree::Expanded>> LsmTree::to_expand(const Lock& lock, Inode& dir) {
+// Entries after the name `after` that a directory shows, in so many bytes of rows, without the numbers of their homes. None: there are no more.
+Result<std::vector<LsmTree::Expanded>> LsmTree::to_expand(const Lock& lock, const Inode& dir, std::string_view after, std::size_t most) {
   const std::string& base = dir.record.base;
   std::vector<Expanded> entries;
-  LSMFS_ASSIGN(const auto rows, rows_.entries(lock, base, "", SIZE_MAX));
+  LSMFS_ASSIGN(const auto rows, rows_.entries(lock, base, after, most));
+  std::size_t bytes = 0;
   for (const auto& [key, value] : rows) {
     std::string name(keys::entry_name(base, key));
     auto row = decode_entry(value);
-    Record* const record = row ? std::get_if<Record>(&*row) : nullptr;
-    if (!record) return make_error(EUCLEAN, fmt::format("an entry that directory {} shows is damaged", dir.ino().v));
+    if (!row || !std::holds_alternative<Record>(*row)) return make_error(EUCLEAN, fmt::format("an entry that directory {} shows is damaged", dir.ino().v));
     std::string home;
-    *record = record_shown(base, dir.record.shift, name, std::move(*record), home);
-    if (const Inode* known = inodes_.find(dir.ino(), name)) record->ino = known->ino();
+    Record record = record_shown(base, dir.record.shift, name, std::get<Record>(*std::move(row)), home);
+    if (const Inode* known = inodes_.find(dir.ino(), name)) record.ino = known->ino();
     XattrRows xattrs;
     if (!home.empty()) {
-      LSMFS_ASSIGN(xattrs, xattr_rows(lock, *record, home));
+      LSMFS_ASSIGN(xattrs, xattr_rows(lock, record, home));
     }
-    entries.push_back({std::move(name), *std::move(row), std::move(xattrs)});
+    entries.push_back({std::move(name), std::move(record), std::move(xattrs)});
+    bytes += entries.back().bytes() + base.size();
   }
-  if (entries.size() != dir.record.size) return make_error(EUCLEAN, fmt::format("directory {} shows {} entries of {}", dir.ino().v, entries.size(), dir.record.size));
+  if (state_.next_ino.v + entries.size() + 1 >= kCountedMax.v) return make_error(ENOSPC, "");
+  LSMFS_TRY(need_room_for_names(bytes));
   return entries;
 }
 
-// Gives a directory entries of its own, in place of those that it shows.
-Result<void> LsmTree::expand(const Lock& lock, Inode& dir, Expands what_for) {
-  if (!dir.record.has_base()) return {};
-  LSMFS_TRY(own_row(lock, dir, what_for));
-  LSMFS_ASSIGN(std::vector<Expanded> entries, to_expand(lock, dir));
-  if (state_.next_ino.v + entries.size() >= kCountedMax.v) return make_error(ENOSPC, "");
-  std::size_t bytes = 0;
-  const std::string home = *dir.shared_home();
-  for (const Expanded& entry : entries) {
-    const Record& record = std::get<Record>(entry.row);
-    bytes += 2 * kRecordBytes + home.size() + entry.name.size() + record.base.size() + record.symlink.size() + record.xattr_names_size() + record.xattr_inline_size();
-    for (const auto& [name, value] : entry.xattrs) bytes += name.size() + value.size();
-  }
-  LSMFS_TRY(what_for == Expands::to_grow ? need_room_for_names(bytes) : need_room_to_replace(bytes));
+// The rows of an entry, in a directory that has its entries at `home`.
+void LsmTree::put_expanded(const std::string& home, Expanded& entry) {
+  Record& record = entry.record;
+  record.home_number = state_.next_ino;
+  ++state_.next_ino.v;
+  if (record.is_directory() && keys::too_deep(home, entry.name, record.number())) record.home = keys::far_home(record.number());
+  rows_.put_entry(home, entry.name, encode(record));
+  if (record.has_base()) rows_.put_user(*keys::number_of(record.base), record.number(), true);
+  const std::string own = record.home.empty() ? keys::child_home(home, entry.name, record.number()) : record.home;
+  for (const auto& [name, value] : entry.xattrs) rows_.put_xattr(own, name, value);
+  count(record, +1);
+  if (!record.home.empty()) ++state_.counts.displaced;
+}
 
-  const std::uint64_t group = open_group().number;
+// Gives a directory entries of its own, in place of those that it shows.
+Result<void> LsmTree::expand(const Lock& lock, Inode& dir) {
+  LSMFS_TRY(own_row(lock, dir));
+  if (!dir.record.has_base()) return {};
+  if (dir.record.size > options_.expand_at_once) return take_over_built(lock, dir);
+  LSMFS_ASSIGN(std::vector<Expanded> entries, to_expand(lock, dir, "", SIZE_MAX));
+  if (entries.size() != dir.record.size) return make_error(EUCLEAN, fmt::format("directory {} shows {} entries of {}", dir.ino().v, entries.size(), dir.record.size));
+
+  const std::string home = *dir.shared_home();
   rows_.know_entries(home);
   for (Expanded& entry : entries) {
-    Record& record = std::get<Record>(entry.row);
-    record.home_number = state_.next_ino;
-    ++state_.next_ino.v;
-    if (record.is_directory() && keys::too_deep(home, entry.name, record.number())) record.home = keys::far_home(record.number());
-    rows_.put_entry(home, entry.name, encode(record));
-    if (record.has_base()) rows_.put_user(*keys::number_of(record.base), record.number(), true);
-    const std::string own = record.home.empty() ? keys::child_home(home, entry.name, record.number()) : record.home;
-    for (const auto& [name, value] : entry.xattrs) rows_.put_xattr(own, name, value);
-    count(record, +1);
-    if (!record.home.empty()) ++state_.counts.displaced;
-    Inode* const known = inodes_.find(dir.ino(), entry.name);
-    if (!known) continue;
-    known->implicit = false;
-    known->shown_home.clear();
-    known->record = std::move(record);
-    known->displaced = known->lies_elsewhere();
-    known->own_home.reset();
-    known->xattrs_group = group;
-    inodes_.set_name(*known, dir.ino(), dir.shared_home(), entry.name);
+    put_expanded(home, entry);
+    if (Inode* const known = inodes_.find(dir.ino(), entry.name)) has_own_row(dir, *known, std::move(entry.record));
   }
+  has_own_entries(dir);
+  return {};
+}
+
+void LsmTree::has_own_row(Inode& dir, Inode& inode, Record record) {
+  inode.implicit = false;
+  inode.shown_home.clear();
+  inode.record = std::move(record);
+  inodes_.set_name(inode, dir.ino(), dir.shared_home(), std::string(inode.name));
+  inode.displaced = inode.lies_elsewhere();
+  inode.own_home.reset();
+  inode.xattrs_group = open_group().number;
+}
+
+// What it shows is not its any more. Those in memory learn where they are when they are used next.
+void LsmTree::has_own_entries(Inode& dir) {
   leave_base(dir);
   changed(dir);
-  dir.home_group = dir.entries_group = group;
+  dir.home_group = dir.entries_group = open_group().number;
   ++layouts_;
-  if (dir.is_removed_tree()) {
-    removed_trees_.push_front({dir.ino()});
-    upkeep_.removed_tree(clock_.now());
-    look_again_in_time();
+  if (!dir.is_removed_tree()) return;
+  removed_trees_.push_front({dir.ino()});
+  upkeep_.removed_tree(clock_.now());
+  look_again_in_time();
+}
+
+// ---- large directories. Their entries are too many for one group. So they are put beside, in steps, as a node that nobody uses, while the
+// directory goes on to show its base. When all are there, it has the node's home. If that does not come about, the node is dropped as others.
+
+// Takes the entries that were built; EAGAIN: `lock` wants that they are.
+Result<void> LsmTree::take_over_built(const Lock& lock, Inode& dir) {
+  const auto found = builds_.find(dir.ino());
+  if (found == builds_.end() || !found->second.ended) {
+    lock.want([this, ino = dir.ino()] { build(ino); });
+    return make_error(EAGAIN, "");
+  }
+  const Build built = found->second;
+  if (!built.outcome) {
+    builds_.erase(found);
+    return built.outcome;
+  }
+  LSMFS_TRY(settle(lock, built.group));
+  if (built.entries != dir.record.size) return make_error(EUCLEAN, fmt::format("directory {} shows {} entries of {}", dir.ino().v, built.entries, dir.record.size));
+  std::vector<std::pair<Inode*, Record>> held;  // of those that it shows
+  Result<void> looked;
+  inodes_.for_each([&](Inode& inode) LSMFS_LOCKED {
+    if (!looked || inode.place != Inode::Place::named || inode.parent != dir.ino() || inode.ino() == kRootIno) return;
+    const auto row = rows_.entry(lock, built.home, inode.name);
+    auto record = row && *row ? decode_record(**row) : std::nullopt;
+    if (!row) looked = row.error();
+    else if (!record) looked = make_error(EUCLEAN, fmt::format("an entry of directory {} is damaged", dir.ino().v));
+    else held.emplace_back(&inode, *std::move(record));
+  });
+  LSMFS_TRY(looked);
+
+  builds_.erase(found);
+  rows_.erase_node(built.number);
+  has_own_entries(dir);
+  dir.record.home_number = built.number;
+  dir.record.home.clear();
+  dir.own_home.reset();
+  if (dir.home() != built.home) dir.record.home = built.home;
+  for (auto& [inode, record] : held) {
+    const Ino ino = inode->ino();
+    const bool other = record.ino != ino;  // it had another number in memory
+    record.ino = ino;
+    has_own_row(dir, *inode, std::move(record));
+    if (other) changed(*inode);
   }
   return {};
+}
+
+// Puts all entries beside that a directory shows. Others may change what they like meanwhile, but not the directory.
+void LsmTree::build(Ino dir) {
+  for (bool ended = false; !ended;) {
+    auto step = attempt(Wait::yes, [&](Lock& lock) LSMFS_LOCKED { return build_some(lock, dir); });
+    ended = !step || !*step;
+    if (!ended || step) continue;
+    const Lock lock(mutex_);
+    if (const auto failed = builds_.find(dir); failed != builds_.end() && !failed->second.ended) {
+      abandon(failed->second);
+      failed->second.ended = true;
+      failed->second.outcome = step.error();
+    }
+  }
+}
+
+// Some of them. False: that was all, or the directory does not show them any more.
+Result<bool> LsmTree::build_some(Lock& lock, Ino ino) {
+  if (!can_change()) return make_error(EROFS, "");
+  LSMFS_TRY(pass_on(lock, Wait::yes));
+  Inode* const dir = inodes_.find(ino);
+  if (dir) renew(*dir);
+  const bool shows = dir && dir->record.has_base() && !dir->implicit;
+  auto found = builds_.find(ino);
+  if (found != builds_.end() && (!shows || found->second.base != dir->record.base)) {
+    abandon(found->second);
+    builds_.erase(found);
+    found = builds_.end();
+  }
+  if (!shows) return false;
+  if (found != builds_.end() && found->second.ended) return false;
+  const std::string after = found == builds_.end() ? "" : found->second.after;
+  LSMFS_ASSIGN(std::vector<Expanded> entries, to_expand(lock, *dir, after, kBuiltAtOnce));
+  if (found == builds_.end()) {
+    Build begun;
+    begun.number = state_.next_ino;
+    ++state_.next_ino.v;
+    begun.home = keys::too_deep(*dir->dir_home, dir->name, begun.number) || dir->removed() ? keys::far_home(begun.number)
+                                                                                          : keys::child_home(*dir->dir_home, dir->name, begun.number);
+    begun.base = dir->record.base;
+    rows_.put_node(begun.number, encode(Node{.home = begun.home, .directory = true}));
+    rows_.know_entries(begun.home);
+    found = builds_.emplace(ino, std::move(begun)).first;
+  }
+  Build& to = found->second;
+  for (Expanded& entry : entries) {
+    put_expanded(to.home, entry);
+    to.after = std::move(entry.name);
+    ++to.entries;
+  }
+  to.group = open_group().number;
+  to.ended = entries.empty();
+  begin_group();
+  return !to.ended;
+}
+
+void LsmTree::abandon(const Build& build) {
+  if (!build.ended || build.outcome) note_unused(build.number, open_group().number);
 }
 
 // It has what is its own from now on, or nothing.
@@ -199,6 +317,10 @@ void LsmTree::leave_base(Inode& inode) {
   const Ino base = *keys::number_of(record.base);
   rows_.erase_user(base, record.number());
   note_unused(base, open_group().number);
+  if (const auto built = builds_.find(inode.ino()); built != builds_.end()) {
+    abandon(built->second);
+    builds_.erase(built);
+  }
   record.base.clear();
   record.shift = 0;
   inode.moved = ++moves_;

@@ -533,7 +533,7 @@ Result<void> LsmTree::sweep_orphans(Lock& lock) {
     inode.place = Inode::Place::orphan;
     inode.has_row = true;
     if (inode.is_removed_tree()) {
-      if (inode.ino() == kRootIno || inode.ino() >= state_.next_ino) return make_error(EUCLEAN, "the number of a removed directory is damaged");
+      if (inode.ino() == kRootIno || (inode.ino() < kCountedMax && inode.ino() >= state_.next_ino)) return make_error(EUCLEAN, "the number of a removed directory is damaged");
       removed_trees_.push_front({inode.ino()});
       inodes_.insert(std::move(inode));
       continue;

@@ -285,23 +285,42 @@ class LsmTree final : public Tree, private History::Client {
     Ino dir;
     std::string after{};    // the last name that was passed; "": none
     bool settled = false;   // its rows show what was made in it before
+    bool told = false;      // it shows a base: what is in use of that is known to be gone
   };
   RemovedTree* next_removed_tree() LSMFS_LOCKED;  // nullptr: there is none
+  void sweep_shown(const Inode& dir, std::vector<SweptEntry>& held) LSMFS_LOCKED;
   Result<bool> sweep_some(Lock& lock, std::vector<SweptEntry>& held) LSMFS_LOCKED;
   Result<void> take_away(const Lock& lock, Inode& dir, std::string_view name, std::string_view row, std::vector<SweptEntry>& held) LSMFS_LOCKED;
   void leave(const Inode& dir, std::string_view why) LSMFS_LOCKED;
   bool sweep_for_a_while();
 
   // ---- clones (clones.cc)
-  enum class Expands : std::uint8_t { to_grow, to_free };  // what it is for: to free something it may take from what is set aside
   static Record record_shown(const std::string& base, std::uint64_t shift, std::string_view name, Record row, std::string& row_home);
   Ino free_number() const LSMFS_LOCKED;
   void renew(Inode& inode) LSMFS_LOCKED;
   void follow(Inode& inode) LSMFS_LOCKED;
-  Result<void> own_row(const Lock& lock, Inode& inode, Expands what_for = Expands::to_grow) LSMFS_LOCKED;
-  Result<void> expand(const Lock& lock, Inode& dir, Expands what_for = Expands::to_grow) LSMFS_LOCKED;
+  Result<void> own_row(const Lock& lock, Inode& inode) LSMFS_LOCKED;
+  Result<void> expand(const Lock& lock, Inode& dir) LSMFS_LOCKED;
   struct Expanded;
-  Result<std::vector<Expanded>> to_expand(const Lock& lock, Inode& dir) LSMFS_LOCKED;
+  Result<std::vector<Expanded>> to_expand(const Lock& lock, const Inode& dir, std::string_view after, std::size_t most) LSMFS_LOCKED;
+  void put_expanded(const std::string& home, Expanded& entry) LSMFS_LOCKED;
+  void has_own_row(Inode& dir, Inode& inode, Record record) LSMFS_LOCKED;
+  void has_own_entries(Inode& dir) LSMFS_LOCKED;
+  // The entries of a large directory, which are put beside those that it shows.
+  struct Build {
+    Ino number;         // of a node at `home`, where they lie
+    std::string home;
+    std::string base;   // that the directory shows
+    std::string after;  // the last name that was put
+    std::uint64_t entries = 0;
+    std::uint64_t group = 0;  // the last one that has some of them
+    bool ended = false;
+    Result<void> outcome;
+  };
+  Result<void> take_over_built(const Lock& lock, Inode& dir) LSMFS_LOCKED;
+  void build(Ino dir);
+  Result<bool> build_some(Lock& lock, Ino ino) LSMFS_LOCKED;
+  void abandon(const Build& build) LSMFS_LOCKED;
   void leave_base(Inode& inode) LSMFS_LOCKED;
   using XattrRows = std::vector<std::pair<std::string, std::string>>;  // names and values
   Result<XattrRows> xattr_rows(const Lock& lock, const Record& record, const std::string& home) LSMFS_LOCKED;
@@ -508,6 +527,7 @@ class LsmTree final : public Tree, private History::Client {
   std::deque<Ino> displaced_ LSMFS_GUARDED_BY(tree_mutex);      // some of those that lie elsewhere than their path says
   std::unordered_set<Ino> large_ LSMFS_GUARDED_BY(tree_mutex);  // some that have too much below them to be moved, lest it be looked at again
   std::uint64_t removals_ LSMFS_GUARDED_BY(tree_mutex) = 0;       // of trees, in this mount
+  std::map<Ino, Build> builds_ LSMFS_GUARDED_BY(tree_mutex);      // by directory
   std::uint64_t layouts_ LSMFS_GUARDED_BY(tree_mutex) = 0;        // how many times a directory had its entries elsewhere, or those that it shows
   // How many times there may have come below some directory what walks look for: what is immutable or append-only, or a name of a file of several.
   std::uint64_t below_changes_ LSMFS_GUARDED_BY(tree_mutex) = 0;

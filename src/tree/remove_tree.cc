@@ -43,7 +43,7 @@ Result<std::optional<std::string>> LsmTree::take_out(Lock& lock, Wait wait, Ino 
   if (state_.counts.fixed > 0 && inode->record.size > 0 && looked != below_changes_) return std::optional<std::string>();
 
   const Loaded loaded{*this, inode};
-  LSMFS_TRY(expand(lock, *from, Expands::to_free));
+  LSMFS_TRY(expand(lock, *from));
   std::string name = inode->name;
   const Time now = Time::now(clock_);
   remove_name(*from, name, *inode, now);
@@ -54,7 +54,6 @@ Result<std::optional<std::string>> LsmTree::take_out(Lock& lock, Wait wait, Ino 
   if (inode->record.size == 0) return std::optional(std::move(name));
   touch(inode->record, now);  // by which the kernel knows that its listing of it is old
   ++removals_;
-  if (!inode->is_removed_tree()) return std::optional(std::move(name));  // what it shows goes with it
   removed_trees_.push_front({dir});
   upkeep_.removed_tree(clock_.now());
   look_again_in_time();

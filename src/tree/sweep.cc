@@ -43,6 +43,7 @@ bool LsmTree::sweep_for_a_while() {
 LsmTree::RemovedTree* LsmTree::next_removed_tree() {
   while (!removed_trees_.empty()) {
     Inode* const dir = inodes_.find(removed_trees_.back().dir);
+    if (dir && dir->removed() && dir->record.has_base() && !removed_trees_.back().told) return &removed_trees_.back();
     if (dir && dir->is_removed_tree()) return &removed_trees_.back();
     removed_trees_.pop_back();
     drop_if_unused(dir);
@@ -55,6 +56,11 @@ Result<bool> LsmTree::sweep_some(Lock& lock, std::vector<SweptEntry>& held) {
   RemovedTree* const tree = next_removed_tree();
   if (!tree) return false;
   Inode& dir = *inodes_.find(tree->dir);
+  if (dir.record.has_base()) {
+    sweep_shown(dir, held);
+    tree->told = true;
+    return true;
+  }
   // From here on nobody but a sweep changes which entries it has, and that one has passed those that it takes away.
   if (!tree->settled) LSMFS_TRY(settle(lock, std::max(dir.entries_group, dir.home_group)));
   tree->settled = true;
@@ -81,6 +87,15 @@ Result<bool> LsmTree::sweep_some(Lock& lock, std::vector<SweptEntry>& held) {
   return true;
 }
 
+// What a removed directory shows goes with it, and only who is in use below it need be told.
+void LsmTree::sweep_shown(const Inode& dir, std::vector<SweptEntry>& held) {
+  inodes_.for_each([&](Inode& inode) LSMFS_LOCKED {
+    if (inode.lookups == 0 || inode.place != Inode::Place::named || !is_within(inode, dir)) return;
+    inode.record.nlink = 0;
+    held.push_back({inode.parent, inode.name, inode.ino()});
+  });
+}
+
 // The entry of a removed directory whose row is `row`, as far as its inode is not in memory.
 Result<void> LsmTree::take_away(const Lock& lock, Inode& dir, std::string_view name, std::string_view row, std::vector<SweptEntry>& held) {
   LSMFS_ASSIGN(Inode * inode, adopt(lock, dir, name, row));
@@ -91,7 +106,7 @@ Result<void> LsmTree::take_away(const Lock& lock, Inode& dir, std::string_view n
   remove_name(dir, name, *inode, now);
   if (dir.record.size > 0) --dir.record.size;
   changed(dir);
-  if (inode->is_removed_tree()) {
+  if (inode->removed() && inode->record.is_directory() && inode->record.size > 0) {
     touch(inode->record, now);  // by which the kernel knows that its listing of it is old
     removed_trees_.push_back({inode->ino()});
   }

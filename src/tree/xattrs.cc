@@ -121,7 +121,7 @@ Result<void> LsmTree::removexattr(Ino ino, std::string_view name, Wait wait) {
       if (acl::is_name(name)) return {};
       return make_error(ENODATA, "");
     }
-    LSMFS_TRY(own_row(lock, *inode, Expands::to_free));
+    LSMFS_TRY(own_row(lock, *inode));
     drop_xattr(*inode, name);
     inode->record.ctime = Time::now(clock_);
     changed(*inode);
