@@ -78,11 +78,10 @@ void LsmTree::follow(Inode& inode) {
   if (!dir) return;
   if (dir->record.has_base() && !inode.implicit) {
     // It was there before the directory, or one above it, left what it had to a clone as well.
-    inode.shown_home.clear();
     const std::string home = inode.home();
     Record& record = inode.record;
     if (record.shows_something() && !record.has_base()) record.base = home;
-    if (record.has_xattr_rows()) inode.shown_home = home;
+    inode.shown_home = record.has_xattr_rows() ? std::make_unique<const std::string>(home) : nullptr;
     record.home.clear();
     record.home_number = {};
     record.is_base = false;
@@ -186,7 +185,7 @@ Result<void> LsmTree::expand(const Lock& lock, Inode& dir) {
 
 void LsmTree::has_own_row(Inode& dir, Inode& inode, Record record) {
   inode.implicit = false;
-  inode.shown_home.clear();
+  inode.shown_home.reset();
   inode.record = std::move(record);
   inodes_.set_name(inode, dir.ino(), dir.shared_home(), std::string(inode.name));
   inode.displaced = inode.lies_elsewhere();

@@ -68,7 +68,9 @@ Result<Inode*> LsmTree::adopt(const Lock& lock, Inode& dir, std::string_view nam
     inode.place = Inode::Place::linked;
     know_only_name(inode, dir, name);
   } else if (shown) {
-    inode.record = record_shown(dir.record.base, dir.record.shift, name, std::get<Record>(std::move(*row)), inode.shown_home);
+    std::string home;
+    inode.record = record_shown(dir.record.base, dir.record.shift, name, std::get<Record>(std::move(*row)), home);
+    if (!home.empty()) inode.shown_home = std::make_unique<const std::string>(std::move(home));
     inode.record.ino = ino;
     inode.implicit = true;
     inode.dir_home = dir.shared_home();
