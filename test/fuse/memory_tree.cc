@@ -464,7 +464,46 @@ Result<std::string> MemoryTree::remove_tree(Ino dir, Ino parent, Wait wait) {
   return name;
 }
 
-Result<void> MemoryTree::clone(Ino, Ino, std::string_view, Wait) { return make_error(EOPNOTSUPP, ""); }
+Result<void> MemoryTree::clone(Ino dir, Ino to, std::string_view name, Wait wait) {
+  std::lock_guard lock(mutex_);
+  LSMFS_TRY(enter("clone", wait));
+  LSMFS_TRY(directory(dir));
+  LSMFS_ASSIGN(Node * t, directory(to));
+  if (name.size() > kNameMax) return make_error(ENAMETOOLONG, "");
+  if (t->children.contains(name)) return make_error(EEXIST, "");
+  for (Ino above = to;; above = nodes_.at(above).parent) {
+    if (above == dir) return make_error(EINVAL, "");
+    if (above == kRootIno) break;
+  }
+  std::map<Ino, Ino> copies;
+  const std::function<Ino(Ino, Ino)> copy = [&](Ino of, Ino parent) {
+    const auto [known, is_new] = copies.try_emplace(of, Ino{next_ino_});
+    const Ino ino = known->second;
+    if (!is_new) {
+      ++nodes_.at(ino).attr.nlink;
+      return ino;
+    }
+    ++next_ino_;
+    const Node& source = nodes_.at(of);
+    Node made;
+    made.attr = source.attr;
+    made.attr.ino = ino;
+    if (!S_ISDIR(made.attr.mode)) made.attr.nlink = 1;
+    made.parent = parent;
+    made.data = source.data;
+    made.xattrs = source.xattrs;
+    nodes_.emplace(ino, std::move(made));
+    for (const auto& [child, child_ino] : source.children) {
+      const Ino child_copy = copy(child_ino, ino);
+      nodes_.at(ino).children.emplace(child, child_copy);
+    }
+    return ino;
+  };
+  t->children.emplace(name, copy(dir, to));
+  ++t->attr.nlink;
+  changed(*t);
+  return {};
+}
 
 void MemoryTree::on_swept(std::function<void(std::vector<SweptEntry>)> told) {
   std::lock_guard lock(mutex_);

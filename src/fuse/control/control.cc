@@ -5,6 +5,7 @@
 #include <linux/fs.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "fuse/control/stats_codec.h"
 
@@ -93,6 +94,27 @@ Result<void> remove_tree_of_mount(const std::string& path) {
   const Fd fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!fd) return make_error(errno, path);
   return mount_ioctl(fd, path, kRemoveTreeIoctl, nullptr);
+}
+
+Result<void> clone_in_mount(const std::string& source, const std::string& parent, const std::string& name) {
+  const Fd from(open(source.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  struct stat of_source {}, of_parent {};
+  if (!from || fstat(from.get(), &of_source) != 0) return make_error(errno, source);
+  const Fd to(open(parent.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!to || fstat(to.get(), &of_parent) != 0) return make_error(errno, parent);
+  if (of_source.st_dev != of_parent.st_dev) return make_error(EXDEV, parent);
+  CloneRequest request{.parent = of_parent.st_ino};
+  if (name.size() >= sizeof request.name) return make_error(ENAMETOOLONG, name);
+  name.copy(request.name, name.size());
+  if (syncfs(from.get()) != 0) return make_error(errno, source);
+  LSMFS_TRY(mount_ioctl(from, source, kCloneIoctl, &request));
+  const int failed = mkdirat(to.get(), name.c_str(), 0700) != 0 ? errno : 0;
+  ClonedMessage cloned;
+  LSMFS_TRY(mount_ioctl(from, source, kClonedIoctl, &cloned));
+  if (failed != 0) return make_error(failed, parent + "/" + name);
+  if (cloned.is_copy == 1) return {};
+  (void)unlinkat(to.get(), name.c_str(), AT_REMOVEDIR);
+  return make_error(EAGAIN, source);
 }
 
 Result<ByteCount> grow_mount(const std::string& path, std::optional<ByteCount> size) {

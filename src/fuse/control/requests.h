@@ -73,6 +73,23 @@ inline constexpr unsigned long kGrowIoctl = _IOWR('L', 0xfa, GrowMessage);
 
 inline constexpr unsigned long kRemoveTreeIoctl = _IO('L', 0xfb);
 
+// ---- clone: the directory that this thread makes next by mkdir(2), of this name in this one, becomes a copy of the directory of whose
+// descriptor it is asked, with all that lies below it
+
+struct CloneRequest {
+  std::uint64_t parent = 0;      // its inode number
+  char name[kNameMax + 1] = {};  // a 0 at the end
+};
+
+inline constexpr unsigned long kCloneIoctl = _IOW('L', 0xfc, CloneRequest);
+
+// That has been done, or has failed, and no later directory is meant: whether the one that was made is a copy.
+struct ClonedMessage {
+  std::uint32_t is_copy = 0;  // 0, 1
+};
+
+inline constexpr unsigned long kClonedIoctl = _IOR('L', 0xfd, ClonedMessage);
+
 // ---- numbers: a part of them at a time, since all would not fit. Nothing of a version that the caller does not know is sent.
 
 struct StatsMessage {

@@ -156,7 +156,8 @@ FuseMount::FuseMount(Tree& tree, const MountOptions& options, Administration adm
                .xattr = options.xattr,
                .user_rm = options.user_rm,
                .durable_names = options.durable_names,
-               .errors = ErrorLog(*options.clock, options.notice)} {}
+               .errors = ErrorLog(*options.clock, options.notice),
+               .clones = CloneOrders(*options.clock)} {}
 
 FuseMount::~FuseMount() {
   // The descriptors first: unmounting waits for answers as long as somebody could give them.

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "fuse/serving/clone_orders.h"
 #include "fuse/serving/kernel_cache.h"
 #include "fuse/serving/listings.h"
 #include "fuse/serving/privileges.h"
@@ -43,6 +44,7 @@ struct Context {
   // Runs `on_destroy` of Mount::serve, once.
   std::function<void()> destroy = [] {};
   ErrorLog errors;
+  CloneOrders clones;
   // Closed when the session is over: no request comes to the tree, and what takes long and could be done later ends.
   Turnstile turnstile;
 };

@@ -193,7 +193,23 @@ void mknod(fuse_req_t req, fuse_ino_t dir, const char* name, mode_t mode, dev_t 
   make(req, dir, name, new_inode(req, mode, rdev));
 }
 
+// Until this is answered the kernel lets nobody else change the directory, so the name is that of the clone. Where only the look-up has to
+// wait, it is not made again.
+void clone(fuse_req_t req, Ino source, Ino dir, std::string_view name) {
+  auto& tree = context_of(req).tree;
+  serve_names(req, [&tree, source, dir, made = std::make_shared<bool>(false)](Wait wait, std::string_view n) -> Result<Entry> {
+    if (!*made) {
+      LSMFS_TRY(tree.clone(source, dir, n, wait));
+      *made = true;
+    }
+    LSMFS_ASSIGN(auto found, tree.lookup(dir, n, wait));
+    return Entry{found};
+  }, name);
+}
+
 void mkdir(fuse_req_t req, fuse_ino_t dir, const char* name, mode_t mode) {
+  const auto is_of = [req](uid_t user) { return fuse_req_ctx(req)->uid == user || process_of(req).uid == user; };
+  if (const auto source = context_of(req).clones.take(fuse_req_ctx(req)->pid, Ino{dir}, name, is_of)) return clone(req, *source, Ino{dir}, name);
   make(req, dir, name, new_inode(req, S_IFDIR | (mode & 07777)));
 }
 

@@ -1,6 +1,7 @@
 #include "fuse/serving/ioctls.h"
 
 #include <linux/fs.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -199,6 +200,37 @@ void remove_tree(fuse_req_t req, Ino dir, Bytes) {
   });
 }
 
+// ---- a copy of a directory with all that lies below it, in two steps: clone_orders.h
+
+// The kernel has let him open it, and checks where he may make a directory.
+void clone(fuse_req_t req, Ino dir, Bytes in) {
+  const auto asked = input_of<CloneRequest>(in);
+  const std::string_view name(asked.name, strnlen(asked.name, sizeof asked.name));
+  if (name.empty() || name.size() > kNameMax) {
+    fuse_reply_err(req, EINVAL);
+    return;
+  }
+  const pid_t thread = fuse_req_ctx(req)->pid;
+  if (thread == 0) {  // of another process namespace: it is not known from others
+    fuse_reply_err(req, ESRCH);
+    return;
+  }
+  serve(req, [&context = context_of(req), req, dir, thread, parent = Ino{asked.parent}](Wait wait, std::string_view n) -> Result<IoctlOutput> {
+    LSMFS_ASSIGN(const Attr attr, context.tree.getattr(dir, wait));
+    if (!S_ISDIR(attr.mode)) return make_error(ENOTDIR, "");
+    const Caller caller = caller_of(req);
+    if (!may_administer(req) && caller.uid != attr.uid) return make_error(EPERM, "");
+    context.clones.put(thread, caller.uid, dir, parent, n);
+    return IoctlOutput{};
+  }, name);
+}
+
+void cloned(fuse_req_t req, Ino, Bytes) {
+  serve(req, [&context = context_of(req), thread = fuse_req_ctx(req)->pid](Wait) -> Result<IoctlOutput> {
+    return output_of(ClonedMessage{context.clones.end(thread)});
+  });
+}
+
 // ---- the flags of an inode, in the two forms in which the kernel asks for them. It has checked who may change what.
 
 constexpr std::array<std::pair<std::uint32_t, std::uint32_t>, 4> kFlagNames{{{FS_IMMUTABLE_FL, FS_XFLAG_IMMUTABLE},
@@ -292,6 +324,8 @@ constexpr Command kCommands[] = {
     {FS_IOC_SETFSLABEL, FSLABEL_MAX, set_label},
     {kGrowIoctl, sizeof(GrowMessage), grow},
     {kRemoveTreeIoctl, 0, remove_tree},
+    {kCloneIoctl, sizeof(CloneRequest), clone},
+    {kClonedIoctl, 0, cloned},
 };
 
 }  // namespace

@@ -37,8 +37,11 @@ std::uint32_t number_of(std::string_view status, std::string_view label) {
 
 Caller caller_of(fuse_req_t req) {
   const fuse_ctx* const said = fuse_req_ctx(req);
-  if (said->uid != Caller::kUnknown) return {said->uid, said->gid};
-  const Fd file(open(fmt::format("/proc/{}/status", said->pid).c_str(), O_RDONLY | O_CLOEXEC));
+  return said->uid != Caller::kUnknown ? Caller{said->uid, said->gid} : process_of(req);
+}
+
+Caller process_of(fuse_req_t req) {
+  const Fd file(open(fmt::format("/proc/{}/status", fuse_req_ctx(req)->pid).c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) return {};
   char text[4096];
   const ssize_t size = read(file.get(), text, sizeof text);

@@ -38,6 +38,8 @@ struct Caller {
 };
 // Must hold: it has not been answered. For requests of the kernel's own, such as late writes, it says nothing of use.
 Caller caller_of(fuse_req_t req);
+// Likewise, but always as /proc says it. In a mount that has owners of its own, the kernel says of who makes something whom the caller is there.
+Caller process_of(fuse_req_t req);
 
 // Whether the caller may keep a set-group-id bit of that group.
 bool root_or_in_group(fuse_req_t req, gid_t gid);
