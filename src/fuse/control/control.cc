@@ -111,8 +111,9 @@ Result<void> clone_in_mount(const std::string& source, const std::string& parent
   const int failed = mkdirat(to.get(), name.c_str(), 0700) != 0 ? errno : 0;
   ClonedMessage cloned;
   LSMFS_TRY(mount_ioctl(from, source, kClonedIoctl, &cloned));
+  if (cloned.outcome == ClonedMessage::kDenied) return make_error(EPERM, source);
   if (failed != 0) return make_error(failed, parent + "/" + name);
-  if (cloned.is_copy == 1) return {};
+  if (cloned.outcome == ClonedMessage::kCopy) return {};
   (void)unlinkat(to.get(), name.c_str(), AT_REMOVEDIR);
   return make_error(EAGAIN, source);
 }

@@ -83,9 +83,10 @@ struct CloneRequest {
 
 inline constexpr unsigned long kCloneIoctl = _IOW('L', 0xfc, CloneRequest);
 
-// That has been done, or has failed, and no later directory is meant: whether the one that was made is a copy.
+// That has been done, or has failed, and no later directory is meant: what has come of it.
 struct ClonedMessage {
-  std::uint32_t is_copy = 0;  // 0, 1
+  static constexpr std::uint32_t kOrdinary = 0, kCopy = 1, kDenied = 2;
+  std::uint32_t outcome = kOrdinary;  // kCopy: if one was made; kDenied: none was, the source is not the caller's
 };
 
 inline constexpr unsigned long kClonedIoctl = _IOR('L', 0xfd, ClonedMessage);

@@ -4,7 +4,7 @@
 
 namespace lsmfs {
 
-void CloneOrders::put(pid_t thread, uid_t user, Ino source, Ino parent, std::string_view name) {
+void CloneOrders::put(pid_t thread, uid_t user, const Source& source, Ino parent, std::string_view name) {
   MutexLock lock(mutex_);
   std::erase_if(orders_, [&](const Order& order) { return order.thread == thread; });
   if (orders_.size() == kMost) {
@@ -15,24 +15,30 @@ void CloneOrders::put(pid_t thread, uid_t user, Ino source, Ino parent, std::str
   any_ = true;
 }
 
-std::optional<Ino> CloneOrders::take(pid_t thread, Ino parent, std::string_view name, const std::function<bool(uid_t)>& is_of) {
+std::optional<CloneOrders::Source> CloneOrders::take(pid_t thread, Ino parent, std::string_view name, const std::function<bool(uid_t)>& is_of) {
   if (!any_) return std::nullopt;
   MutexLock lock(mutex_);
   const auto order = std::ranges::find(orders_, thread, &Order::thread);
-  if (order == orders_.end() || order->taken || order->parent != parent || order->name != name || clock_.now() >= order->until) return std::nullopt;
-  if (!is_of(order->user)) return std::nullopt;
-  order->taken = true;
+  if (order == orders_.end() || order->outcome != Outcome::ordinary || order->parent != parent || order->name != name) return std::nullopt;
+  if (clock_.now() >= order->until || !is_of(order->user)) return std::nullopt;
+  order->outcome = Outcome::clone;
   return order->source;
 }
 
-bool CloneOrders::end(pid_t thread) {
+void CloneOrders::deny(pid_t thread) {
   MutexLock lock(mutex_);
   const auto order = std::ranges::find(orders_, thread, &Order::thread);
-  if (order == orders_.end()) return false;
-  const bool taken = order->taken;
+  if (order != orders_.end()) order->outcome = Outcome::denied;
+}
+
+CloneOrders::Outcome CloneOrders::end(pid_t thread) {
+  MutexLock lock(mutex_);
+  const auto order = std::ranges::find(orders_, thread, &Order::thread);
+  if (order == orders_.end()) return Outcome::ordinary;
+  const Outcome outcome = order->outcome;
   orders_.erase(order);
   any_ = !orders_.empty();
-  return taken;
+  return outcome;
 }
 
 }  // namespace lsmfs

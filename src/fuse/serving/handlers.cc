@@ -195,11 +195,16 @@ void mknod(fuse_req_t req, fuse_ino_t dir, const char* name, mode_t mode, dev_t 
 
 // Until this is answered the kernel lets nobody else change the directory, so the name is that of the clone. Where only the look-up has to
 // wait, it is not made again.
-void clone(fuse_req_t req, Ino source, Ino dir, std::string_view name) {
+void clone(fuse_req_t req, const CloneOrders::Source& source, Ino dir, std::string_view name) {
   auto& tree = context_of(req).tree;
-  serve_names(req, [&tree, source, dir, made = std::make_shared<bool>(false)](Wait wait, std::string_view n) -> Result<Entry> {
+  serve_names(req, [&tree, req, source, dir, made = std::make_shared<bool>(false)](Wait wait, std::string_view n) -> Result<Entry> {
     if (!*made) {
-      LSMFS_TRY(tree.clone(source, dir, n, wait));
+      LSMFS_ASSIGN(const Attr attr, tree.getattr(source.dir, wait));
+      if (!source.of_any_owner && attr.uid != fuse_req_ctx(req)->uid) {
+        context_of(req).clones.deny(fuse_req_ctx(req)->pid);
+        return make_error(EPERM, "");
+      }
+      LSMFS_TRY(tree.clone(source.dir, dir, n, wait));
       *made = true;
     }
     LSMFS_ASSIGN(auto found, tree.lookup(dir, n, wait));

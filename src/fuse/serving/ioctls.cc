@@ -202,7 +202,7 @@ void remove_tree(fuse_req_t req, Ino dir, Bytes) {
 
 // ---- a copy of a directory with all that lies below it, in two steps: clone_orders.h
 
-// The kernel has let him open it, and checks where he may make a directory.
+// The kernel has let him open it, and checks where he may make a directory. Whose it must be is looked at then.
 void clone(fuse_req_t req, Ino dir, Bytes in) {
   const auto asked = input_of<CloneRequest>(in);
   const std::string_view name(asked.name, strnlen(asked.name, sizeof asked.name));
@@ -218,16 +218,14 @@ void clone(fuse_req_t req, Ino dir, Bytes in) {
   serve(req, [&context = context_of(req), req, dir, thread, parent = Ino{asked.parent}](Wait wait, std::string_view n) -> Result<IoctlOutput> {
     LSMFS_ASSIGN(const Attr attr, context.tree.getattr(dir, wait));
     if (!S_ISDIR(attr.mode)) return make_error(ENOTDIR, "");
-    const Caller caller = caller_of(req);
-    if (!may_administer(req) && caller.uid != attr.uid) return make_error(EPERM, "");
-    context.clones.put(thread, caller.uid, dir, parent, n);
+    context.clones.put(thread, caller_of(req).uid, {.dir = dir, .of_any_owner = may_administer(req)}, parent, n);
     return IoctlOutput{};
   }, name);
 }
 
 void cloned(fuse_req_t req, Ino, Bytes) {
   serve(req, [&context = context_of(req), thread = fuse_req_ctx(req)->pid](Wait) -> Result<IoctlOutput> {
-    return output_of(ClonedMessage{context.clones.end(thread)});
+    return output_of(ClonedMessage{static_cast<std::uint32_t>(context.clones.end(thread))});
   });
 }
 
