@@ -91,7 +91,7 @@ _lsmfs() {
       first=2
       ;;
   esac
-  local commands=(mkfs mount tune resize umount rm fsck scrub info stats top layout trim help)
+  local commands=(mkfs mount tune resize umount clone rm fsck scrub info stats top layout trim help)
   if [ "$last" -lt "$first" ]; then
     case $current in
       -*) _lsmfs_words -h --help -V --version ;;
@@ -109,6 +109,7 @@ _lsmfs() {
     tune) options=(-L --label -U --uuid -o) valued=' -L --label -U --uuid -o ' ;;
     resize) ;;
     umount) options=(--wait) ;;
+    clone) ;;
     rm) options=(-r -R --recursive) ;;
     fsck) options=(-n -a -p -y -f -v -t -C) ;;
     fsck.lsmfs) options=(-n -a -p -y -f -v -t -C -V --version) ;;
@@ -186,7 +187,7 @@ _lsmfs() {
       _lsmfs_take < <(_lsmfs_mounts)
       ;;
     layout:0) compopt -o default ;;
-    rm:*) compopt -o dirnames ;;
+    clone:[01] | rm:*) compopt -o dirnames ;;
   esac
   _lsmfs_trim
 }

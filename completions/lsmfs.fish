@@ -152,6 +152,7 @@ set -l commands mkfs\t'Make an empty file system' \
     tune\t'Change its label, UUID or kept mount options' \
     resize\t'Grow or shrink it' \
     umount\tUnmount \
+    clone\t'Copy a directory with all below it' \
     rm\t'Remove directories with all below them' \
     fsck\t'Check and repair a file system' \
     scrub\t'Read and verify all of a mounted file system' \
@@ -176,6 +177,7 @@ complete -c lsmfs -n '__lsmfs_command resize; and __lsmfs_operand 1 2' -a '1G 4G
 complete -c lsmfs -n '__lsmfs_command mount; and __lsmfs_operand 0 2 -o --log' -F -a '(__lsmfs_devices) (__lsmfs_tags)'
 complete -c lsmfs -n '__lsmfs_command mount; and __lsmfs_operand 1 2 -o --log' -a '(__fish_complete_directories)'
 complete -c lsmfs -n '__lsmfs_command umount scrub stats top trim; and __lsmfs_operand 0 2 --rate --interval' -a '(__lsmfs_mounts)'
+complete -c lsmfs -n '__lsmfs_command clone; and begin; __lsmfs_operand 0 2; or __lsmfs_operand 1 2; end' -a '(__fish_complete_directories)'
 complete -c lsmfs -n '__lsmfs_command rm' -a '(__fish_complete_directories)'
 complete -c lsmfs -n '__lsmfs_command layout; and contains -- -- (commandline -opc)' -F
 complete -c lsmfs -n '__lsmfs_command layout; and test (commandline -opc)[-1] = --' -a '(__fish_complete_command)'

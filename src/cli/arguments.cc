@@ -117,6 +117,14 @@ void take(CLI::App& app, StatsArguments& arguments) {
   app.footer("docs/stats.md says what each number means, and when to worry.");
 }
 
+void take(CLI::App& app, CloneArguments& arguments) {
+  app.add_option("source", arguments.source, "a directory of a mount")->required();
+  app.add_option("target", arguments.target, "what is to be its copy, in the same mount; not there yet")->required();
+  app.footer("Returns at once, however much lies below. What the two have in common is stored once. For root, for who mounted it, and for the\n"
+             "owner of the source, who may make a directory where the target is to be.\n"
+             "Exit codes: 0 it is made, 1 it is not, and nothing has changed.");
+}
+
 void take(CLI::App& app, RmArguments& arguments) {
   app.add_flag("-r,-R,--recursive", arguments.recursive, "with all that lies below; must be given");
   app.add_option("directories", arguments.directories, "directories of a mount")->required();

@@ -15,6 +15,7 @@ void take(CLI::App& app, ResizeArguments& arguments);
 void take(CLI::App& app, UmountArguments& arguments);
 void take(CLI::App& app, FsckArguments& arguments);
 void take(CLI::App& app, InfoArguments& arguments);
+void take(CLI::App& app, CloneArguments& arguments);
 void take(CLI::App& app, RmArguments& arguments);
 void take(CLI::App& app, ScrubArguments& arguments);
 void take(CLI::App& app, StatsArguments& arguments);

@@ -59,6 +59,11 @@ struct InfoArguments {
 };
 int info(const InfoArguments& arguments);
 
+struct CloneArguments {
+  std::string source, target;  // a directory in a mount, and what is to become its copy
+};
+int clone(const CloneArguments& arguments);
+
 struct RmArguments {
   std::vector<std::string> directories;
   bool recursive = false;

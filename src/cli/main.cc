@@ -46,6 +46,8 @@ int run(int argc, char** argv) {
   add("Mount", "mount", "Mount a device or image; returns when it answers", mount_arguments, mount);
   UmountArguments umount_arguments;
   add("Mount", "umount", "Unmount; returns when all is on disk, or says who still uses it elsewhere", umount_arguments, umount);
+  CloneArguments clone_arguments;
+  add("Use what is mounted", "clone", "Copy a directory with all that lies below it, at once", clone_arguments, lsmfs::cli::clone);  // not clone(2)
   RmArguments rm_arguments;
   add("Use what is mounted", "rm", "Remove directories with all that lies below them, at once", rm_arguments, rm);
   std::string trim_directory;

@@ -14,7 +14,7 @@ class Usage : public Folder {};
 
 TEST_F(Usage, EveryCommandHasHelp) {
   EXPECT_NE(accepted({"--help"}).find("mount"), std::string::npos);
-  for (const char* command : {"mkfs", "mount", "umount", "fsck", "info", "layout", "trim", "scrub", "tune", "resize", "rm"}) {
+  for (const char* command : {"mkfs", "mount", "umount", "fsck", "info", "layout", "trim", "scrub", "tune", "resize", "clone", "rm"}) {
     const std::string text = accepted({command, "--help"});
     EXPECT_NE(text.find("lsmfs " + std::string(command) + " [OPTIONS]"), std::string::npos) << text;  // newer CLI11 have no "Usage:"
     EXPECT_NE(text.find("--help"), std::string::npos) << command;
@@ -33,7 +33,7 @@ TEST_F(Usage, HelpIsACommandToo) {
 TEST_F(Usage, CommandsAreGroupedByWhatPeopleDo) {
   const std::string text = accepted({"--help"});
   std::size_t at = 0;
-  for (const char* next : {"\nMake and change", "  mkfs", "  tune", "  resize", "\nMount", "  mount", "  umount", "\nUse what is mounted", "  rm", "  trim", "\nLook", "  info", "  layout", "\nCheck and repair", "  fsck", "  scrub"}) {
+  for (const char* next : {"\nMake and change", "  mkfs", "  tune", "  resize", "\nMount", "  mount", "  umount", "\nUse what is mounted", "  clone", "  rm", "  trim", "\nLook", "  info", "  layout", "\nCheck and repair", "  fsck", "  scrub"}) {
     const auto found = text.find(next, at);
     ASSERT_NE(found, text.npos) << next << " in its place in\n" << text;
     at = found;
@@ -101,6 +101,13 @@ TEST_F(Usage, WrongArgumentsAreRefusedWithOneLineAndAHint) {
   refused(1, {"umount"}, {"directory"});
   refused(1, {"info"}, {"path"});
   refused(1, {"trim"}, {"directory"});
+  refused(1, {"clone"}, {"source", "lsmfs clone --help"});
+  refused(1, {"clone", "/x"}, {"target", "lsmfs clone --help"});
+  refused(1, {"clone", "/x", "/y", "/z"}, {"/z", "lsmfs clone --help"});
+  refused(1, {"clone", "/no/such/directory", "/tmp/new"}, {"/no/such/directory", "does not exist"});
+  refused(1, {"clone", "/proc/version", "/tmp/new"}, {"/proc/version", "not a directory"});
+  refused(1, {"clone", "/proc/self/", "/tmp/new"}, {"/proc/self:", "symbolic link"});
+  refused(1, {"clone", "/proc/sys", "/proc/new"}, {"/proc/sys", "not in an lsmfs", "cp -a"});
   refused(1, {"rm"}, {"directories", "lsmfs rm --help"});
   refused(1, {"rm", "/x"}, {"-r", "rm(1)"});
   refused(1, {"rm", "-r", "/no/such/directory"}, {"/no/such/directory", "does not exist"});
