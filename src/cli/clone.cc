@@ -30,6 +30,7 @@ Place place_of(const std::string& path) {
 
 // Why the source cannot be cloned, whatever the target is; empty: it can be.
 std::string wrong_source(const std::string& source) {
+  if (source.empty()) return "the source has no name";
   struct stat facts {};
   if (lstat(source.c_str(), &facts) != 0) return explain(source, make_error(errno, source));
   if (S_ISLNK(facts.st_mode)) return source + ": is a symbolic link; name the directory itself";
@@ -51,8 +52,7 @@ std::string wrong_place(const Place& place) {
 }
 
 std::string explain_cloning(const std::string& source, const Place& place, const Error& error) {
-  // Whoever may do nothing about one of the two may do so about the other.
-  const bool of_source = error.context == source;
+  const bool of_source = error.context == source;  // or of the place
   switch (error.code) {
     case EXDEV:
       return fmt::format("{}: is in another file system than {}; use cp -a", place.parent, source);
@@ -74,7 +74,7 @@ std::string explain_cloning(const std::string& source, const Place& place, const
     case ENOTTY:
       return source + ": is mounted by a version that does not know clones; unmount it, and mount it again";
     case ESRCH:
-      return source + ": the daemon does not see this process; run it where it is mounted, not in a container of its own";
+      return source + ": the daemon does not see this process, which is in another process namespace; run it where the mount was made";
     case EAGAIN:
       return place.path + ": the daemon has too many others who ask; try again";
     default:

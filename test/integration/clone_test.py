@@ -249,9 +249,11 @@ class Refusals(Clone):
         self.not_cloned(elsewhere, new, elsewhere, "not in an lsmfs", "cp -a")
         for there in ("d/a", "d", "link", "dangling", "d/a/file", ".", "d/.."):
             self.not_cloned(d, self.path(there), "exists already")
+            self.not_cloned(d, self.path(there) + "/", "exists already")
         self.not_cloned(d, self.path("missing/new"), "missing: does not exist")
         self.not_cloned(d, self.path("d/a/file/new"), "is not a directory")
-        self.not_cloned(d, "", "no name")
+        self.not_cloned(d, "", "target has no name")
+        self.not_cloned("", new, "source has no name")
         self.not_cloned(d, self.path("d/new"), "d/new", "in itself")
         self.not_cloned(d, self.path("d/a/new"), "d/a/new", "in itself")
         self.not_cloned(d, self.path("link/new"), "in itself")
@@ -355,6 +357,11 @@ class Others(Clone):
         os.rename(self.path("own"), self.path("hidden/own"))
         self.refuses("hidden/own", "place/copy", "no permission")
         self.clone("hidden/own", "place/copy")
+
+    def test_a_process_namespace_is_seen_from_above(self):
+        self.make("d/file")
+        self.must("unshare", "--pid", "--fork", LSMFS, "clone", self.path("d"), self.path("copy"))
+        self.same("d", "copy")
 
     def test_a_mount_that_is_read_only_takes_none(self):
         self.make("d/file")

@@ -7,7 +7,7 @@ import struct
 import subprocess
 
 import harness
-from harness import MiB
+from harness import LSMFS, MiB
 from until import until
 
 AT_FDCWD, AT_EMPTY_PATH = -100, 0x1000
@@ -92,6 +92,29 @@ class IdMapped(harness.MountCase):
                 self.assertEqual(self.outcome(shown, here), expected)
         kept = "find mapped | sort | while read f; do getfacl -n $f; stat -c %a:%u:%g $f; done"
         self.assertEqual(self.outcome(kept, volume.point), self.outcome(kept, native))
+
+    def test_whoever_is_shown_as_the_owner_may_clone(self):
+        volume = self.volume(400 * MiB)
+        volume.mount()
+        self.must("chmod", "755", volume.point)
+        top = volume.path("mapped")
+        for name in ("own", "own/below"):
+            os.makedirs(os.path.join(top, name))
+        os.chmod(top, 0o777)
+        os.chown(os.path.join(top, "own"), 1, 1)
+        with self.mapped(top, "lsmfs-mapped") as here:
+            if not here:
+                self.skipTest("this kernel has none of FUSE, which came with Linux 6.12")
+            own, copy = os.path.join(here, "own"), os.path.join(here, "copy")
+            clone = [LSMFS, "clone", own, copy]
+            self.must(*AS_1.split(), *clone)
+            facts = os.stat(copy)
+            self.assertEqual((facts.st_uid, os.stat(os.path.join(copy, "below")).st_uid), (SHIFT + 1, SHIFT))
+            os.rename(os.path.join(top, "copy"), os.path.join(top, "moved"))
+            self.refused(*AS_2.split(), *clone, says=["only root"], codes=[1])
+            # Who has the number that the file system keeps is somebody else here, and has no number to make anything.
+            self.refused("setpriv", "--reuid=1", "--regid=1", "--clear-groups", *clone, codes=[1])
+            self.assertFalse(os.path.lexists(copy))
 
 
 if __name__ == "__main__":
