@@ -97,7 +97,8 @@ Result<void> remove_tree_of_mount(const std::string& path);
 // have written has come to the daemon. The context of an error that is about the place is `parent`/`name`: those of mkdir(2), and those of the
 // tree (EINVAL: the place is in the source). Of others it is the path they are about: those of open(2), ENOTDIR also where `source` is a
 // symbolic link, ENOTTY, EXDEV, ENAMETOOLONG, EPERM (the caller is neither root nor who mounted it, nor owns the source), ESRCH (the daemon
-// does not see the caller, who is in another process namespace), EAGAIN (too much else was asked for meanwhile).
+// does not see the caller, who is in another process namespace), EAGAIN (the daemon has forgotten the wish: a minute has gone by, or the user
+// has asked for much else).
 Result<void> clone_in_mount(const std::string& source, const std::string& parent, const std::string& name);
 
 // Gives it so many bytes of its device, or all; gives how many it has then. Errors: EPERM (only root may, and who mounted it), and those of

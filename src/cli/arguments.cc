@@ -120,8 +120,8 @@ void take(CLI::App& app, StatsArguments& arguments) {
 void take(CLI::App& app, CloneArguments& arguments) {
   app.add_option("source", arguments.source, "a directory of a mount")->required();
   app.add_option("target", arguments.target, "what is to be its copy, in the same mount; not there yet")->required();
-  app.footer("Returns at once, however much lies below. What the two have in common is stored once. For root, for who mounted it, and for the\n"
-             "owner of the source, who may make a directory where the target is to be.\n"
+  app.footer("Returns at once, however much lies below; hard links take longer. What the two have in common is stored once.\n"
+             "For root, for who mounted it, and for the owner of the source, who may make a directory where the target is to be.\n"
              "Exit codes: 0 it is made, 1 it is not, and nothing has changed.");
 }
 

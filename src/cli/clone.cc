@@ -76,7 +76,7 @@ std::string explain_cloning(const std::string& source, const Place& place, const
     case ESRCH:
       return source + ": the daemon does not see this process, which is in another process namespace; run it where the mount was made";
     case EAGAIN:
-      return place.path + ": the daemon has too many others who ask; try again";
+      return place.path + ": was not made in time; try again";
     default:
       return explain(of_source ? source : place.path, make_error(error.code, ""));
   }

@@ -33,7 +33,7 @@ namespace lsmfs {
 class CloneOrders {
  public:
   static constexpr std::size_t kMost = 64;
-  static constexpr Clock::Duration kGood = std::chrono::seconds(10);
+  static constexpr Clock::Duration kGood = std::chrono::minutes(1);
 
   explicit CloneOrders(Clock& clock) : clock_(clock) {}
 
