@@ -80,75 +80,98 @@ Result<bool> Checker::scan(Family family, Take take) {
 void Checker::check_agreement() {
   if (!facts_.state_seen) miscount("the row of the tree's state is missing");
   if (!facts_.inodes.contains(kRootIno)) problem("inode {}: the root directory's record is missing", kRootIno.v);
+  for (auto& [number, found] : facts_.inodes) {
+    if (!found.is_directory()) continue;
+    find_reach(found);
+    if (found.reach == Found::Reach::no) problem("{}: is a directory that cannot be reached from the root", inode_of(number, found));
+  }
   join_directories();
   join_links();
-  for (const auto& [ino, found] : facts_.inodes) {
-    if (facts_.state && ino >= facts_.state->next_ino) {
-      miscount("inode {}: its number is not below {}, the next to be given", ino.v, facts_.state->next_ino.v);
-    }
-    if (found.is_directory()) check_directory(ino, found);
+  find_circles();
+  join_shown();
+  for (const auto& [number, found] : facts_.inodes) {
+    if (found.is_directory()) check_directory(number, found);
   }
+  check_numbers();
+  check_twins();
   check_xattrs();
   join_blobs();
   check_bases();
-  for (auto& [ino, found] : facts_.inodes) {
-    if (found.is_directory() && !reached(found)) problem("inode {}: is a directory that cannot be reached from the root", ino.v);
-  }
   check_counts();
+}
+
+// Those that were counted up.
+void Checker::check_numbers() {
+  if (!facts_.state) return;
+  const Ino next = facts_.state->next_ino;
+  for (const auto& [number, found] : facts_.inodes) {
+    if (found.ino < kCountedMax && found.ino >= next) miscount("inode {}: its number is not below {}, the next to be given", found.ino.v, next.v);
+    if (number != found.ino && number >= next) miscount("inode {}: the number of its home is not below {}, the next to be given", found.ino.v, next.v);
+  }
+  for (const auto& [number, node] : facts_.nodes) {
+    if (number >= next) miscount("base {}: its number is not below {}, the next to be given", number.v, next.v);
+  }
 }
 
 void Checker::join_directories() {
   for (TreeFacts::Directory& directory : facts_.directories) {
-    Found* found = facts_.directory_at(directory.ino, directory.home);
-    if (!found) {
+    Found* const found = facts_.directory_at(directory.number, directory.home);
+    TreeFacts::Node* const node = found ? nullptr : facts_.directory_node_at(directory.number, directory.home);
+    if (!found && !node) {
       problem("{}: {} entries of a directory that does not exist (inode {})", path_in(directory.home), directory.entries,
-              directory.ino.v);
+              directory.number.v);
       facts_.stray_directories.push_back(std::move(directory));
-      continue;
+    } else if (found && found->has_base) {
+      problem("{} ({}): has {} entries of its own, and shows a base", path_in(directory.home), inode_of(directory.number, *found), directory.entries);
+      found->has_own = true;
+    } else {
+      (found ? found->entries : node->entries) = directory.entries;
+      (found ? found->subdirectories : node->subdirectories) = directory.subdirectories;
     }
-    found->entries = directory.entries;
-    found->subdirectories = directory.subdirectories;
   }
   facts_.directories.clear();
 }
 
-void Checker::check_directory(Ino ino, const Found& found) {
+void Checker::check_directory(Ino number, const Found& found) {
   if (found.entries < found.size) {
-    problem("inode {}: is a directory of {} entries that says it has {}", ino.v, found.entries, found.size);
+    problem("{}: is a directory of {} entries that says it has {}", inode_of(number, found), found.entries, found.size);
   } else if (found.entries > found.size) {
-    miscount("inode {}: is a directory of {} entries that says it has {}", ino.v, found.entries, found.size);
+    miscount("{}: is a directory of {} entries that says it has {}", inode_of(number, found), found.entries, found.size);
   }
   // One that was removed with what is still in it.
   const std::uint64_t names = found.place == Found::Place::orphan ? 0 : 2 + found.subdirectories;
   if (found.nlink != names) {
-    miscount("inode {}: is a directory with a link count of {} instead of {}", ino.v, found.nlink, names);
+    miscount("{}: is a directory with a link count of {} instead of {}", inode_of(number, found), found.nlink, names);
   }
 }
 
+// What a clone shows has none of these: such names are of directories that nobody sees.
 void Checker::join_links() {
-  for (const auto& [ino, names] : facts_.links) {
-    const auto at = facts_.inodes.find(ino);
-    if (at == facts_.inodes.end() || at->second.place != Found::Place::linked) {
-      problem("inode {}: has {} names that link to a record that does not exist", ino.v, names);
-      continue;
-    }
-    at->second.names = names;
-    if ((at->second.mode & S_IFMT) != facts_.link_types[ino]) problem("inode {}: a name says another type than its record", ino.v);
+  std::map<Ino, std::uint64_t> missing;
+  for (const TreeFacts::Name& name : facts_.names) {
+    if (facts_.is_frozen_directory(name.directory)) continue;
+    const auto number = facts_.linked_number(name.ino);
+    ++(number ? facts_.of_number(*number)->names : missing[name.ino]);
   }
-  for (const auto& [ino, found] : facts_.inodes) {
-    if (found.place != Found::Place::linked || (found.nlink == found.names && found.names > 0)) continue;
+  for (const auto& [ino, names] : missing) problem("inode {}: has {} names that link to a record that does not exist", ino.v, names);
+  for (const auto& [number, found] : facts_.inodes) {
+    if (found.place != Found::Place::linked) continue;
+    if (found.names > 0 && (found.mode & S_IFMT) != facts_.link_types[found.ino]) problem("inode {}: a name says another type than its record", found.ino.v);
+    if (found.nlink == found.names && found.names > 0) continue;
     if (found.names < found.nlink || found.names == 0) {
-      problem("inode {}: has {} names, but a link count of {}", ino.v, found.names, found.nlink);
+      problem("inode {}: has {} names, but a link count of {}", found.ino.v, found.names, found.nlink);
     } else {
-      miscount("inode {}: has {} names, but a link count of {}", ino.v, found.names, found.nlink);
+      miscount("inode {}: has {} names, but a link count of {}", found.ino.v, found.names, found.nlink);
     }
   }
 }
 
 void Checker::check_xattrs() {
-  for (const auto& [ino, wanted] : facts_.xattrs) {
-    const auto* rows = facts_.xattr_rows_of(ino);
-    if (!rows || *rows != wanted) problem("inode {}: its extended attributes are not those that its record names", ino.v);
+  for (const auto& [number, wanted] : facts_.xattrs) {
+    const auto* rows = facts_.xattr_rows_of(number);
+    if (!rows || *rows != wanted) {
+      problem("{}: its extended attributes are not those that its record names", inode_of(number, facts_.inodes.at(number)));
+    }
   }
   for (const auto& [place, rows] : facts_.xattr_rows) {
     const auto& [number, home] = place;
@@ -158,25 +181,27 @@ void Checker::check_xattrs() {
   }
 }
 
-// Whether a directory's parents lead to the root, and not back to itself. Where one is missing, its entries have been
-// reported.
-bool Checker::reached(Found& found) {
+// Whether a directory's parents lead to the root, or to a base, and not back to itself. Where one is missing, its entries are reported.
+void Checker::find_reach(Found& found) {
   using enum Found::Reach;
   std::vector<Found*> asked_now;
   Found::Reach answer = yes;
-  for (Found* at = &found; at->place == Found::Place::named;) {
+  for (Found* at = &found;;) {
     if (at->reach != unknown) {
-      answer = at->reach == yes ? yes : no;
+      answer = at->reach == asked ? no : at->reach;
       break;
     }
     at->reach = asked;
     asked_now.push_back(at);
-    const auto parent = facts_.inodes.find(at->parent);
-    if (parent == facts_.inodes.end()) break;
-    at = &parent->second;
+    if (at->place != Found::Place::named) break;
+    Found* const parent = facts_.of_number(at->parent);
+    if (!parent) {
+      if (facts_.nodes.contains(at->parent)) answer = frozen;
+      break;
+    }
+    at = parent;
   }
   for (Found* one : asked_now) one->reach = answer;
-  return answer == yes;
 }
 
 void Checker::check_counts() {
@@ -195,8 +220,10 @@ void Checker::compare_count(std::uint64_t said, std::uint64_t found, const char*
 }
 
 void Checker::check_all_files_have_their_blocks() {
-  for (const auto& [ino, found] : facts_.inodes) {
-    if (found.blocks > 0 && found.rows == 0) problem("inode {}: has no rows of data and says it has {}", ino.v, found.blocks);
+  for (const auto& [number, found] : facts_.inodes) {
+    if (found.blocks > 0 && found.rows == 0 && !found.has_base) {
+      problem("{}: has no rows of data and says it has {}", inode_of(number, found), found.blocks);
+    }
   }
   for (const auto& [number, node] : facts_.nodes) {
     if (node.row.blocks > 0 && node.rows == 0) problem("base {}: has no rows of data and says it has {}", number.v, node.row.blocks);

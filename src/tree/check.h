@@ -62,7 +62,7 @@ class Checker {
   void take_numbered(std::string_view key, std::string_view value);  // of no directory
   void take_root(std::string_view key, std::string_view value);
   void take_entry(std::string_view key, const keys::NamesKey& parsed, std::string_view value);
-  // nullptr: there is one of that number.
+  // nullptr: there is one of that number, whose own it is.
   Found* add(std::string_view key, const Record& record, Found::Place place, std::string_view home);
   void check_acl(Ino ino, std::string_view name, std::string_view value);  // if the attribute is one
   void end_directory();  // its entries lie side by side; its record may come later
@@ -79,15 +79,24 @@ class Checker {
   void check_agreement();  // of family names
   void join_directories();
   void join_links();
-  void check_directory(Ino ino, const Found& found);
+  void check_directory(Ino number, const Found& found);
+  void check_numbers();
   void check_xattrs();
   void join_blobs();
   void check_bases();
   void check_part(Ino number, const FileBlobs::Part& part);
-  bool reached(Found& found);
+  void find_reach(Found& found);
   void check_counts();
   void compare_count(std::uint64_t said, std::uint64_t found, const char* what);
   void check_all_files_have_their_blocks();
+
+  // ---- what clones show (check_clones.cc)
+  void find_circles();
+  Ino leads_to(Ino number);
+  void join_shown();
+  void show_directory(Ino number, const TreeFacts::Base& base, Found& found);
+  void show_file(Ino number, const TreeFacts::Base& base, const Found& found);
+  void check_twins();
 
   Store& store_;
   const std::function<void(std::uint64_t)>& progress_;
@@ -102,6 +111,8 @@ class Checker {
   std::unordered_set<std::uint64_t> blob_numbers_;
 };
 
+// An inode, and the number of its home if that is another one.
+std::string inode_of(Ino number, const TreeFacts::Inode& found);
 // For a terminal and one line, whatever bytes a name has.
 std::string path_in(std::string_view home, std::string_view name = {});
 // Whether a home ends in that number, as each must, whatever else is in it.

@@ -56,8 +56,14 @@ void Checker::join_blobs() {
     Found* const found = facts_.of_number(ino);
     const auto node = facts_.nodes.find(ino);
     const bool is_node = node != facts_.nodes.end();
-    if (!is_node && (!found || !S_ISREG(found->mode))) {
+    if (is_node ? node->second.row.directory : !found || !S_ISREG(found->mode)) {
       problem("inode {}: {} blocks of data in blobs, of a file that does not exist", ino.v, blobs.live());
+      continue;
+    }
+    if (!is_node && found->has_base) {
+      if (blobs.empty()) continue;
+      problem("{}: has {} blocks of data in blobs of its own, and shows a base", inode_of(ino, *found), blobs.live());
+      found->has_own = true;
       continue;
     }
     (is_node ? node->second.in_parts : found->in_blobs) = blobs.live();
@@ -65,11 +71,12 @@ void Checker::join_blobs() {
       problem("inode {}: its blobs reach past its end", ino.v);
     }
   }
-  for (const auto& [ino, found] : facts_.inodes) {
+  for (const auto& [number, found] : facts_.inodes) {
+    if (found.has_base) continue;
     if (found.in_blobs < found.blob_blocks) {
-      problem("inode {}: has {} blocks of data in blobs and says it has {}", ino.v, found.in_blobs, found.blob_blocks);
+      problem("{}: has {} blocks of data in blobs and says it has {}", inode_of(number, found), found.in_blobs, found.blob_blocks);
     } else if (found.in_blobs > found.blob_blocks) {
-      miscount("inode {}: has {} blocks of data in blobs and says it has {}", ino.v, found.in_blobs, found.blob_blocks);
+      miscount("{}: has {} blocks of data in blobs and says it has {}", inode_of(number, found), found.in_blobs, found.blob_blocks);
     }
   }
   if (facts_.state) compare_count(facts_.state->blob_waste, waste, "blocks in blobs that nobody wants");
@@ -90,7 +97,8 @@ void Checker::take_user(std::string_view key) {
   facts_.users.emplace(user->base, user->user);
 }
 
-// Each part that is shared has its base and its row of a user, each such row has its part, and each base knows that it is one.
+// Each part that is shared has its base and its row of a user, as has each record that shows a base. Each such row has its part or record, and
+// each base knows that it is one.
 void Checker::check_bases() {
   std::set<std::pair<Ino, Ino>> used;
   for (const auto& [number, blobs] : facts_.blobs) {
@@ -100,29 +108,28 @@ void Checker::check_bases() {
       used.emplace(*keys::number_of(part.base), number);
     }
   }
+  for (const auto& [number, base] : facts_.bases) used.emplace(base.number, number);
   const std::map<Ino, int> depths = facts_.depths();
   for (const auto& [number, blobs] : facts_.blobs) {
     if (!depths.contains(number)) problem("inode {}: what it shares lies over more than {} bases, or over itself", number.v, FileBlobs::kDepthMost);
   }
   for (const auto& [base, user] : used) {
-    if (!facts_.users.contains({base, user})) problem("inode {}: shares data of base {}, which does not know it", user.v, base.v);
+    if (facts_.users.contains({base, user})) continue;
+    if (facts_.bases.contains(user)) problem("{}: shows base {}, which does not know it", inode_of(user, facts_.inodes.at(user)), base.v);
+    else problem("inode {}: shares data of base {}, which does not know it", user.v, base.v);
   }
   for (const auto& [base, user] : facts_.users) {
     if (!used.contains({base, user})) problem("base {}: inode {} does not share its data", base.v, user.v);
   }
   for (const auto& [number, node] : facts_.nodes) {
-    if (facts_.of_number(number)) problem("base {}: is left by its file, and the file has it", number.v);
+    if (facts_.of_number(number)) {
+      const char* const what = node.row.directory ? "directory" : "file";
+      problem("base {}: is left by its {}, and the {} has it", number.v, what, what);
+    }
     if (node.in_parts < node.row.blob_blocks) {
       problem("base {}: has {} blocks of data in blobs and says it has {}", number.v, node.in_parts, node.row.blob_blocks);
     } else if (node.in_parts > node.row.blob_blocks) {
       miscount("base {}: has {} blocks of data in blobs and says it has {}", number.v, node.in_parts, node.row.blob_blocks);
-    }
-    if (facts_.state && number >= facts_.state->next_ino) miscount("base {}: its number is not below {}, the next to be given", number.v, facts_.state->next_ino.v);
-  }
-  for (const auto& [number, ino] : facts_.numbers) {
-    if (facts_.inodes.contains(number)) problem("inode {}: its home has the number of another one", ino.v);
-    if (facts_.state && number >= facts_.state->next_ino) {
-      miscount("inode {}: the number of its home is not below {}, the next to be given", ino.v, facts_.state->next_ino.v);
     }
   }
 }
@@ -130,9 +137,10 @@ void Checker::check_bases() {
 void Checker::check_part(Ino number, const FileBlobs::Part& part) {
   const Ino base = *keys::number_of(part.base);
   const Found* const file = facts_.file_at(base, part.base);
-  const TreeFacts::Node* const node = facts_.node_at(base, part.base);
+  const TreeFacts::Node* const node = facts_.file_node_at(base, part.base);
   if (!file && !node) return problem("inode {}: shares data of base {}, which does not exist", number.v, base.v);
-  if (!node && !file->is_base) problem("inode {}: shares data of inode {}, which does not know it", number.v, base.v);
+  if (!node && file->has_base) return problem("inode {}: shares data of base {}, which has none of its own", number.v, base.v);
+  if (!node && !file->is_base && !facts_.is_frozen(*file)) problem("inode {}: shares data of {}, which does not know it", number.v, inode_of(base, *file));
   if (part.from + part.blocks > block_count(node ? node->row.size : file->size)) {
     problem("inode {}: shares data past the end of base {}", number.v, base.v);
   }

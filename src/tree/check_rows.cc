@@ -8,6 +8,10 @@ namespace lsmfs {
 
 using std::string_view_literals::operator""sv;
 
+std::string inode_of(Ino number, const TreeFacts::Inode& found) {
+  return number == found.ino ? fmt::format("inode {}", number.v) : fmt::format("inode {} (home {})", found.ino.v, number.v);
+}
+
 std::string path_in(std::string_view home, std::string_view name) {
   std::string path = keys::path_of(home);
   if (!name.empty()) path.append("/").append(name);
@@ -72,7 +76,7 @@ void Checker::take_numbered(std::string_view key, std::string_view value) {
 
 void Checker::take_root(std::string_view key, std::string_view value) {
   const auto record = decode_record(value);
-  if (!record || record->ino != kRootIno || !record->is_directory() || !record->home.empty()) {
+  if (!record || record->ino != kRootIno || !record->is_directory() || !record->home.empty() || record->home_number.v != 0 || record->has_base()) {
     return problem("inode {}: the root directory's record is damaged", kRootIno.v);
   }
   add(key, *record, Found::Place::root, "");
@@ -92,7 +96,7 @@ void Checker::take_entry(std::string_view key, const keys::NamesKey& parsed, std
     if (!is_new && types->second != link->type) {
       problem("{}: says another type than another name of inode {}", path_in(parsed.home, parsed.name), link->ino.v);
     }
-    ++facts_.links[link->ino];
+    facts_.names.push_back({parsed.ino, link->ino});
     return;
   }
   const Record& record = std::get<Record>(*row);
@@ -108,12 +112,19 @@ void Checker::take_entry(std::string_view key, const keys::NamesKey& parsed, std
 }
 
 Checker::Found* Checker::add(std::string_view key, const Record& record, Found::Place place, std::string_view home) {
-  auto [at, is_new] = facts_.inodes.try_emplace(record.ino);
-  if (!is_new) {
-    problem("inode {}: has two records, one of them for {}", record.ino.v, path_in(home));
-    return nullptr;
-  }
+  const Ino number = record.number();
+  auto [at, is_new] = facts_.inodes.try_emplace(number);
   Found& found = at->second;
+  if (!is_new) {
+    const bool has_it_first = found.ino == number || record.ino != number;  // whose own number it is has it anyway
+    if (found.ino == record.ino) problem("inode {}: has two records, one of them for {}", record.ino.v, path_in(home));
+    else problem("inode {}: has the home of another one", has_it_first ? record.ino.v : found.ino.v);
+    if (has_it_first) return nullptr;
+    for (auto [one, end] = facts_.moved.equal_range(found.ino); one != end;) one = one->second == number ? facts_.moved.erase(one) : std::next(one);
+    facts_.bases.erase(number);
+    facts_.xattrs.erase(number);
+    found = Found{};
+  }
   found.place = place;
   found.mode = record.mode;
   found.nlink = record.nlink;
@@ -122,17 +133,17 @@ Checker::Found* Checker::add(std::string_view key, const Record& record, Found::
   found.blob_blocks = record.blob_blocks;
   found.row = checksum(key);
   found.home = checksum(home);
-  found.number = record.number();
+  found.ino = record.ino;
   found.is_base = record.is_base;
+  found.has_base = record.has_base();
   found.has_xattr_rows = record.has_xattr_rows();
-  if (record.home_number.v != 0 && !facts_.numbers.try_emplace(record.home_number, record.ino).second) {
-    problem("inode {}: has the home of another one", record.ino.v);
-  }
+  if (number != record.ino) facts_.moved.emplace(record.ino, number);
+  if (record.has_base()) facts_.bases[number] = {record.base, *keys::number_of(record.base), record.shift};
   if (place != Found::Place::root && !ends_in(home, record.number())) problem("inode {}: its home is not one of its own", record.ino.v);
   if (record.is_directory() && home.size() > keys::kPathHomeMax) problem("inode {}: its home is too long", record.ino.v);
   for (const Xattr& xattr : record.xattrs) {
     if (xattr.row_size > 0) {
-      facts_.xattrs[record.ino].emplace_back(xattr.name, xattr.row_size);
+      facts_.xattrs[number].emplace_back(xattr.name, xattr.row_size);
     } else {
       check_acl(record.ino, xattr.name, xattr.value);
     }
@@ -166,9 +177,9 @@ void Checker::take_block(std::string_view key, std::string_view value) {
     end_file();
     file_ = FileSoFar{};
     file_->home = parsed->home;
-    file_->ino = parsed->ino;
+    file_->number = parsed->ino;
     file_->found = facts_.file_at(parsed->ino, parsed->home);
-    if (!file_->found) file_->node = facts_.node_at(parsed->ino, parsed->home);
+    if (!file_->found) file_->node = facts_.file_node_at(parsed->ino, parsed->home);
     const auto blobs = facts_.blobs.find(parsed->ino);
     if (blobs != facts_.blobs.end()) file_->blobs = &blobs->second;
   }
@@ -183,7 +194,7 @@ void Checker::take_block(std::string_view key, std::string_view value) {
   if (value.size() > room || room == 0) ++file_->outside;
   if (file_->blobs && file_->blobs->has(index)) {
     ++file_->doubled;
-    facts_.unreadable[file_->ino].emplace_back(index, index + 1);  // in the part: the row is newer
+    facts_.unreadable[file_->number].emplace_back(index, index + 1);  // in the part: the row is newer
   }
 }
 
@@ -191,23 +202,25 @@ void Checker::end_file() {
   if (!file_) return;
   FileSoFar file = *std::exchange(file_, std::nullopt);
   if (!file.found && !file.node) {
-    problem("{}: {} rows of data of a file that does not exist (inode {})", path_in(file.home), file.rows, file.ino.v);
+    problem("{}: {} rows of data of a file that does not exist (inode {})", path_in(file.home), file.rows, file.number.v);
     facts_.stray_files.push_back(std::move(file));
+    return;
+  }
+  const std::string who = fmt::format("{} ({})", path_in(file.home), file.found ? inode_of(file.number, *file.found) : fmt::format("base {}", file.number.v));
+  if (file.found && file.found->has_base) {
+    problem("{}: has {} rows of data of its own, and shows a base", who, file.rows);
+    file.found->has_own = true;
     return;
   }
   (file.found ? file.found->rows : file.node->rows) = file.rows;
   const std::uint64_t said = file.found ? file.found->blocks : file.node->row.blocks;
   if (file.rows > said) {
-    miscount("{} (inode {}): has {} rows of data and says it has {}", path_in(file.home), file.ino.v, file.rows, said);
+    miscount("{}: has {} rows of data and says it has {}", who, file.rows, said);
   } else if (file.rows < said) {
-    problem("{} (inode {}): has {} rows of data and says it has {}", path_in(file.home), file.ino.v, file.rows, said);
+    problem("{}: has {} rows of data and says it has {}", who, file.rows, said);
   }
-  if (file.doubled > 0) {
-    problem("{} (inode {}): {} blocks have a row and lie in a blob, too", path_in(file.home), file.ino.v, file.doubled);
-  }
-  if (file.outside > 0) {
-    problem("{} (inode {}): {} rows of data reach past its end", path_in(file.home), file.ino.v, file.outside);
-  }
+  if (file.doubled > 0) problem("{}: {} blocks have a row and lie in a blob, too", who, file.doubled);
+  if (file.outside > 0) problem("{}: {} rows of data reach past its end", who, file.outside);
 }
 
 }  // namespace lsmfs

@@ -105,7 +105,7 @@ bool is_name(std::string_view name) {
 namespace {
 
 // Of what is not the root.
-bool is_number(Ino ino) { return ino > kRootIno && ino < kInoMax; }
+bool is_number(Ino ino) { return ino > kRootIno && ino < kCountedMax; }
 
 struct Component {
   std::string_view name;

@@ -22,7 +22,7 @@ std::string child_home(std::string_view parent_home, std::string_view name, Ino 
 // Only so far down, which is further than paths of PATH_MAX bytes reach, do directories lie under their path: one
 // that is too deep begins anew at a far home, explicit in its record. So keys stay short however deep the tree is.
 inline constexpr std::size_t kPathHomeMax = 16 * KiB;
-inline constexpr std::size_t kHomeMax = kPathHomeMax + kNameMax + 10;  // of what is no directory
+inline constexpr std::size_t kHomeMax = kPathHomeMax + kNameMax + 7;  // of what is no directory
 bool too_deep(std::string_view parent_home, std::string_view name, Ino ino);
 std::string far_home(Ino ino);
 

@@ -113,9 +113,11 @@ bool read_record(Reader& in, Record& r) {
   if (r.xattr_names_size() > kXattrListMax || r.xattr_inline_size() > kXattrInlineSum) return false;
   if (((flags & kHasInodeFlags) != 0) != (r.flags != 0) || (r.flags & ~kInodeFlags)) return false;
   if (((flags & kHasHome) != 0) == r.home.empty()) return false;
-  if ((flags & kHasNumber) && (r.home_number == r.ino || r.home_number <= kRootIno || r.home_number >= kCountedMax)) return false;
+  if ((flags & kHasNumber) && (r.home_number == r.ino || r.home_number <= kRootIno)) return false;
+  if (r.number() >= kCountedMax) return false;
   if (r.is_base && !S_ISREG(r.mode)) return false;
   if ((flags & kHasBase) && (r.is_base || !r.shows_something() || !keys::number_of(r.base) || r.shift > shifts::kRange)) return false;
+  if (r.is_directory() && r.base.size() > keys::kPathHomeMax) return false;
   if (r.home.size() > (r.is_directory() ? keys::kPathHomeMax : keys::kHomeMax)) return false;
   return true;
 }
@@ -288,6 +290,7 @@ std::optional<Node> decode_node(std::string_view value) {
   node.blob_blocks = in.varint();
   if (!in.ok() || !in.at_end() || !keys::number_of(node.home) || node.size > kFileSizeMax) return std::nullopt;
   if (directory > 1 || (node.directory && (node.size > 0 || node.blocks > 0 || node.blob_blocks > 0))) return std::nullopt;
+  if (node.directory && node.home.size() > keys::kPathHomeMax) return std::nullopt;
   if (node.blocks > block_count(node.size) || node.blob_blocks > block_count(node.size) - node.blocks) return std::nullopt;
   return node;
 }

@@ -22,36 +22,53 @@ constexpr std::string_view kLostAndFound = "lost+found";
 Mender::Mender(Store& store, TreeFacts& facts, RepairReport& report) : store_(store), facts_(facts), report_(report), data_rows_(report.left.block_rows) {
   // Numbers are never given again, so that no home is.
   next_ino_ = facts.state ? facts.state->next_ino : Ino{kRootIno.v + 1};
-  const auto beyond = [this](Ino ino) { next_ino_ = std::max(next_ino_, Ino{ino.v + 1}); };
-  for (const auto& [ino, inode] : facts.inodes) beyond(ino);
-  for (const auto& directory : facts.stray_directories) beyond(directory.ino);
-  for (const auto& file : facts.stray_files) beyond(file.ino);
-  for (const auto& [number, ino] : facts.numbers) beyond(number);
+  const auto beyond = [this](Ino ino) {
+    if (ino < kCountedMax) next_ino_ = std::max(next_ino_, Ino{ino.v + 1});
+  };
+  for (const auto& [number, inode] : facts.inodes) beyond(number);
+  for (const auto& [ino, number] : facts.moved) beyond(ino);
+  for (const auto& directory : facts.stray_directories) beyond(directory.number);
+  for (const auto& file : facts.stray_files) beyond(file.number);
+  for (const auto& [number, base] : facts.bases) beyond(base.number);
   for (const auto& [number, node] : facts.nodes) beyond(number);
   for (const auto& [number, blobs] : facts.blobs) {
     beyond(number);
     for (const auto& part : blobs.parts()) beyond(part.shared() ? *keys::number_of(part.base) : Ino{part.blob});
   }
-  // What a file has is its own.
+  // What a record has is its own.
   std::erase_if(facts.nodes, [&](const auto& node) { return facts.of_number(node.first) != nullptr; });
   // Of all rows that claim a number, one owner: a record or a base that is there, else a directory, else a file.
   for (const auto& directory : facts.stray_directories) {
-    if (!is_taken(directory.ino)) stray_homes_.try_emplace(directory.ino, directory.home);
+    if (!has_owner(directory.number)) stray_homes_.try_emplace(directory.number, directory.home);
   }
   for (const auto& file : facts.stray_files) {
-    if (!is_taken(file.ino)) stray_homes_.try_emplace(file.ino, file.home);
+    if (!has_owner(file.number)) stray_homes_.try_emplace(file.number, file.home);
   }
 }
 
+// Whether something has this number in its home.
+bool Mender::has_owner(Ino number) const { return facts_.inodes.contains(number) || facts_.nodes.contains(number); }
+
 // Whether an inode could not get this number and its home.
-bool Mender::is_taken(Ino number) const { return facts_.inodes.contains(number) || facts_.numbers.contains(number) || facts_.nodes.contains(number); }
+bool Mender::is_taken(Ino number) const {
+  return has_owner(number) || facts_.moved.contains(number) || stray_homes_.contains(number) || given_.contains(number);
+}
+
+Ino Mender::new_number() {
+  const Ino number = unused_number();
+  next_ino_ = std::max(next_ino_, Ino{number.v + 1});
+  given_.insert(number);
+  return number;
+}
 
 Result<void> Mender::run() {
   LSMFS_TRY(find_lost_and_found());
   find_cycles();
   mend_shared();
   mend_depths();
+  mend_bases();
   mend_blobs();
+  join_shown();
   mend_users();
   LSMFS_TRY(scan(Family::names, [this](auto key, auto value) { mend_name(key, value); }));
   LSMFS_TRY(scan(Family::blocks, [this](auto key, auto value) { mend_block(key, value); }));
@@ -96,8 +113,8 @@ void Mender::find_cycles() {
   }
 }
 
-bool Mender::is_stray(Ino ino, std::string_view home) const {
-  const auto at = stray_homes_.find(ino);
+bool Mender::is_stray(Ino number, std::string_view home) const {
+  const auto at = stray_homes_.find(number);
   return at != stray_homes_.end() && at->second == home;
 }
 
@@ -125,29 +142,28 @@ void Mender::mend_numbered(std::string_view key, std::string_view value) {
   if (key.starts_with(keys::kUserPrefix)) return mend_user_row(key);
   const bool linked = key.starts_with(keys::kLinkedPrefix);
   const auto record = decode_record(value);
-  const auto found = record ? facts_.inodes.find(record->ino) : facts_.inodes.end();
-  if (found == facts_.inodes.end() || found->second.row != checksum(key) || !ends_in(record->home, record->number()) ||
-      (linked && record->is_directory())) {
+  const auto found = record ? facts_.inodes.find(record->number()) : facts_.inodes.end();
+  const bool is_place = record && key == (linked ? keys::linked(record->ino) : keys::orphan(record->ino));
+  if (found == facts_.inodes.end() || !is_place || !ends_in(record->home, record->number()) || (linked && record->is_directory()) ||
+      (found->second.row != checksum(key) && found->second.ino == record->ino)) {
     did("the record at {}, of {}, is damaged: erased", hex(key), record ? path_in(record->home) : "something");
     return batch_.erase(Family::names, key);
   }
   const std::string path = path_in(record->home);
-  const auto said = [&] { did("{}: had no name any more, is now /{}/#{}", path, lost_and_found_, record->ino.v); };
+  if (found->second.row != checksum(key)) return mend_second_record(key, *record, path);
+  const auto said = [&](const std::string& now) { did("{}: had no name any more, is now {}", path, now); };
   if (!linked && record->size == 0 && found->second.entries > 0) {  // nobody has removed these
-    put_in_lost_and_found(record->ino, encode(*record));
-    said();
+    said(put_in_lost_and_found(record->number(), encode(*record)));
     return batch_.erase(Family::names, key);
   }
   mend_record(key, *record, path);
-  if (linked && found->second.names == 0) {
-    put_in_lost_and_found(record->ino, encode(Link{record->ino, record->mode & S_IFMT}));
-    said();
-  }
+  if (linked && found->second.names == 0) said(put_in_lost_and_found(record->number(), encode(Link{record->ino, record->mode & S_IFMT})));
 }
 
 void Mender::mend_entry(std::string_view key, const keys::NamesKey& parsed, std::string_view value) {
   const std::string path = path_in(parsed.home, parsed.name);
-  if (!parsed.home.empty() && !facts_.directory_at(parsed.ino, parsed.home) && !is_stray(parsed.ino, parsed.home)) {
+  if (!parsed.home.empty() && !facts_.directory_at(parsed.ino, parsed.home) && !facts_.directory_node_at(parsed.ino, parsed.home) &&
+      !is_stray(parsed.ino, parsed.home)) {
     did("{}: is an entry of no directory: erased", path);
     return batch_.erase(Family::names, key);
   }
@@ -159,27 +175,29 @@ void Mender::mend_entry(std::string_view key, const keys::NamesKey& parsed, std:
   if (const auto* link = std::get_if<Link>(&*row)) return mend_link(key, parsed, *link);
 
   Record record = std::get<Record>(*row);
-  const auto found = facts_.inodes.find(record.ino);
-  if (found == facts_.inodes.end() || found->second.row != checksum(key)) {
+  const auto found = facts_.inodes.find(record.number());
+  if (found == facts_.inodes.end() || (found->second.row != checksum(key) && found->second.ino == record.ino)) {
     did("{}: is a second record of inode {}: erased", path, record.ino.v);
     return batch_.erase(Family::names, key);
   }
-  if (cut_off_.contains(record.ino)) {
+  if (found->second.row != checksum(key)) return mend_second_record(key, record, path);
+  if (cut_off_.contains(record.number())) {
     if (record.home.empty()) record.home = keys::child_home(parsed.home, parsed.name, record.number());
-    put_in_lost_and_found(record.ino, encode(record));
-    did("{}: was in a circle of directories, is now /{}/#{}", path, lost_and_found_, record.ino.v);
+    did("{}: was in a circle of directories, is now {}", path, put_in_lost_and_found(record.number(), encode(record)));
     return batch_.erase(Family::names, key);
   }
   mend_record(key, record, path);
 }
 
 void Mender::mend_link(std::string_view key, const keys::NamesKey& parsed, const Link& link) {
-  const auto found = facts_.inodes.find(link.ino);
-  if (found == facts_.inodes.end() || found->second.place != Place::linked || found->second.is_directory()) {
+  const auto number = facts_.linked_number(link.ino);
+  const TreeFacts::Inode* const found = number ? facts_.of_number(*number) : nullptr;
+  const bool is_seen = !facts_.is_frozen_directory(parsed.ino);
+  if (S_ISDIR(link.type) || (is_seen && !found) || (found && found->is_directory())) {
     did("{}: is a name of nothing: erased", path_in(parsed.home, parsed.name));
     return batch_.erase(Family::names, key);
   }
-  const std::uint32_t type = found->second.mode & S_IFMT;
+  const std::uint32_t type = found ? found->mode & S_IFMT : facts_.link_types.at(link.ino);
   if (link.type == type) return;
   did("{}: its type is now that of the inode it names", path_in(parsed.home, parsed.name));
   batch_.put(Family::names, key, encode(Link{link.ino, type}));
@@ -191,8 +209,7 @@ void Mender::mend_xattr_row(std::string_view key, const keys::NamesKey& parsed, 
     return batch_.erase(Family::names, key);
   }
   const TreeFacts::Inode* const inode = facts_.at_home(parsed.ino, parsed.home);
-  const auto moved = facts_.numbers.find(parsed.ino);
-  const auto wanted = facts_.xattrs.find(moved == facts_.numbers.end() ? parsed.ino : moved->second);
+  const auto wanted = facts_.xattrs.find(parsed.ino);
   if (inode && wanted != facts_.xattrs.end() &&
       std::ranges::count(wanted->second, std::pair(std::string(parsed.name), std::uint64_t{value.size()})) > 0) {
     return;
@@ -202,24 +219,20 @@ void Mender::mend_xattr_row(std::string_view key, const keys::NamesKey& parsed, 
 }
 
 void Mender::mend_record(std::string_view key, const Record& record, const std::string& path) {
-  const TreeFacts::Inode& found = facts_.inodes.at(record.ino);
+  const TreeFacts::Inode& found = facts_.inodes.at(record.number());
   Record next = record;
   if (found.place == Place::named && !next.home.empty() && !ends_in(next.home, next.number())) {
     next.home.clear();
     did("{}: its home was not one of its own", path);
   }
-  if (next.home_number.v != 0 && (facts_.numbers.at(next.home_number) != next.ino || facts_.inodes.contains(next.home_number))) {
-    next.home_number = {};
-    next.home = found.place == Place::named ? std::string() : keys::far_home(next.ino);
-    did("{}: its home was that of another inode", path);
-  }
   next.is_base = found.is_base;
   if (next.is_base != record.is_base) did("{}: others share its data", path);
   const auto entry = found.place == Place::named ? keys::parse_names(key) : std::nullopt;
-  if (entry && next.is_directory() && next.home.empty() && keys::too_deep(entry->home, entry->name, next.ino)) {
-    next.home = keys::far_home(next.ino);
+  if (entry && next.is_directory() && next.home.empty() && keys::too_deep(entry->home, entry->name, next.number())) {
+    next.home = keys::far_home(next.number());
     did("{}: its home was too long", path);
   }
+  if (next.has_base()) mend_base(next, path);
   if (record.is_directory()) {
     next.size = found.entries;
     next.nlink = found.place == Place::orphan ? 0 : static_cast<std::uint32_t>(2 + found.subdirectories);
@@ -230,7 +243,7 @@ void Mender::mend_record(std::string_view key, const Record& record, const std::
     if (found.place == Place::linked && found.names > 0) next.nlink = static_cast<std::uint32_t>(found.names);
   }
   if (next.nlink != record.nlink) did("{}: its link count is {}, and not {}", path, next.nlink, record.nlink);
-  if (record.is_regular()) {
+  if (record.is_regular() && !record.has_base()) {
     next.blocks = std::min(found.rows, block_count(record.size));
     next.blob_blocks = std::min(found.in_blobs, block_count(record.size) - next.blocks);
     if (next.all_blocks() < record.all_blocks()) {
@@ -242,11 +255,56 @@ void Mender::mend_record(std::string_view key, const Record& record, const std::
     }
   }
   mend_xattrs(next, path);
+  if (const auto moves = moves_away_.find(record.number()); moves != moves_away_.end()) {
+    const std::string from = move_away(key, next, moves->second);
+    if (left_.contains(record.number())) {
+      next.base = from;
+      next.shift = 0;
+      batch_.put(Family::names, keys::node(record.number()), encode(Node{from, 0, 0, 0, true}));
+      did("{}: others show what it has, which is a base now", path);
+    } else {
+      did("{}: shows a base, and what lay at its home is not its own", path);
+    }
+  }
+  if (facts_.twins.contains(record.number())) {
+    const Ino number = next.number();
+    next.ino = new_number();
+    next.home_number = number;
+    did("{}: is inode {}, since another one is {}", path, next.ino.v, record.ino.v);
+    if (found.place == Place::orphan) {
+      batch_.erase(Family::names, key);
+      return batch_.put(Family::names, keys::orphan(next.ino), encode(next));
+    }
+  }
   if (next != record) batch_.put(Family::names, key, encode(next));
 }
 
+void Mender::mend_second_record(std::string_view key, Record record, const std::string& path) {
+  did("{}: its home was that of another inode", path);
+  std::erase_if(record.xattrs, [&](const Xattr& xattr) { return xattr.row_size > 0; });
+  move_away(key, record, new_number());
+  batch_.put(Family::names, key, encode(record));
+}
+
+std::string Mender::move_away(std::string_view key, Record& record, Ino number) {
+  const auto entry = keys::parse_names(key);
+  const bool is_named = entry && entry->kind == keys::NamesKey::Kind::entry;
+  const std::string from = !record.home.empty() ? record.home : keys::child_home(entry->home, entry->name, record.number());
+  record.home_number = number;
+  record.home = is_named && !(record.is_directory() && keys::too_deep(entry->home, entry->name, number)) ? std::string() : keys::far_home(number);
+  const std::string to = !record.home.empty() ? record.home : keys::child_home(entry->home, entry->name, number);
+  for (const Xattr& xattr : record.xattrs) {
+    if (xattr.row_size == 0) continue;
+    const auto value = store_.get(Family::names, keys::xattr(from, xattr.name), Wait::yes);
+    if (!value || !*value) continue;  // then it is lost
+    batch_.put(Family::names, keys::xattr(to, xattr.name), **value);
+    batch_.erase(Family::names, keys::xattr(from, xattr.name));
+  }
+  return from;
+}
+
 void Mender::mend_xattrs(Record& record, const std::string& path) {
-  const auto* rows = facts_.xattr_rows_of(record.ino);
+  const auto* rows = facts_.xattr_rows_of(record.number());
   std::erase_if(record.xattrs, [&](const Xattr& xattr) {
     if (xattr.row_size == 0 && acl::is_name(xattr.name) && !acl::decode(xattr.value)) {
       did("{}: its access control list is damaged: erased", path);
@@ -269,8 +327,9 @@ void Mender::mend_blobs() {
     const auto node = facts_.nodes.find(ino);
     const bool is_node = node != facts_.nodes.end();
     const bool lost = !inode && !is_node;  // its record: a file without one gets another
-    const bool no_file = facts_.inodes.contains(ino) || std::ranges::count(facts_.stray_directories, ino, &TreeFacts::Directory::ino) > 0;
-    if (lost ? no_file : !is_node && !S_ISREG(inode->mode)) {
+    const bool is_directory = is_node ? node->second.row.directory : std::ranges::count(facts_.stray_directories, ino, &TreeFacts::Directory::number) > 0;
+    if (moves_away_.contains(ino) && !left_.contains(ino)) continue;  // its inode leaves them
+    if (inode ? !S_ISREG(inode->mode) : is_directory) {
       did("inode {}: {} blocks of data in blobs, and it is no file: erased", ino.v, blobs.live());
       blobs.remove(0, UINT64_MAX, rows);
       continue;
@@ -310,7 +369,7 @@ void Mender::mend_shared() {
     for (const FileBlobs::Part& part : blobs.parts()) {
       sound_blobs_.insert(keys::blob(number, BlockIndex{part.first}));
       if (!part.shared()) continue;
-      const std::uint64_t size = size_of_base(part);
+      const std::uint64_t size = size_of_base(*keys::number_of(part.base), part.base);
       const std::uint64_t there = block_count(size) - std::min(part.from, block_count(size));
       if (there < part.blocks) lost.emplace_back(part.first + there, part.past());
     }
@@ -358,27 +417,32 @@ void Mender::mend_users() {
   for (const auto& [number, blobs] : facts_.blobs) {
     for (const std::string& home : blobs.bases()) used_.emplace(*keys::number_of(home), number);
   }
+  for (const auto& [number, base] : facts_.bases) {
+    const auto moves = moves_away_.find(number);
+    used_.emplace(base.number, moves != moves_away_.end() ? moves->second : number);
+  }
+  for (const Ino number : left_) used_.emplace(number, moves_away_.at(number));
   for (const auto& [base, user] : used_) {
     if (facts_.users.contains({base, user})) continue;
     batch_.put(Family::names, keys::user(base, user), "");
-    did("base {}: knows again that inode {} shares its data", base.v, user.v);
+    if (facts_.blobs.contains(user) || facts_.bases.contains(user)) did("base {}: knows again that inode {} shares its data", base.v, user.v);
   }
 }
 
 // Of the base of a shared part, in bytes; 0: there is none. Makes a node of what lies there without a record.
-std::uint64_t Mender::size_of_base(const FileBlobs::Part& part) {
-  const Ino base = *keys::number_of(part.base);
-  if (TreeFacts::Inode* const file = facts_.file_at(base, part.base)) {
-    file->is_base = true;
+std::uint64_t Mender::size_of_base(Ino base, const std::string& home) {
+  if (TreeFacts::Inode* const file = facts_.file_at(base, home)) {
+    if (file->has_base) return 0;
+    if (!facts_.is_frozen(*file)) file->is_base = true;
     return file->size;
   }
-  if (const TreeFacts::Node* const node = facts_.node_at(base, part.base)) return node->row.size;
-  const auto rows = std::ranges::find(facts_.stray_files, part.base, &TreeFacts::File::home);
+  if (const TreeFacts::Node* const node = facts_.file_node_at(base, home)) return node->row.size;
+  const auto rows = std::ranges::find(facts_.stray_files, home, &TreeFacts::File::home);
   const auto blobs = facts_.blobs.find(base);
   if (facts_.of_number(base) || facts_.nodes.contains(base)) return 0;
   if (rows == facts_.stray_files.end() && blobs == facts_.blobs.end()) return 0;
   TreeFacts::Node& node = facts_.nodes[base];
-  node.row.home = part.base;
+  node.row.home = home;
   if (rows != facts_.stray_files.end()) {
     node.row.size = rows->end;
     node.rows = rows->rows;
@@ -395,17 +459,123 @@ void Mender::mend_node_row(std::string_view key, std::string_view value) {
   const auto number = keys::parse_node(key);
   const auto row = decode_node(value);
   const auto found = number ? facts_.nodes.find(*number) : facts_.nodes.end();
-  if (number && made_again_.contains(*number)) return;
+  if (number && (made_again_.contains(*number) || left_.contains(*number))) return;
   if (found == facts_.nodes.end() || !row || found->second.row.home != row->home) {
     did("the row of a base at {} is damaged: erased", hex(key));
     return batch_.erase(Family::names, key);
   }
   Node next = *row;
+  if (next.directory) return;
   next.blocks = std::min(found->second.rows, block_count(next.size));
   next.blob_blocks = std::min(found->second.in_parts, block_count(next.size) - next.blocks);
   if (next == *row) return;
   did("base {}: has {} rows and {} other blocks of data, and not {} and {}", number->v, next.blocks, next.blob_blocks, row->blocks, row->blob_blocks);
   batch_.put(Family::names, key, encode(next));
+}
+
+// What shows a base goes on to do so, if that can be shown. What is lost reads as an empty directory, or as zeros.
+void Mender::mend_bases() {
+  std::vector<Ino> lost;
+  for (auto& [number, base] : facts_.bases) {
+    const TreeFacts::Inode& found = facts_.inodes.at(number);
+    if (!settle_base(number, base, found.is_directory())) lost.push_back(number);
+    else if (found.has_own) moves_away_.emplace(number, new_number());
+  }
+  for (const Ino number : lost) facts_.bases.erase(number);
+  for (const Ino number : facts_.same_views) {
+    const auto base = facts_.bases.find(number);
+    if (base != facts_.bases.end()) base->second.shift = shifts::kLeast + checksum(fmt::format("{} {}", number.v, base->second.shift)) % (shifts::kMost - shifts::kLeast);
+  }
+  for (const Ino number : left_) moves_away_.insert_or_assign(number, new_number());
+}
+
+// Finds the base that has what is shown. False: there is none.
+bool Mender::settle_base(Ino number, TreeFacts::Base& base, bool directory) {
+  if (facts_.circles.contains(number)) return false;
+  std::set<Ino> seen{number};
+  for (;;) {
+    if (!seen.insert(base.number).second) return false;
+    const auto below = facts_.bases.find(base.number);
+    if (below == facts_.bases.end() || !facts_.at_home(base.number, base.home)) break;
+    base = {below->second.home, below->second.number, directory ? shifts::sum(base.shift, below->second.shift) : 0};
+  }
+  return directory ? has_directory(base) : size_of_base(base.number, base.home) > 0;
+}
+
+// Whether there is something to be shown. What a directory in use has becomes a base, as does what lies there without a record.
+bool Mender::has_directory(const TreeFacts::Base& base) {
+  if (TreeFacts::Inode* const record = facts_.directory_at(base.number, base.home)) {
+    const bool can_be_shown = record->place != Place::linked && record->entries > 0;
+    if (can_be_shown && !facts_.is_frozen(*record)) left_.insert(base.number);
+    return can_be_shown;
+  }
+  if (const TreeFacts::Node* const node = facts_.directory_node_at(base.number, base.home)) return node->entries > 0;
+  const auto rows = std::ranges::find(facts_.stray_directories, base.home, &TreeFacts::Directory::home);
+  if (rows == facts_.stray_directories.end() || !is_stray(base.number, base.home)) return false;
+  TreeFacts::Node& node = facts_.nodes[base.number];
+  node.row.home = base.home;
+  node.row.directory = true;
+  node.entries = rows->entries;
+  node.subdirectories = rows->subdirectories;
+  facts_.stray_directories.erase(rows);
+  stray_homes_.erase(base.number);
+  made_again_.insert(base.number);
+  did("base {}: its row was lost, and is made from its entries", base.number.v);
+  return true;
+}
+
+// What records with a base have is what that has.
+void Mender::join_shown() {
+  for (auto at = facts_.bases.begin(); at != facts_.bases.end();) {
+    const TreeFacts::Base& base = at->second;
+    TreeFacts::Inode& found = facts_.inodes.at(at->first);
+    const TreeFacts::Inode* const record = facts_.of_number(base.number);
+    const TreeFacts::Node* const node = record ? nullptr : &facts_.nodes.at(base.number);
+    if (found.is_directory()) {
+      found.entries = node ? node->entries : record->entries;
+      found.subdirectories = node ? node->subdirectories : record->subdirectories;
+    } else {
+      const std::uint64_t size = node ? node->row.size : record->size;
+      found.size = size;
+      found.rows = std::min(node ? node->rows : record->rows, block_count(size));
+      found.in_blobs = std::min(node ? node->in_parts : record->in_blobs, block_count(size) - found.rows);
+    }
+    if (found.is_directory() ? found.entries > 0 : found.rows + found.in_blobs > 0) {
+      ++at;
+    } else {
+      moves_away_.erase(at->first);
+      at = facts_.bases.erase(at);
+    }
+  }
+  for (auto& [number, found] : facts_.inodes) {
+    if (found.has_base && !facts_.bases.contains(number)) found.entries = found.subdirectories = found.rows = found.in_blobs = 0;
+  }
+}
+
+void Mender::mend_base(Record& record, const std::string& path) {
+  const TreeFacts::Inode& found = facts_.inodes.at(record.number());
+  const auto base = facts_.bases.find(record.number());
+  if (base == facts_.bases.end()) {
+    did("{}: the base that it shows is lost", path);
+    record.base.clear();
+    record.shift = 0;
+    if (record.is_regular()) record.blocks = record.blob_blocks = 0;
+    return;
+  }
+  if (record.base != base->second.home) did("{}: shows base {}, and not {}", path, base->second.number.v, keys::number_of(record.base)->v);
+  else if (record.shift != base->second.shift) did("{}: has other inode numbers below it", path);
+  record.base = base->second.home;
+  record.shift = base->second.shift;
+  if (record.is_directory()) return;
+  if (record.size > found.size || found.rows + found.in_blobs > block_count(record.size)) {
+    did("{}: has {} bytes, as its base, and not {}", path, found.size, record.size);
+    record.size = found.size;
+  }
+  if (record.blocks != found.rows || record.blob_blocks != found.in_blobs) {
+    did("{}: has {} rows and {} other blocks of data, as its base", path, found.rows, found.in_blobs);
+  }
+  record.blocks = found.rows;
+  record.blob_blocks = found.in_blobs;
 }
 
 void Mender::mend_user_row(std::string_view key) {
@@ -424,7 +594,8 @@ void Mender::mend_block(std::string_view key, std::string_view value) {
     return erase_block(key);
   }
   const TreeFacts::Inode* const file = facts_.file_at(parsed->ino, parsed->home);
-  const TreeFacts::Node* const node = facts_.node_at(parsed->ino, parsed->home);
+  const TreeFacts::Node* const node = facts_.file_node_at(parsed->ino, parsed->home);
+  if (file && file->has_base) return;  // it leaves what lies there
   if (!file && !node) {
     if (is_stray(parsed->ino, parsed->home)) return;
     if (dropped_home_ != parsed->home) {
@@ -459,13 +630,14 @@ Result<void> Mender::find_lost_and_found() {
     if (!row) {
       make_lost_and_found_ = true;
       lost_and_found_ino_ = unused_number();
+      given_.insert(lost_and_found_ino_);
       lost_and_found_home_ = keys::child_home("", lost_and_found_, lost_and_found_ino_);
       return {};
     }
     const auto record = decode_record(*row);
-    if (!record || !record->is_directory()) continue;
-    lost_and_found_ino_ = record->ino;
-    lost_and_found_home_ = record->home.empty() ? keys::child_home("", lost_and_found_, record->ino) : record->home;
+    if (!record || !record->is_directory() || record->has_base()) continue;
+    lost_and_found_ino_ = record->number();
+    lost_and_found_home_ = record->home.empty() ? keys::child_home("", lost_and_found_, record->number()) : record->home;
     if (facts_.directory_at(lost_and_found_ino_, lost_and_found_home_)) return {};
   }
 }
@@ -473,16 +645,33 @@ Result<void> Mender::find_lost_and_found() {
 // The next one, or if somebody has the last there is, another that no row has.
 Ino Mender::unused_number() const {
   Ino ino = next_ino_;
-  while (ino >= kCountedMax || is_taken(ino) || stray_homes_.contains(ino)) --ino.v;
+  while (ino < kCountedMax && is_taken(ino)) ++ino.v;
+  while (ino >= kCountedMax || is_taken(ino)) --ino.v;
   return ino;
 }
 
-void Mender::put_in_lost_and_found(Ino ino, const std::string& row) {
+std::string Mender::put_in_lost_and_found(Ino number, const std::string& row) {
   if (std::exchange(make_lost_and_found_, false)) {
     next_ino_ = std::max(next_ino_, Ino{lost_and_found_ino_.v + 1});
     batch_.put(Family::names, keys::entry("", lost_and_found_), encode(blank(lost_and_found_ino_, S_IFDIR | 0700)));
   }
-  batch_.put(Family::names, keys::entry(lost_and_found_home_, fmt::format("#{}", ino.v)), row);
+  std::string name = fmt::format("#{}", number.v), key = keys::entry(lost_and_found_home_, name);
+  // What has another home since may have been found once.
+  for (int attempt = 1;; ++attempt) {
+    const auto there = store_.get(Family::names, key, Wait::yes);
+    if (!there || !*there) break;
+    name = fmt::format("#{}-{}", number.v, attempt);
+    key = keys::entry(lost_and_found_home_, name);
+  }
+  batch_.put(Family::names, key, row);
+  return fmt::format("/{}/{}", lost_and_found_, name);
+}
+
+Record Mender::blank_at(Ino number, std::uint32_t mode) {
+  const bool is_ino = facts_.moved.contains(number);  // of another one
+  Record record = blank(is_ino ? new_number() : number, mode);
+  if (is_ino) record.home_number = number;
+  return record;
 }
 
 Record Mender::blank(Ino ino, std::uint32_t mode) const {
@@ -509,37 +698,34 @@ void Mender::mend_root() {
 void Mender::take_in_strays() {
   std::unordered_set<Ino> taken{kRootIno};
   for (const auto& directory : facts_.stray_directories) {
-    if (!is_stray(directory.ino, directory.home) || !taken.insert(directory.ino).second) continue;
-    Record record = blank(directory.ino, S_IFDIR | 0700);
+    if (!is_stray(directory.number, directory.home) || !taken.insert(directory.number).second) continue;
+    Record record = blank_at(directory.number, S_IFDIR | 0700);
     record.home = directory.home;
     record.size = directory.entries;
     record.nlink += static_cast<std::uint32_t>(directory.subdirectories);
-    put_in_lost_and_found(directory.ino, encode(record));
-    did("{}: its record is lost, its entries are in /{}/#{}", path_in(directory.home), lost_and_found_, directory.ino.v);
+    did("{}: its record is lost, its entries are in {}", path_in(directory.home), put_in_lost_and_found(directory.number, encode(record)));
   }
   for (const auto& file : facts_.stray_files) {
-    if (!is_stray(file.ino, file.home) || !taken.insert(file.ino).second) continue;
-    Record record = blank(file.ino, S_IFREG | 0600);
+    if (!is_stray(file.number, file.home) || !taken.insert(file.number).second) continue;
+    Record record = blank_at(file.number, S_IFREG | 0600);
     record.home = file.home;
     record.size = file.end;
     record.blocks = std::min(file.rows, block_count(file.end));
     add_blobs(record);
-    put_in_lost_and_found(file.ino, encode(record));
-    did("{}: its record is lost, its data are in /{}/#{}", path_in(file.home), lost_and_found_, file.ino.v);
+    did("{}: its record is lost, its data are in {}", path_in(file.home), put_in_lost_and_found(file.number, encode(record)));
   }
-  for (const auto& [ino, blobs] : facts_.blobs) {
-    if (is_taken(ino) || blobs.empty() || !taken.insert(ino).second) continue;
-    Record record = blank(ino, S_IFREG | 0600);
-    record.home = keys::far_home(ino);
+  for (const auto& [number, blobs] : facts_.blobs) {
+    if (facts_.inodes.contains(number) || facts_.nodes.contains(number) || blobs.empty() || !taken.insert(number).second) continue;
+    Record record = blank_at(number, S_IFREG | 0600);
+    record.home = keys::far_home(number);
     add_blobs(record);
-    put_in_lost_and_found(ino, encode(record));
-    did("inode {}: its record is lost, its data are in /{}/#{}", ino.v, lost_and_found_, ino.v);
+    did("inode {}: its record is lost, its data are in {}", number.v, put_in_lost_and_found(number, encode(record)));
   }
 }
 
 // Of a file whose record is lost.
 void Mender::add_blobs(Record& record) const {
-  const auto blobs = facts_.blobs.find(record.ino);
+  const auto blobs = facts_.blobs.find(record.number());
   if (blobs == facts_.blobs.end() || blobs->second.empty()) return;
   record.size = std::max(record.size, blobs->second.parts().back().past() * kBlockSize);
   record.blob_blocks = std::min(blobs->second.live(), block_count(record.size) - record.blocks);

@@ -37,9 +37,11 @@ class Mender {
 
   void find_cycles();
 
+  bool has_owner(Ino number) const;
   bool is_taken(Ino number) const;
   // Whether rows at that home have no owner yet, and get one in lost+found.
-  bool is_stray(Ino ino, std::string_view home) const;
+  bool is_stray(Ino number, std::string_view home) const;
+  Ino new_number();
 
   // ---- a row of names
   void mend_name(std::string_view key, std::string_view value);
@@ -50,6 +52,10 @@ class Mender {
   // A record that stays, at `key`; `path` for the report.
   void mend_record(std::string_view key, const Record& record, const std::string& path);
   void mend_xattrs(Record& record, const std::string& path);
+  // A second one of its number, which gets another and nothing of what lies at its home.
+  void mend_second_record(std::string_view key, Record record, const std::string& path);
+  // Its home becomes another one; all but its large extended attributes stays where it is. Gives the old one.
+  std::string move_away(std::string_view key, Record& record, Ino number);
 
   // ---- blobs: what can be read of them stays
   void mend_blobs();
@@ -58,8 +64,13 @@ class Mender {
 
   // ---- what is shared
   void mend_shared();
-  std::uint64_t size_of_base(const FileBlobs::Part& part);
+  std::uint64_t size_of_base(Ino base, const std::string& home);
   void mend_depths();
+  void mend_bases();
+  bool settle_base(Ino number, TreeFacts::Base& base, bool directory);
+  bool has_directory(const TreeFacts::Base& base);
+  void join_shown();
+  void mend_base(Record& record, const std::string& path);
   void mend_users();
   void mend_node_row(std::string_view key, std::string_view value);
   void mend_user_row(std::string_view key);
@@ -71,8 +82,9 @@ class Mender {
   // ---- what has no place in the tree gets one
   Result<void> find_lost_and_found();
   Ino unused_number() const;
-  void put_in_lost_and_found(Ino ino, const std::string& row);
+  std::string put_in_lost_and_found(Ino number, const std::string& row);  // gives its path
   Record blank(Ino ino, std::uint32_t mode) const;
+  Record blank_at(Ino number, std::uint32_t mode);  // in its home
   void mend_root();
   void take_in_strays();
   void add_blobs(Record& record) const;
@@ -93,6 +105,9 @@ class Mender {
   std::unordered_set<std::string> sound_blobs_;  // keys of their rows
   std::set<std::pair<Ino, Ino>> used_;           // bases with those who share them
   std::set<Ino> made_again_;                     // bases whose rows are
+  std::set<Ino> left_;                           // directories in use that leave what they have to those who show it
+  std::map<Ino, Ino> moves_away_;                // records that leave their homes, and the numbers of their new ones
+  std::set<Ino> given_;                          // numbers
   std::uint64_t data_rows_;     // that are there when all this is done
   std::string dropped_home_;  // whose rows of data are being dropped
 };

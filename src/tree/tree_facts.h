@@ -1,7 +1,7 @@
 // What the rows of a tree say, as a pass over all of them has found it: what check_tree() judges and repair_tree() mends by.
 //
-// A home ends in its inode's number, so each row names the inode it belongs to, and what is kept of an inode is a few
-// numbers and checksums.
+// A home ends in a number that no other one has, so each row names the record it belongs to, and what is kept of a record is a few
+// numbers and checksums. Inodes go by these numbers, and not by their own: what a clone shows may have those of what it was made of.
 #pragma once
 
 #include <algorithm>
@@ -24,14 +24,17 @@ struct TreeFacts {
   // An inode: what its record says, and what other rows have said of it.
   struct Inode {
     enum class Place : std::uint8_t { root, named, linked, orphan } place = Place::named;
-    enum class Reach : std::uint8_t { unknown, asked, yes, no } reach = Reach::unknown;
+    // Of directories: from the root, from a base that no directory has any more, or not at all.
+    enum class Reach : std::uint8_t { unknown, asked, yes, frozen, no } reach = Reach::unknown;
     std::uint32_t mode = 0, nlink = 0;
     std::uint64_t size = 0, blocks = 0;
     std::uint64_t row = 0, home = 0;  // checksums: of its record's key, and of its home
-    Ino number;                       // in its home
+    Ino ino;
     bool is_base = false;             // as its record says
+    bool has_base = false;            // the same
     bool has_xattr_rows = false;      // the same
-    Ino parent;                       // named: the directory whose entry has the record
+    bool has_own = false;             // with a base: what it must not have, entries or data under its own home
+    Ino parent;                       // named: the number of the directory whose entry has the record
     std::uint64_t names = 0;          // linked: rows that link to it
     std::uint64_t entries = 0, subdirectories = 0;
     std::uint64_t rows = 0;           // of data
@@ -43,44 +46,78 @@ struct TreeFacts {
   // The entries of a directory.
   struct Directory {
     std::string home;
-    Ino ino;
+    Ino number;  // in it
     std::uint64_t entries = 0, subdirectories = 0;
   };
   // A file's data.
   struct File {
     std::string home;
-    Ino ino;
+    Ino number;
     std::uint64_t rows = 0, end = 0;  // the latter in bytes: where its last row ends
   };
   // Large extended attributes: (name, size of the value), in the order of names.
   using XattrRows = std::vector<std::pair<std::string, std::uint64_t>>;
 
-  // A base without a file.
+  // A base without a record.
   struct Node {
     lsmfs::Node row;
     std::uint64_t rows = 0;      // of data
     std::uint64_t in_parts = 0;  // blocks
+    std::uint64_t entries = 0, subdirectories = 0;
+  };
+  // What a record says to have one; the number is that of `home`.
+  struct Base {
+    std::string home;
+    Ino number;
+    std::uint64_t shift = 0;
+  };
+  // A name that is a link.
+  struct Name {
+    Ino directory, ino;  // the number of the former, and the inode's own
   };
 
-  // By the number in its home; nullptr: there is none.
+  // nullptr: there is none.
   Inode* of_number(Ino number) {
-    const auto moved = numbers.find(number);
-    const auto at = inodes.find(moved == numbers.end() ? number : moved->second);
-    return at != inodes.end() && at->second.number == number ? &at->second : nullptr;
+    const auto at = inodes.find(number);
+    return at != inodes.end() ? &at->second : nullptr;
   }
-  Node* node_at(Ino number, std::string_view home) {
+  // Of several names: its number.
+  std::optional<Ino> linked_number(Ino ino) {
+    const auto is_it = [&](Ino number) {
+      const Inode* const inode = of_number(number);
+      return inode && inode->ino == ino && inode->place == Inode::Place::linked;
+    };
+    if (is_it(ino)) return ino;
+    for (auto [at, end] = moved.equal_range(ino); at != end; ++at) {
+      if (is_it(at->second)) return at->second;
+    }
+    return std::nullopt;
+  }
+  Node* node_at(Ino number, std::string_view home, bool directory) {
     const auto at = nodes.find(number);
-    return at != nodes.end() && at->second.row.home == home ? &at->second : nullptr;
+    return at != nodes.end() && at->second.row.home == home && at->second.row.directory == directory ? &at->second : nullptr;
+  }
+  Node* file_node_at(Ino number, std::string_view home) { return node_at(number, home, false); }
+  Node* directory_node_at(Ino number, std::string_view home) { return node_at(number, home, true); }
+  // Whether a base that no record has any more leads to it. Must hold: it is known of all directories what leads to them.
+  bool is_frozen(const Inode& inode) {
+    if (inode.is_directory()) return inode.reach == Inode::Reach::frozen;
+    if (inode.place != Inode::Place::named) return false;
+    return is_frozen_directory(inode.parent);
+  }
+  bool is_frozen_directory(Ino number) {
+    const Inode* const inode = of_number(number);
+    return inode ? inode->reach == Inode::Reach::frozen : nodes.contains(number);
   }
   // How many bases lie over each other below what has parts by these numbers; those that are not there: too many, or in a circle.
   std::map<Ino, int> depths() const {
     std::map<Ino, std::vector<Ino>> open;
     std::map<Ino, int> known;
     for (const auto& [number, parts] : blobs) {
-      std::vector<Ino> bases;
-      for (const std::string& home : parts.bases()) bases.push_back(*keys::number_of(home));
-      if (bases.empty()) known.emplace(number, 0);
-      else open.emplace(number, std::move(bases));
+      std::vector<Ino> under;
+      for (const std::string& home : parts.bases()) under.push_back(*keys::number_of(home));
+      if (under.empty()) known.emplace(number, 0);
+      else open.emplace(number, std::move(under));
     }
     const auto is_below = [&](Ino base, int depth) {
       const auto at = known.find(base);
@@ -105,9 +142,8 @@ struct TreeFacts {
     return inode && S_ISREG(inode->mode) ? inode : nullptr;
   }
   // What there is at the home of an inode that has a record; nullptr: nothing.
-  const XattrRows* xattr_rows_of(Ino ino) const {
-    const Inode& inode = inodes.at(ino);
-    const auto rows = xattr_rows.find({inode.number, inode.home});
+  const XattrRows* xattr_rows_of(Ino number) const {
+    const auto rows = xattr_rows.find({number, inodes.at(number).home});
     return rows != xattr_rows.end() ? &rows->second : nullptr;
   }
   Inode* at_home(Ino number, std::string_view home) {
@@ -117,14 +153,18 @@ struct TreeFacts {
 
   bool state_seen = false;
   std::optional<State> state;
-  TreeCounts counts;  // inodes that have a name
-  std::unordered_map<Ino, Inode> inodes;
-  std::unordered_map<Ino, Ino> numbers;  // inodes by the numbers in their homes, where these are not their own
-  std::map<Ino, Node> nodes;             // by these numbers, as is all below that is of homes
-  std::set<std::pair<Ino, Ino>> users;   // bases with their users, as rows say
-  std::unordered_map<Ino, std::uint64_t> links;      // names that are links, by what they link to
-  std::unordered_map<Ino, std::uint32_t> link_types;
-  std::unordered_map<Ino, XattrRows> xattrs;                        // what records name, by inode
+  TreeCounts counts;  // records that have a name
+  std::unordered_map<Ino, Inode> inodes;  // by the numbers of their homes, as is all below that is not said to be of inodes
+  std::multimap<Ino, Ino> moved;          // the numbers of homes by inodes, where these have another one
+  std::map<Ino, Node> nodes;
+  std::map<Ino, Base> bases;              // of records that have one
+  std::set<Ino> circles;                  // records whose base would show themselves
+  std::set<std::pair<Ino, Ino>> users;    // bases with their users, as rows say
+  std::vector<Name> names;                              // links
+  std::unordered_map<Ino, std::uint32_t> link_types;    // by inode
+  std::set<Ino> twins;                                  // records to be used whose inode has another one
+  std::set<Ino> same_views;                             // directories to be used whose base another one has, with the same shift
+  std::unordered_map<Ino, XattrRows> xattrs;                        // what records name
   std::map<std::pair<Ino, std::uint64_t>, XattrRows> xattr_rows;    // what there is, by number and checksum of the home
   std::map<Ino, FileBlobs> blobs;
   // Blocks [from, to) of files, as far as they lie in parts: they cannot be read there, or are not wanted.

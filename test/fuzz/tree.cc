@@ -21,7 +21,7 @@ bool is_name(std::string_view name) {
 
 void check_names_key(std::string_view key, const keys::NamesKey& parsed) {
   using enum keys::NamesKey::Kind;
-  check(parsed.ino.v != 0 && parsed.ino < kInoMax, "a home without a number");
+  check(parsed.ino.v != 0 && parsed.ino < kCountedMax, "a home without a number");
   check(parsed.home.size() <= (parsed.kind == keys::NamesKey::Kind::entry ? keys::kPathHomeMax : keys::kHomeMax), "a home that is too long");
   check(!parsed.home.empty() || parsed.ino == kRootIno, "the root's home");
   switch (parsed.kind) {
@@ -59,7 +59,7 @@ bool run_keys(std::string_view input) {
   }
   const auto parsed = keys::parse_block(key);
   if (!parsed) return false;
-  check(parsed->ino > kRootIno && parsed->ino < kInoMax && !parsed->home.empty(), "a file without a home");
+  check(parsed->ino > kRootIno && parsed->ino < kCountedMax && !parsed->home.empty(), "a file without a home");
   check(parsed->home.size() <= keys::kHomeMax, "a home that is too long");
   check(keys::block(parsed->home, parsed->index) == key, "a block's key does not survive");
   check(keys::block_index(key, parsed->home.size()) == parsed->index.v, "a block's index");
@@ -78,10 +78,19 @@ std::vector<std::string> keys_examples() {
   return all;
 }
 
-// ---- rows: a byte that says whether it is the tree's state, then the value
+// ---- rows: a byte that says whether it is the tree's state or a base, then the value
 
 void check_record(const Record& r) {
   check(r.ino.v != 0 && r.ino < kInoMax, "an inode number that is never given");
+  check(r.number().v != 0 && r.number() < kCountedMax && r.home_number != kRootIno, "the number of a home that is never given");
+  if (r.has_base()) {
+    const auto number = keys::number_of(r.base);
+    check(number && *number > kRootIno && *number < kCountedMax, "a base that is no home");
+    check(r.shows_something() && !r.is_base, "a base of what has nothing to show");
+    check(!r.is_directory() || r.base.size() <= keys::kPathHomeMax, "a base that is too long");
+    check(shifts::shifted(r.ino, r.shift) < kInoMax && (r.shift == 0 || shifts::shifted(r.ino, r.shift) >= kCountedMax), "a number that is never seen");
+  }
+  check(r.shift == 0 || (r.has_base() && r.is_directory() && r.shift <= shifts::kRange), "a shift of what shows nothing");
   check(S_ISREG(r.mode) || S_ISDIR(r.mode) || S_ISLNK(r.mode) || S_ISCHR(r.mode) || S_ISBLK(r.mode) || S_ISFIFO(r.mode) || S_ISSOCK(r.mode), "an unknown type");
   check((r.mode & ~(S_IFMT | 07777u)) == 0, "a mode of unknown bits");
   for (const Time& t : {r.atime, r.mtime, r.ctime, r.btime}) check(t.nanoseconds < 1'000'000'000, "nanoseconds of a second and more");
@@ -120,6 +129,16 @@ bool run_record(std::string_view input) {
     check(again && encode(*again) == encode(*state) && again->next_ino == state->next_ino, "a state does not survive");
     return true;
   }
+  if (input.front() & 2) {
+    const auto node = decode_node(value);
+    if (!node) return false;
+    const auto number = keys::number_of(node->home);
+    check(number && *number > kRootIno && *number < kCountedMax, "a base that is no home");
+    check(node->size <= kFileSizeMax && node->blocks + node->blob_blocks <= block_count(node->size), "the size of a base");
+    check(!node->directory || (node->size == 0 && node->home.size() <= keys::kPathHomeMax), "a base that has data and entries, or none can lie there");
+    check(decode_node(encode(*node)) == *node, "a base does not survive");
+    return true;
+  }
   const auto row = decode_entry(value);
   const auto record = decode_record(value);
   check(record.has_value() == (row && std::holds_alternative<Record>(*row)), "two decoders disagree");
@@ -137,7 +156,7 @@ bool run_record(std::string_view input) {
 
 std::vector<std::string> record_examples() {
   std::vector<std::string> all;
-  const std::string row(1, '\0'), state(1, '\1');
+  const std::string row(1, '\0'), state(1, '\1'), node(1, '\2');
   Record r;
   r.ino = Ino{300};
   r.nlink = 1;
@@ -156,7 +175,15 @@ std::vector<std::string> record_examples() {
     some.flags = 0x10 | 0x80;
     some.xattrs = {{"security.capability", std::string("\1\0\0\2", 4), 0}, {"user.large", "", 5000}, {"user.small", "v", 0}};
     all.push_back(row + encode(some));
+    if (!some.shows_something()) continue;
+    some.ino = Ino{kCountedMax.v + 300};
+    some.home_number = Ino{301};
+    some.base = keys::child_home("", "base", Ino{299});
+    if (type == S_IFDIR) some.shift = shifts::kLeast;
+    all.push_back(row + encode(some));
   }
+  all.push_back(node + encode(Node{keys::child_home("", "base", Ino{299}), 10'000, 2, 1}));
+  all.push_back(node + encode(Node{keys::child_home("", "base", Ino{299}), 0, 0, 0, true}));
   all.push_back(row + encode(Link{Ino{77}, S_IFREG}));
   all.push_back(state + encode(State{Ino{301}, {5, 4, 3, 2, 1}}));
   return all;

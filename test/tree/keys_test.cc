@@ -59,7 +59,7 @@ TEST(Keys, WhatIsTooDeepLiesByItself) {
 
 TEST(Keys, AreReadAsTheyAreWritten) {
   using Kind = keys::NamesKey::Kind;
-  const std::string dir = keys::child_home(keys::child_home("", "a", Ino{2}), "\x01.c", Ino{0x1234567890abcdef});
+  const std::string dir = keys::child_home(keys::child_home("", "a", Ino{2}), "\x01.c", Ino{0x1234567890});
   for (const std::string& home : {std::string(), dir, keys::child_home("", std::string(255, 'n'), Ino{255})}) {
     const std::string entry_key = keys::entry(home, "name"), xattr_key = keys::xattr(home, "user.a/b");
     const auto entry = keys::parse_names(entry_key);
@@ -84,7 +84,7 @@ TEST(Keys, AreReadAsTheyAreWritten) {
     }
   }
   EXPECT_EQ(keys::parse_names(keys::kRoot)->kind, Kind::root);
-  EXPECT_EQ(keys::parse_names(keys::entry(dir, "x"))->ino, Ino{0x1234567890abcdef});
+  EXPECT_EQ(keys::parse_names(keys::entry(dir, "x"))->ino, Ino{0x1234567890});
   EXPECT_EQ(keys::path_of(dir), "a/\x01.c");
   EXPECT_EQ(keys::path_of(""), "");
 }
@@ -93,7 +93,7 @@ TEST(Keys, OfHomesThatAreTooLongAreNotRead) {
   // A file of the longest name in a directory at the longest home.
   const std::string directory = test::longest_home(Ino{2});
   ASSERT_EQ(directory.size(), keys::kPathHomeMax);
-  const std::string file = keys::child_home(directory, std::string(kNameMax, 'f'), Ino{kInoMax.v - 1});
+  const std::string file = keys::child_home(directory, std::string(kNameMax, 'f'), Ino{kCountedMax.v - 1});
   EXPECT_EQ(file.size(), keys::kHomeMax);
   EXPECT_TRUE(keys::parse_names(keys::entry(directory, "x")));
   EXPECT_TRUE(keys::parse_names(keys::xattr(file, "user.x")));
@@ -106,16 +106,16 @@ TEST(Keys, OfHomesThatAreTooLongAreNotRead) {
 }
 
 TEST(Keys, OfWhatIsSharedReadBack) {
-  const Ino base{0x1234567890abcdef}, user{7};
+  const Ino base{0x1234567890}, user{7};
   EXPECT_EQ(keys::parse_node(keys::node(base)), base);
   const auto back = keys::parse_user(keys::user(base, user));
   ASSERT_TRUE(back);
   EXPECT_EQ(back->base, base);
   EXPECT_EQ(back->user, user);
   EXPECT_LE(keys::users_begin(base), keys::user(base, Ino{2}));
-  EXPECT_LT(keys::user(base, Ino{kInoMax.v - 1}), keys::users_end(base));
-  for (const std::string& bad : {""s, "/n"s, "/r"s, keys::node(kRootIno), keys::node(kInoMax), keys::node(base) + 'x', keys::user(base, base),
-                                 keys::user(base, kRootIno), keys::user(kInoMax, user), keys::users_begin(base)}) {
+  EXPECT_LT(keys::user(base, Ino{kCountedMax.v - 1}), keys::users_end(base));
+  for (const std::string& bad : {""s, "/n"s, "/r"s, keys::node(kRootIno), keys::node(kCountedMax), keys::node(base) + 'x', keys::user(base, base),
+                                 keys::user(base, kRootIno), keys::user(kCountedMax, user), keys::users_begin(base)}) {
     EXPECT_FALSE(keys::parse_node(bad)) << testing::PrintToString(bad);
     EXPECT_FALSE(keys::parse_user(bad)) << testing::PrintToString(bad);
   }
@@ -133,12 +133,12 @@ TEST(Keys, OfNoGrammarAreNotRead) {
   const std::string dir = keys::child_home("", "d", Ino{2});
   for (const std::string& bad : {""s, dir, dir + '\0', dir + "\0\0"s, dir + "\0a/b"s, dir + "\0a\0b"s, "d\0"s, "d\0\0\0x"s, "d\0\x09" + std::string(9, 'x') + "\0x"s,
                                  "d\0\x02\0\x01\0x"s, "a/b\0\x01\x02\0x"s, std::string(256, 'n') + "\0\x01\x02\0x"s, dir + '\0' + std::string(256, 'n'),
-                                 "\0\0"s, keys::entry(keys::child_home(dir, "n", kInoMax), "x"),
+                                 "\0\0"s, keys::entry(keys::child_home(dir, "n", kCountedMax), "x"),
                                  keys::entry(keys::child_home(dir, "n", kRootIno), "x")}) {
     EXPECT_FALSE(keys::parse_names(bad)) << testing::PrintToString(bad);
   }
   for (const std::string& bad : {""s, std::string(8, '\0'), dir, dir + std::string(7, 'x'), dir + std::string(9, 'x'), "d\0\x02\0\x01" + std::string(8, 'x'),
-                                 keys::block(keys::child_home(dir, "n", kInoMax), BlockIndex{0})}) {
+                                 keys::block(keys::child_home(dir, "n", kCountedMax), BlockIndex{0})}) {
     EXPECT_FALSE(keys::parse_block(bad)) << testing::PrintToString(bad);
   }
 }

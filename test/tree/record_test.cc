@@ -53,8 +53,19 @@ TEST(Record, ReadsBackEveryFieldOfEveryKind) {
   const auto shared_back = decode_record(encode(shared));
   ASSERT_TRUE(shared_back);
   EXPECT_EQ(*shared_back, shared);
+  shared.is_base = false;
+  shared.base = keys::child_home("", "a", Ino{299});
+  EXPECT_EQ(decode_record(encode(shared)), shared);
+  shared.mode = S_IFDIR | 0755;
+  shared.blocks = 0;
+  for (const std::uint64_t shift : {std::uint64_t{0}, shifts::kLeast, shifts::kRange}) {
+    shared.shift = shift;
+    EXPECT_EQ(decode_record(encode(shared)), shared);
+  }
   const Node node{keys::child_home("", "a", Ino{300}), 5000, 1, 1};
   EXPECT_EQ(decode_node(encode(node)), node);
+  const Node directory{keys::child_home("", "a", Ino{300}), 0, 0, 0, true};
+  EXPECT_EQ(decode_node(encode(directory)), directory);
   const Link link{Ino{77}, S_IFREG};
   const auto row = decode_entry(encode(link));
   ASSERT_TRUE(row && std::holds_alternative<Link>(*row));
@@ -92,7 +103,18 @@ TEST(Record, RefusesImpossibleValues) {
   };
   EXPECT_TRUE(refused([](Record& r) { r.ino = Ino{0}; }));
   EXPECT_TRUE(refused([](Record& r) { r.ino = kInoMax; }));
-  EXPECT_FALSE(refused([](Record& r) { r.ino = Ino{kInoMax.v - 1}; }));
+  EXPECT_FALSE(refused([](Record& r) { r.ino = Ino{kCountedMax.v - 1}; }));
+  EXPECT_TRUE(refused([](Record& r) { r.ino = kCountedMax; })) << "a home whose number was not counted";
+  const auto number_refused = [&](Ino ino, Ino number) {
+    return refused([&](Record& r) {
+      r.ino = ino;
+      r.home_number = number;
+    });
+  };
+  EXPECT_FALSE(number_refused(Ino{kInoMax.v - 1}, Ino{2}));
+  EXPECT_TRUE(number_refused(kInoMax, Ino{2}));
+  EXPECT_TRUE(number_refused(Ino{300}, kRootIno));
+  EXPECT_TRUE(number_refused(Ino{300}, kCountedMax));
   for (const Ino ino : {Ino{0}, kRootIno, kInoMax, Ino{UINT64_MAX}}) EXPECT_FALSE(decode_entry(encode(Link{ino, S_IFREG}))) << ino.v;
   EXPECT_TRUE(refused([](Record& r) { r.mode = 0644; }));
   EXPECT_TRUE(refused([](Record& r) { r.mode |= 1u << 20; }));
@@ -112,6 +134,33 @@ TEST(Record, RefusesImpossibleValues) {
   EXPECT_TRUE(home_refused(S_IFDIR, keys::kPathHomeMax + 1));
   EXPECT_FALSE(home_refused(S_IFREG, keys::kHomeMax));
   EXPECT_TRUE(home_refused(S_IFREG, keys::kHomeMax + 1));
+  const auto base_refused = [&](auto change) {
+    return refused([&](Record& r) {
+      r.base = keys::child_home("", "a", Ino{299});
+      change(r);
+    });
+  };
+  EXPECT_FALSE(base_refused([](Record&) {}));
+  EXPECT_TRUE(base_refused([](Record& r) { r.is_base = true; }));
+  EXPECT_TRUE(base_refused([](Record& r) { r.blocks = 0; })) << "nothing that a base could have";
+  EXPECT_TRUE(base_refused([](Record& r) { r.base = "a"; })) << "no home";
+  EXPECT_TRUE(base_refused([](Record& r) { r.mode = S_IFIFO | 0644, r.blocks = 0; }));
+  const auto shown_refused = [&](std::uint64_t entries, std::uint64_t shift, const std::string& base) {
+    return base_refused([&](Record& r) {
+      r.mode = S_IFDIR | 0755;
+      r.blocks = 0;
+      r.size = entries;
+      r.shift = shift;
+      if (!base.empty()) r.base = base;
+    });
+  };
+  EXPECT_FALSE(shown_refused(1, shifts::kRange, ""));
+  EXPECT_TRUE(shown_refused(0, 0, ""));
+  EXPECT_TRUE(shown_refused(1, shifts::kRange + 1, ""));
+  std::string home;
+  while (home.size() <= keys::kPathHomeMax) home = keys::child_home(home, std::string(200, 'd'), Ino{299});
+  EXPECT_TRUE(shown_refused(1, 0, home));
+  EXPECT_FALSE(base_refused([&](Record& r) { r.base = home; })) << "of a file";
   EXPECT_TRUE(refused([](Record& r) { std::swap(r.xattrs[0], r.xattrs[1]); })) << "names in order";
   EXPECT_TRUE(refused([](Record& r) { r.xattrs[1].name = r.xattrs[0].name; }));
   EXPECT_TRUE(refused([](Record& r) { r.xattrs[0].name = ""; }));
@@ -122,6 +171,35 @@ TEST(Record, RefusesImpossibleValues) {
   EXPECT_TRUE(refused([](Record& r) {
     for (int i = 0; i < 5; ++i) r.xattrs.push_back({"user.x" + std::to_string(i), std::string(250, 'v'), 0});
   })) << "more than a record holds";
+}
+
+TEST(Record, RefusesImpossibleBases) {
+  const Node file{keys::child_home("", "a", Ino{300}), 5000, 1, 1};
+  const auto refused = [](Node node) { return !decode_node(encode(node)).has_value(); };
+  EXPECT_FALSE(refused(file));
+  EXPECT_TRUE(refused({"", 0, 0, 0}));
+  EXPECT_TRUE(refused({file.home, 5000, 2, 1}));
+  EXPECT_TRUE(refused({file.home, 5000, 0, 0, true})) << "a directory of that size";
+  std::string home;
+  while (home.size() <= keys::kPathHomeMax) home = keys::child_home(home, std::string(200, 'd'), Ino{299});
+  EXPECT_FALSE(refused({home, 0, 0, 0}));
+  EXPECT_TRUE(refused({home, 0, 0, 0, true}));
+  std::string odd = encode(Node{file.home, 0, 0, 0, true});
+  odd[odd.size() - 4] = 2;
+  EXPECT_FALSE(decode_node(odd));
+}
+
+TEST(Record, ShiftsOfInodeNumbersAddUp) {
+  std::mt19937_64 random(1);
+  std::uniform_int_distribution<std::uint64_t> numbers(1, kInoMax.v - 1), shift(0, shifts::kRange);
+  for (int i = 0; i < 100'000; ++i) {
+    const Ino ino{i % 2 ? numbers(random) : numbers(random) % kCountedMax.v};
+    const std::uint64_t a = i % 7 ? shift(random) : 0, b = i % 5 ? shift(random) : 0;
+    const Ino once = shifts::shifted(ino, a), twice = shifts::shifted(once, b);
+    ASSERT_LT(once, kInoMax);
+    ASSERT_TRUE(a == 0 ? once == ino : once >= kCountedMax);
+    ASSERT_EQ(shifts::shifted(ino, shifts::sum(a, b)), twice) << ino.v << " by " << a << " and " << b;
+  }
 }
 
 TEST(Record, SurvivesRandomBytes) {
