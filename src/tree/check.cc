@@ -145,11 +145,14 @@ void Checker::check_directory(Ino number, const Found& found) {
   }
 }
 
-// What a clone shows has none of these: such names are of directories that nobody sees.
+// A clone cannot show names of a file that has several: each would be one of that file.
 void Checker::join_links() {
   std::map<Ino, std::uint64_t> missing;
   for (const TreeFacts::Name& name : facts_.names) {
-    if (facts_.is_frozen_directory(name.directory)) continue;
+    if (facts_.is_frozen_directory(name.directory)) {
+      problem("home {}: has a name of inode {}, which is one of several, and clones show what lies there", name.directory.v, name.ino.v);
+      continue;
+    }
     const auto number = facts_.linked_number(name.ino);
     ++(number ? facts_.of_number(*number)->names : missing[name.ino]);
   }

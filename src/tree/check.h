@@ -70,7 +70,7 @@ class Checker {
   void end_file();       // the same of a file's data
 
   void take_node(std::string_view key, std::string_view value);  // check_blobs.cc
-  void take_user(std::string_view key);
+  void take_user(std::string_view key, std::string_view value);
   void take_blob(std::string_view key, std::string_view value);
   void check_blob(Ino ino, const FileBlobs::Part& part);
   void take_blob_patch(std::string_view key, std::string_view value);

@@ -91,35 +91,41 @@ void Checker::take_node(std::string_view key, std::string_view value) {
   facts_.nodes[*number].row = std::move(*node);
 }
 
-void Checker::take_user(std::string_view key) {
+void Checker::take_user(std::string_view key, std::string_view value) {
   const auto user = keys::parse_user(key);
   if (!user) return problem("a row of names has the malformed key {}", hex(key));
-  facts_.users.emplace(user->base, user->user);
+  if (!value.empty() && value != keys::kWholeUser) return problem("base {}: the row of its user {} is damaged", user->base.v, user->user.v);
+  facts_.users.emplace(std::pair(user->base, user->user), !value.empty());
 }
 
 // Each part that is shared has its base and its row of a user, as has each record that shows a base. Each such row has its part or record, and
 // each base knows that it is one.
 void Checker::check_bases() {
-  std::set<std::pair<Ino, Ino>> used;
+  std::map<std::pair<Ino, Ino>, bool> used;
   for (const auto& [number, blobs] : facts_.blobs) {
     for (const FileBlobs::Part& part : blobs.parts()) {
       if (!part.shared()) continue;
       check_part(number, part);
-      used.emplace(*keys::number_of(part.base), number);
+      used.emplace(std::pair(*keys::number_of(part.base), number), false);
     }
   }
-  for (const auto& [number, base] : facts_.bases) used.emplace(base.number, number);
+  for (const auto& [number, base] : facts_.bases) used[{base.number, number}] = true;
   const std::map<Ino, int> depths = facts_.depths();
   for (const auto& [number, blobs] : facts_.blobs) {
     if (!depths.contains(number)) problem("inode {}: what it shares lies over more than {} bases, or over itself", number.v, FileBlobs::kDepthMost);
   }
-  for (const auto& [base, user] : used) {
-    if (facts_.users.contains({base, user})) continue;
-    if (facts_.bases.contains(user)) problem("{}: shows base {}, which does not know it", inode_of(user, facts_.inodes.at(user)), base.v);
+  for (const auto& [pair, shows] : used) {
+    const auto& [base, user] = pair;
+    const auto known = facts_.users.find(pair);
+    if (known != facts_.users.end() && (known->second || !shows)) continue;
+    if (shows) problem("{}: shows base {}, which does not know it", inode_of(user, facts_.inodes.at(user)), base.v);
     else problem("inode {}: shares data of base {}, which does not know it", user.v, base.v);
   }
-  for (const auto& [base, user] : facts_.users) {
-    if (!used.contains({base, user})) problem("base {}: inode {} does not share its data", base.v, user.v);
+  for (const auto& [pair, shows] : facts_.users) {
+    const auto& [base, user] = pair;
+    const auto uses = used.find(pair);
+    if (uses == used.end()) problem("base {}: inode {} does not share its data", base.v, user.v);
+    else if (shows && !uses->second) miscount("base {}: inode {} does not show it, but shares some of its data", base.v, user.v);
   }
   for (const auto& [number, node] : facts_.nodes) {
     if (facts_.of_number(number)) {

@@ -88,12 +88,14 @@ void Checker::show_file(Ino number, const TreeFacts::Base& base, const Found& fo
   problem("{}: has {} rows and {} other blocks of data, and base {} has {} and {}", who, found.blocks, found.blob_blocks, base.number.v, blocks, in_blobs);
 }
 
-// Of records that can be used each has an inode of its own. One of two with the same has another number in its home.
+// Of records that can be used each has an inode of its own, but of those that clones have shown first. One of two with the same has another
+// number in its home.
 void Checker::check_twins() {
   for (auto at = facts_.moved.begin(); at != facts_.moved.end();) {
     const Ino ino = at->first;
     std::vector<Ino> numbers{ino};
     for (; at != facts_.moved.end() && at->first == ino; ++at) numbers.push_back(at->second);
+    if (ino >= kCountedMax) continue;
     std::erase_if(numbers, [&](Ino number) {
       const Found* const found = facts_.of_number(number);
       return !found || found->ino != ino || facts_.is_frozen(*found);

@@ -59,7 +59,7 @@ void Checker::take_numbered(std::string_view key, std::string_view value) {
   if (key.starts_with(keys::kBlobPrefix)) return take_blob(key, value);
   if (key.starts_with(keys::kBlobPatchPrefix)) return take_blob_patch(key, value);
   if (key.starts_with(keys::kNodePrefix)) return take_node(key, value);
-  if (key.starts_with(keys::kUserPrefix)) return take_user(key);
+  if (key.starts_with(keys::kUserPrefix)) return take_user(key, value);
   const bool linked = key.starts_with(keys::kLinkedPrefix);
   if (key.size() != keys::kLinkedPrefix.size() + 8 || (!linked && !key.starts_with(keys::kOrphanPrefix))) {
     return problem("a row of names has the unknown key {}", hex(key));

@@ -192,12 +192,15 @@ void Mender::mend_entry(std::string_view key, const keys::NamesKey& parsed, std:
 void Mender::mend_link(std::string_view key, const keys::NamesKey& parsed, const Link& link) {
   const auto number = facts_.linked_number(link.ino);
   const TreeFacts::Inode* const found = number ? facts_.of_number(*number) : nullptr;
-  const bool is_seen = !facts_.is_frozen_directory(parsed.ino);
-  if (S_ISDIR(link.type) || (is_seen && !found) || (found && found->is_directory())) {
+  if (!found || found->is_directory()) {
     did("{}: is a name of nothing: erased", path_in(parsed.home, parsed.name));
     return batch_.erase(Family::names, key);
   }
-  const std::uint32_t type = found ? found->mode & S_IFMT : facts_.link_types.at(link.ino);
+  if (facts_.is_frozen_directory(parsed.ino)) {
+    did("{}: is a name of a file of several names, which no clone can show: erased", path_in(parsed.home, parsed.name));
+    return batch_.erase(Family::names, key);
+  }
+  const std::uint32_t type = found->mode & S_IFMT;
   if (link.type == type) return;
   did("{}: its type is now that of the inode it names", path_in(parsed.home, parsed.name));
   batch_.put(Family::names, key, encode(Link{link.ino, type}));
@@ -415,16 +418,18 @@ void Mender::mend_users() {
     batch_.put(Family::names, keys::node(number), encode(node.row));
   }
   for (const auto& [number, blobs] : facts_.blobs) {
-    for (const std::string& home : blobs.bases()) used_.emplace(*keys::number_of(home), number);
+    for (const std::string& home : blobs.bases()) used_.emplace(std::pair(*keys::number_of(home), number), false);
   }
   for (const auto& [number, base] : facts_.bases) {
     const auto moves = moves_away_.find(number);
-    used_.emplace(base.number, moves != moves_away_.end() ? moves->second : number);
+    used_[{base.number, moves != moves_away_.end() ? moves->second : number}] = true;
   }
-  for (const Ino number : left_) used_.emplace(number, moves_away_.at(number));
-  for (const auto& [base, user] : used_) {
-    if (facts_.users.contains({base, user})) continue;
-    batch_.put(Family::names, keys::user(base, user), "");
+  for (const Ino number : left_) used_[{number, moves_away_.at(number)}] = true;
+  for (const auto& [pair, shows] : used_) {
+    const auto& [base, user] = pair;
+    const auto known = facts_.users.find(pair);
+    if (known != facts_.users.end() && known->second == shows) continue;
+    batch_.put(Family::names, keys::user(base, user), shows ? keys::kWholeUser : "");
     if (facts_.blobs.contains(user) || facts_.bases.contains(user)) did("base {}: knows again that inode {} shares its data", base.v, user.v);
   }
 }

@@ -103,7 +103,7 @@ class Mender {
   std::unordered_set<Ino> cut_off_;  // directories that move to lost+found to end a cycle
   std::unordered_map<Ino, std::string> stray_homes_;
   std::unordered_set<std::string> sound_blobs_;  // keys of their rows
-  std::set<std::pair<Ino, Ino>> used_;           // bases with those who share them
+  std::map<std::pair<Ino, Ino>, bool> used_;     // bases with those who share them; whether these show them
   std::set<Ino> made_again_;                     // bases whose rows are
   std::set<Ino> left_;                           // directories in use that leave what they have to those who show it
   std::map<Ino, Ino> moves_away_;                // records that leave their homes, and the numbers of their new ones

@@ -159,10 +159,10 @@ struct TreeFacts {
   std::map<Ino, Node> nodes;
   std::map<Ino, Base> bases;              // of records that have one
   std::set<Ino> circles;                  // records whose base would show themselves
-  std::set<std::pair<Ino, Ino>> users;    // bases with their users, as rows say
+  std::map<std::pair<Ino, Ino>, bool> users;  // bases with their users, as rows say; whether they show the base
   std::vector<Name> names;                              // links
   std::unordered_map<Ino, std::uint32_t> link_types;    // by inode
-  std::set<Ino> twins;                                  // records to be used whose inode has another one
+  std::set<Ino> twins;                                  // records to be used whose inode, which was counted up, has another one
   std::set<Ino> same_views;                             // directories to be used whose base another one has, with the same shift
   std::unordered_map<Ino, XattrRows> xattrs;                        // what records name
   std::map<std::pair<Ino, std::uint64_t>, XattrRows> xattr_rows;    // what there is, by number and checksum of the home
