@@ -55,6 +55,20 @@ class Maker {
     tree_.forget(gone, 1);
   }
 
+  // A directory and its clone, in which something was changed, and a copy of one that has names of files that have others.
+  void clone() {
+    const Ino source = mkdir(kRootIno, "source"), below = mkdir(source, "below"), deep = mkdir(below, "deep");
+    file(source, "small", 5'000);
+    file(below, "large", 300'000);
+    file(deep, "x", 100);
+    set(below, "user.large", test::pattern(6'000, 2));
+    must(tree_.clone(source, kRootIno, "clone", Wait::yes));
+    must(tree_.clone(source, kRootIno, "unchanged", Wait::yes));
+    must(tree_.clone(a_, kRootIno, "copy", Wait::yes));
+    const Ino clone = must(tree_.lookup(kRootIno, "clone", Wait::yes)).ino;
+    file(must(tree_.lookup(clone, "below", Wait::yes)).ino, "new", 3'000);
+  }
+
   void first_half() {
     a_ = mkdir(kRootIno, "A");
     const Ino b = mkdir(kRootIno, "B"), c = mkdir(a_, "C");
@@ -72,6 +86,7 @@ class Maker {
     file(before, "inside", 5'000);
     must(tree_.rename(kRootIno, "before", a_, "after", 0, Wait::yes));
     share();
+    clone();
     set(foo_, "user.small", "value");
     set(foo_, "user.large", test::pattern(6'000, 1));
     const acl::List list{{ACL_USER_OBJ, 7, kNobody}, {ACL_USER, 6, 1000}, {ACL_GROUP_OBJ, 5, kNobody},
