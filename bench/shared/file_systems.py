@@ -1,4 +1,5 @@
-"""File systems, each known by a description file: the commands that make, mount and unmount it, and nothing else."""
+"""File systems, each known by a description file: the commands that make, mount and unmount it, those that clone a folder of it, and nothing
+else."""
 
 import os
 import re
@@ -13,6 +14,14 @@ from .commands import Problem, call, one_line, read, run
 
 FOLDER = os.path.join(os.path.dirname(os.path.realpath(__file__)), "fs")
 COMMANDS = ("mkfs", "mount", "umount")
+# Those that a description may leave out. `folder` makes one that `clone` can clone. `pending` prints something as long as what was
+# removed is still being freed, and may hasten that.
+CLONING = {
+    "folder": ["mkdir", "{target}"],
+    "clone": ["cp", "-a", "{source}", "{target}"],
+    "remove": ["rm", "-rf", "{target}"],
+    "pending": [],
+}
 DAEMON_PATIENCE = 600  # seconds for a daemon to end after umount(8)
 BUSY_PATIENCE = 10  # seconds for others to close what they have open; df(1), for one, opens all there is for a moment
 
@@ -97,15 +106,15 @@ class FileSystem:
         words = self._words["mount"][0].split(",")
         return {key: value for key, equals, value in (word.partition("=") for word in words) if equals}.get(name)
 
-    def facts(self):
-        """For the results: the commands as they are run, and the version of the tools."""
+    def facts(self, also=()):
+        """For the results: the commands as they are run, those of CLONING that are in `also` among them, and the version of the tools."""
         _, out, err, _ = call(*self._command("version")) if "version" in self._description else (0, "", "", 0)
         return {"name": self.name, "kind": self.kind, "version": one_line(out or err, last=20),
-                **{command: " ".join(self._command(command, device="DEVICE", point="POINT")) for command in COMMANDS}}
+                **{command: " ".join(self._command(command, device="DEVICE", point="POINT", source="SOURCE", target="TARGET")) for command in (*COMMANDS, *also)}}
 
     def _command(self, which, **places):
         words = []
-        for word in self._description[which]:
+        for word in self._description.get(which) or CLONING[which]:
             if word == "{mkfs}":
                 words += self._words["mkfs"]
                 continue
@@ -114,6 +123,28 @@ class FileSystem:
                 word = word.replace("{" + name + "}", value)
             words.append(word)
         return words
+
+    @property
+    def shares(self):
+        """Whether a clone shares what it is made of, so that many of them fit."""
+        return "clone" in self._description
+
+    def folder_command(self, target):
+        """Makes a folder that can be cloned."""
+        return self._command("folder", target=target)
+
+    def clone_command(self, source, target):
+        """Makes `target`, which is not there, a copy of such a folder and of all below it."""
+        return self._command("clone", source=source, target=target)
+
+    def remove_command(self, target):
+        """Removes such a folder, or a clone, with all below it."""
+        return self._command("remove", target=target)
+
+    def frees(self, point):
+        """Whether it is still busy to free what was removed, as far as it tells."""
+        command = self._command("pending", point=point)
+        return bool(command) and read(*command) != ""
 
     def make(self, device):
         run(*self._command("mkfs", device=device))
