@@ -16,7 +16,7 @@ import work
 from work.piece import SECONDS, shown
 
 # What work is timed with.
-PROGRAMS = ("bash", "cat", "cp", "du", "find", "git", "/usr/lib/git-core/git", "grep", "ls", "rm", "rsync", "sh", "tar", "umount")
+PROGRAMS = ("bash", "cat", "cp", "du", "find", "git", "/usr/lib/git-core/git", "grep", "ls", "rm", "rsync", "sh", "sync", "tar", "umount")
 
 
 @functools.cache
@@ -35,6 +35,7 @@ class Session:
     """What a piece of work is given. It is mounted when the work begins; the work may leave it mounted or not."""
 
     def __init__(self, fs, device, point, inputs, settings, rng, say, meter):
+        self.fs = fs
         self.device = device
         self.point = point
         self.inputs = inputs
@@ -42,7 +43,6 @@ class Session:
         self.rng = rng          # gives every file system of a round the same numbers
         self.figures = {}
         self.costs = {}         # of file systems with a daemon, when there is a meter: {figure: Costs}
-        self._fs = fs
         self._say = say
         self._meter = meter
         self._begun = self._ended = None  # readings of the meter around what is measured now, or was last
@@ -53,7 +53,7 @@ class Session:
     def note(self, name, value):
         self.figures[name] = value
         unit = work.FIGURES[name].unit
-        self._say(f"{self._fs.name} {name}: {shown(value, unit)} {unit}")
+        self._say(f"{self.fs.name} {name}: {shown(value, unit)} {unit}")
         self._look_at_memory()
         if self._begun and unit in SECONDS:
             self.costs[name] = (self._ended or self._read_meter()).since(self._begun)
@@ -61,7 +61,7 @@ class Session:
     def mount(self):
         """Cold, when it is not mounted."""
         drop_caches()
-        self._fs.mount(self.device.path, self.point)
+        self.fs.mount(self.device.path, self.point)
         if self._meter:
             self._meter.watch(self.point)
 
@@ -69,7 +69,7 @@ class Session:
         """The seconds until all was on the device."""
         self._look_at_memory()
         self._begun = self._ended = None
-        return self._fs.unmount(self.point)
+        return self.fs.unmount(self.point)
 
     def cold(self):
         self.unmount()
@@ -109,11 +109,11 @@ class Session:
 
     def _read_meter(self):
         """None: there is none, or no daemon."""
-        daemons = self._fs.daemons(self.point) if self._meter else None
+        daemons = self.fs.daemons(self.point) if self._meter else None
         return self._meter.now(daemons) if daemons else None
 
     def _look_at_memory(self):
-        memory = self._fs.memory(self.point) if os.path.ismount(self.point) else None
+        memory = self.fs.memory(self.point) if os.path.ismount(self.point) else None
         if memory:
             for figure, now in zip(work.MEMORY, memory):
                 self.figures[figure.name] = max(self.figures.get(figure.name, 0), now)

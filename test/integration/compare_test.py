@@ -36,8 +36,9 @@ PROGRAM = os.path.join(BENCH, "compare", "compare")
 SIMDISK = os.environ.get("LSMFS_SIMDISK", os.path.join(ROOT, "build", "release", "lsmfs-simdisk"))
 TINY = ("sequential=24m,random-file=8m,random-writes=16,fsyncs=20,appends=20,load=8m,huge=16m,created=300,renamed=300,"
         "objects=60,modules=60,mail=60,repo-commits=40,repo-files=40,random-reads=8,mixed-seconds=1,accounts=200,transactions=20,"
-        "entries=300,removed=300,moves=5,idle=1,beside=8m")
+        "entries=300,removed=300,moves=5,idle=1,beside=8m,generations=4")
 MEMORY = {"memory peak", "memory anon"}
+CLONES = [figure.name for piece in work.PIECES if piece.name == "clones" for figure in piece.figures]
 SMALLER = {figure.name for piece in work.PIECES
            if piece.name in ("sequential", "random", "reads", "mixed", "rename", "huge", "directory", "removal", "shuffle", "beside") for figure in piece.figures}
 
@@ -75,11 +76,12 @@ class Case(MountCase):
 @lsmfs_only
 class Figures(Case):
     def test_every_piece_of_work_gives_all_of_its_figures(self):
-        result, table = self.compare()
-        self.assertEqual(list(table), list(work.FIGURES), "the rows of the table")
+        names = [name for name in work.FIGURES if name not in CLONES]
+        result, table = self.compare("--work", ",".join(names))
+        self.assertEqual(list(table), names, "the rows of the table")
         for fs in ("ext4", "lsmfs"):
             with self.subTest(fs):
-                self.check(fs, result["rounds"][0][fs])
+                self.check(fs, result["rounds"][0][fs], names)
         for name, row in result["summary"].items():
             with self.subTest(name):
                 self.check_verdict(name, row, table[name])
@@ -89,8 +91,8 @@ class Figures(Case):
         self.assertIn("lsmfs", result["file_systems"][1]["version"])
         self.assertEqual(result["device_bytes"]["tree"], 400 * MiB)
 
-    def check(self, fs, figures):
-        self.assertEqual(set(figures), set(work.FIGURES) - (MEMORY if fs == "ext4" else set()))
+    def check(self, fs, figures, names):
+        self.assertEqual(set(figures), set(names) - (MEMORY if fs == "ext4" else set()))
         for name, value in figures.items():
             self.assertGreaterEqual(value, 0, name)
             if name != "space empty":
@@ -118,6 +120,42 @@ class Figures(Case):
             self.assertGreaterEqual(figures["space"], figures["space empty"])
             self.assertTrue(8 * MiB < figures["memory peak"] < 1024 * MiB, figures["memory peak"])
             self.assertLessEqual(figures["memory anon"], figures["memory peak"])
+
+    def test_clones_are_made_by_the_ways_of_each_file_system(self):
+        systems = ["ext4", "xfs", "btrfs"]
+        result, table = self.compare("--fs", ",".join(systems), "--work", "clones")
+        self.assertEqual(list(table), CLONES)
+        for fs in systems:
+            with self.subTest(fs):
+                figures = result["rounds"][0][fs]
+                self.assertEqual(set(figures), set(CLONES))
+                self.check_clones(figures)
+        self.assertEqual([system["clone"].split()[:2] for system in result["file_systems"]], [["cp", "-a"], ["cp", "-a"], ["btrfs", "subvolume"]])
+        space = {fs: result["rounds"][0][fs]["clone space"] for fs in systems}
+        self.assertGreater(space["ext4"], os.path.getsize(self.tree) // 2, "it copies")
+        for fs in ("xfs", "btrfs"):
+            self.assertLess(space[fs], space["ext4"], "it shares")
+
+    def check_clones(self, figures):
+        for name in set(CLONES) - {"clone space"}:
+            self.assertGreater(figures[name], 0, name)
+        for less, more in (("clone tree", "clone tree+umount"), ("clone changed", "clone changed+umount"), ("generation cloned", "generation")):
+            self.assertGreater(figures[more], figures[less])
+        self.assertGreaterEqual(figures["clone freed"], figures["clone removed"])
+        for ratio, above, below in (("grep clone/source", "grep clone", "grep source"), ("grep generation/copy", "grep generation", "grep copy")):
+            self.assertAlmostEqual(figures[ratio], figures[above] / figures[below])
+
+    def test_a_clone_that_is_none_is_found_out(self):
+        for where, clone in (("mnt/tree", ["cp", "-al", "{source}", "{target}"]),
+                             ("mnt/clone", ["sh", "-c", "cp -a {source} {target} && find {target} -type f -size +0 | head -n 1 | xargs truncate -s 0"])):
+            with self.subTest(where):
+                path = os.path.join(self.work.path, "none.toml")
+                with open(path, "w", encoding="ascii") as file:
+                    file.write(f"""mkfs = ["mkfs.ext4", "-q", "-F", "{{device}}"]
+                                   mount = ["mount", "{{device}}", "{{point}}"]
+                                   umount = ["umount", "{{point}}"]
+                                   clone = {json.dumps(clone)}""")
+                self.refused(*self.words("--fs", path, "--work", "clones"), says=["clones on none: ", where + ": ", " is not what was written"])
 
     def check_verdict(self, name, row, line):
         """The ratios and verdicts, from the figures by hand."""

@@ -12,10 +12,10 @@ from .piece import BEST, Budget, Figure, GiB, Piece
 WALK_BY_TAR = ["bash", "-c", 'set -o pipefail; tar -cf - -C "$1" . | cat > /dev/null', "bash"]
 
 
-def unpack(session, name):
+def unpack(session, name, make_folder=os.mkdir):
     """The tree of an input, which is made but not measured. Returns its path."""
     tree = session.path("tree")
-    os.mkdir(tree)
+    make_folder(tree)
     run("tar", "-xf", session.inputs.path(name), "-C", tree)
     return tree
 
