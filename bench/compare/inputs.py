@@ -37,6 +37,8 @@ def room(name, tree, repository, settings):
     """About the bytes that an input takes when it has been made."""
     if name == "tree":
         return int(read("xz", "--robot", "-l", tree).split("\t")[-5]) if tree.endswith(".xz") else 0
+    if name == "tree-repository":  # besides the files that it is made of
+        return 2 * (room("tree", tree, repository, settings) or os.path.getsize(tree))
     if name == "repository":
         return 0 if repository else (settings["repo-commits"] + settings["repo-files"]) * 16 * KiB
     if name == "beside":
@@ -63,13 +65,15 @@ class Inputs:
             raise Problem(f"{tree} has {entries} entries and {size} bytes, and {what} had {first[0]} and {first[1]} before: something is lost")
 
     def path(self, name):
-        """"tree" and the kinds of made_up: a tar file; "repository": a git repository; "beside": a large file. Made when it is first
-        asked for."""
+        """"tree" and the kinds of made_up: a tar file; "repository": a git repository; "tree-repository": a bare one of the
+        files of the tree; "beside": a large file. Made when it is first asked for."""
         if name not in self._paths:
             if name == "tree":
                 self._paths[name] = self._plain_tar()
             elif name == "repository":
                 self._paths[name] = os.path.realpath(self._repository) if self._repository else self._made_up_repository()
+            elif name == "tree-repository":
+                self._paths[name] = self._repository_of_tree(name)
             elif name == "beside":
                 self._paths[name] = self._large_file(name)
             else:
@@ -102,6 +106,21 @@ class Inputs:
             synthetic_repository.make(path, commits=self._settings["repo-commits"], files=self._settings["repo-files"], seed=self._seed)
         except (OSError, RuntimeError) as error:
             raise Problem(f"{path}: could not be made up: {error}") from None
+        return path
+
+    def _repository_of_tree(self, name):
+        """Bare, of one commit, in one pack as those that were cloned."""
+        self._say("making a repository of the tree")
+        path, files = os.path.join(self._folder, name + ".git"), os.path.join(self._folder, name)
+        os.mkdir(files)
+        run("tar", "-xf", self.path("tree"), "-C", files)
+        git = ["git", "-c", "gc.auto=0", "--git-dir", path]
+        run(*git, "init", "-q", "--bare")
+        run(*git, "--work-tree", files, "add", "--force", "--all", ".", cwd=files)
+        run(*git, "--work-tree", files, "commit", "-q", "-m", "the tree")
+        run(*git, "repack", "-q", "-a", "-d", "--window=0")
+        os.unlink(os.path.join(path, "index"))
+        shutil.rmtree(files)
         return path
 
 

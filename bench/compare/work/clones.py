@@ -191,6 +191,19 @@ def _clones(session):
     _generations(session, tree, contents, edits)
 
 
+def _worktrees(session):
+    """What many use in place of a clone. It needs a repository."""
+    repository, tree = session.path("repository.git"), session.path("worktree")
+    run("cp", "-r", session.inputs.path("tree-repository"), repository)
+    git = ["git", "-C", repository, "worktree"]
+    session.cold()
+    session.note_until_unmounted("worktree", run, *git, "add", "--detach", tree)
+    session.mount()
+    session.inputs.same_everywhere("worktree", tree)
+    _note_grep(session, "grep worktree", tree)
+    session.note_cold("worktree removed", *git, "remove", "--force", tree)
+
+
 _CHANGED = f"one file in {SHARE}"
 
 PIECES = (
@@ -215,4 +228,10 @@ PIECES = (
         Figure("grep generation/copy", "x", "the ratio of the two"),
     ), inputs=("tree",), tools=("tar", "cp"), settings=(Setting("generations", "100", "clones, each of the one before"),),
           room=lambda settings: 4 * GiB + settings["generations"] * ROOM),
+    Piece("worktrees", _worktrees, (
+        Figure("worktree", "s", "git worktree add of a repository of the tree, cold, until git returns"),
+        Figure("worktree+umount", "s", "the same, until umount has returned"),
+        Figure("grep worktree", "s", "grep -r there, after a cold mount"),
+        Figure("worktree removed", "s", "git worktree remove, after a cold mount, until git returns"),
+    ), inputs=("tree", "tree-repository"), tools=("tar", "git", "cp")),
 )
