@@ -127,6 +127,33 @@ TEST_F(CheckClones, AreCleanWhateverIsChangedInThem) {
   expect_clean();
 }
 
+TEST_F(CheckClones, AreCleanWhenTheyAreExpandedInSteps) {
+  h_.options.expand_at_once = 2;
+  h_.remount();
+  for (const char* side : {"c", "d"}) {
+    expand(side);
+    expect_clean();
+    EXPECT_EQ(*h_.tree().getxattr(h_.walk(side), "user.large", Wait::yes), std::string(5000, 'd'));
+  }
+  h_.crash();
+  expect_clean();
+}
+
+// As if the last step had not come about.
+TEST_F(CheckClones, AreCleanWhileOneIsExpandedInSteps) {
+  const std::string beside = keys::child_home(root_, "c", fresh());
+  Record entry = regular(fresh());
+  entry.size = data_.size();
+  entry.blocks = 8;
+  const Record shown = *decode_record(value(keys::entry(base_home(), "file")));
+  entry.base = keys::child_home(base_home(), "file", shown.number());
+  put(keys::node(*keys::number_of(beside)), encode(lsmfs::Node{.home = beside, .directory = true}));
+  put(keys::entry(beside, "file"), encode(entry));
+  put(keys::user(shown.number(), entry.ino), std::string(keys::kWholeUser));
+  change_state([](State& state) { ++state.counts.regular; });
+  expect_clean();
+}
+
 TEST_F(CheckClones, AreCleanWhenOneSideIsRemoved) {
   must(h_.tree().remove_tree(h_.walk("d"), kRootIno, Wait::yes));
   must(h_.tree().sync());
