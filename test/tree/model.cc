@@ -21,6 +21,18 @@ bool contains(const NodePtr& top, const NodePtr& node) {
   return false;
 }
 
+// With nodes of its own; names of one file stay so.
+NodePtr deep_copy(const NodePtr& top) {
+  std::map<const Node*, NodePtr> copies;
+  const std::function<NodePtr(const NodePtr&)> visit = [&](const NodePtr& node) {
+    if (const auto known = copies.find(node.get()); known != copies.end()) return known->second;
+    const NodePtr twin = copies[node.get()] = std::make_shared<Node>(*node);
+    for (auto& [name, child] : twin->entries) child = visit(child);
+    return twin;
+  };
+  return visit(top);
+}
+
 }  // namespace
 
 Model::Model() : root(std::make_shared<Node>()) {
@@ -30,15 +42,8 @@ Model::Model() : root(std::make_shared<Node>()) {
 }
 
 Model Model::copy() const {
-  std::map<const Node*, NodePtr> copies;
-  const std::function<NodePtr(const NodePtr&)> visit = [&](const NodePtr& node) {
-    if (const auto known = copies.find(node.get()); known != copies.end()) return known->second;
-    const NodePtr twin = copies[node.get()] = std::make_shared<Node>(*node);
-    for (auto& [name, child] : twin->entries) child = visit(child);
-    return twin;
-  };
   Model twin;
-  twin.root = visit(root);
+  twin.root = deep_copy(root);
   return twin;
 }
 
@@ -127,6 +132,27 @@ int Model::remove_tree(const NodePtr& dir, const std::string& name) {
   }
   --dir->nlink;
   dir->entries.erase(it);
+  return 0;
+}
+
+int Model::clone(const NodePtr& dir, const NodePtr& to, const std::string& name, NodePtr& made) {
+  if (!dir->is_directory() || !to->is_directory()) return ENOTDIR;
+  if (dir->nlink == 0 || to->nlink == 0) return ENOENT;
+  if (dir == root || contains(dir, to)) return EINVAL;
+  if (to->entries.contains(name)) return EEXIST;
+  made = deep_copy(dir);
+  auto all = all_below(made);
+  for (const NodePtr& node : all) {
+    if (!node->is_directory()) node->nlink = 0;
+  }
+  all.push_back(made);
+  for (const NodePtr& node : all) {
+    node->ino = Ino{};
+    node->held = node->linkable = false;
+    for (const auto& [of, child] : node->entries) child->nlink += !child->is_directory();
+  }
+  to->entries[name] = made;
+  ++to->nlink;
   return 0;
 }
 
@@ -300,6 +326,39 @@ std::string dump(Tree& tree, std::set<std::string>* failed) {
   if (!root) return fail("", root.error());
   visit("", *root);
   return out;
+}
+
+Result<void> take_numbers(Tree& tree, const NodePtr& dir, const std::string& name) {
+  const auto wrong = [&](const std::string& what) { return make_error(EUCLEAN, fmt::format("{} in inode {}: {}", name, dir->ino.v, what)); };
+  const NodePtr node = dir->entries.at(name);
+  LSMFS_ASSIGN(const std::optional<Attr> found, both_ways([&](Wait w) { return tree.lookup(dir->ino, name, w); }));
+  if (!found) return wrong("is not there");
+  const auto below = [&]() -> Result<void> {
+    if (node->ino != Ino{} && node->ino != found->ino) return wrong(fmt::format("is {} and not {}", found->ino.v, node->ino.v));
+    node->ino = found->ino;
+    if (!node->is_directory()) return {};
+    std::map<std::string, Ino> listed;
+    std::uint64_t cookie = 0;
+    for (bool more = true; more;) {
+      more = false;
+      LSMFS_TRY(both_ways([&](Wait w) {
+        return tree.readdir(node->ino, cookie, AttrsOf::none, [&](const DirEntry& e) {
+          more = true;
+          cookie = e.next_cookie;
+          if (e.name != "." && e.name != "..") listed[std::string(e.name)] = e.attr.ino;
+          return true;
+        }, w);
+      }));
+    }
+    if (listed.size() != node->entries.size()) return wrong(fmt::format("lists {} names and not {}", listed.size(), node->entries.size()));
+    for (const auto& [of, child] : node->entries) {
+      LSMFS_TRY(take_numbers(tree, node, of));
+      if (listed[of] != child->ino) return wrong(fmt::format("lists {} as {}, which is {}", of, listed[of].v, child->ino.v));
+    }
+    return {};
+  }();
+  tree.forget(found->ino, 1);
+  return below;
 }
 
 }  // namespace lsmfs::test

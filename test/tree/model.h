@@ -75,6 +75,8 @@ class Model {
   int unlink(const NodePtr& dir, const std::string& name);
   int rmdir(const NodePtr& dir, const std::string& name);
   int remove_tree(const NodePtr& dir, const std::string& name);
+  // The copy and all below it have no numbers yet: take_numbers() gives them.
+  int clone(const NodePtr& dir, const NodePtr& to, const std::string& name, NodePtr& made);
   // All files and directories below it, once each; and whether each name of a file is among those.
   static std::vector<NodePtr> all_below(const NodePtr& dir);
   static bool has_all_names(const NodePtr& dir);
@@ -93,5 +95,9 @@ class Model {
 // The same text from a real tree. Raises and gives back lookups; `blocks` are checked for sanity.
 // What cannot be read is not there, or is an error message; `failed` hears of the paths.
 std::string dump(Tree& tree, std::set<std::string>* failed = nullptr);
+
+// Gives the entry `name` of `dir`, and all below it, the numbers that the tree has for them. Lookups are given back. EUCLEAN: the names of
+// one file have different numbers, or the tree has others or further names there.
+Result<void> take_numbers(Tree& tree, const NodePtr& dir, const std::string& name);
 
 }  // namespace lsmfs::test

@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
+#include <iterator>
+#include <map>
 #include <random>
 #include <sstream>
 
@@ -26,11 +28,16 @@
 namespace lsmfs::test::random_operations_test {
 namespace {
 
+// Whether check_tree() knows what clones have in common. While it does not, it is not asked where there have been clones.
+constexpr bool kCheckKnowsClones = false;
+
+enum class Clones { none, some };
+
 class Driver {
  public:
   Driver(std::uint64_t seed, int steps, Between between = {}, ByteCount stream_from = TreeOptions().stream_from,
-         ByteCount share_past = TreeOptions().share_past)
-      : random_(seed), steps_(steps),
+         ByteCount share_past = TreeOptions().share_past, Clones clones = Clones::none)
+      : random_(seed), steps_(steps), clones_(clones),
         // On small volumes there are no streams.
         harness_(stream_from < TreeOptions().stream_from ? ByteCount{GiB} : ByteCount{kDeviceMin},
                  {.sync_interval_ms = 0, .stream_from = stream_from, .share_past = share_past}, std::move(between)) {
@@ -50,6 +57,7 @@ class Driver {
     sweep(INT_MAX);
     // Whatever is not in the tree any more must have left nothing behind.
     compare("at the end");
+    if (!complained() && cloned_) remove_everything();
   }
 
  private:
@@ -91,15 +99,27 @@ class Driver {
     ++changes_;
   }
 
+  // As who uses a name does: it is looked up before.
   NodePtr at(const NodePtr& dir, const std::string& n) {
     auto it = dir->entries.find(n);
-    return it == dir->entries.end() ? nullptr : it->second;
+    if (it == dir->entries.end()) return nullptr;
+    if (it->second->ino != Ino{} && !knows(it->second)) look_up(dir, n);
+    return it->second;
+  }
+  bool knows(const NodePtr& node) const { return std::ranges::find(known_, node) != known_.end(); }
+  void look_up(const NodePtr& dir, const std::string& n) {
+    const NodePtr& child = dir->entries.at(n);
+    const auto found = both_ways([&](Wait w) { return harness_.tree().lookup(dir->ino, n, w); });
+    ASSERT_TRUE(found && *found) << n;
+    ASSERT_EQ((*found)->ino, child->ino) << n;
+    if (!knows(child)) known_.push_back(child);
   }
 
   void step() {
     Tree& tree = harness_.tree();
     const NodePtr dir = pick(true);
     const std::string n = name();
+    if (clones_ == Clones::some && chance(8)) return chance(35) ? clone() : use_a_name();
     switch (below(29)) {
       case 0: case 1: case 2: case 3: {
         static const std::uint32_t kinds[] = {S_IFREG, S_IFREG, S_IFREG, S_IFDIR, S_IFDIR, S_IFLNK, S_IFIFO, S_IFCHR, S_IFSOCK};
@@ -180,7 +200,9 @@ class Driver {
         both("remove_tree", model_.remove_tree(dir, n), [&](Wait w) { return tree.remove_tree(victim->ino, dir->ino, w); }, {dir, victim});
         if (!victim->is_directory() || victim->nlink > 0 || (whole && !linked)) return;
         sweep(INT_MAX);
-        for (const NodePtr& node : below) copy_times(node);
+        for (const NodePtr& node : below) {
+          if (knows(node)) copy_times(node);
+        }
         ASSERT_TRUE(harness_.tree().sync());
         synced();
         return;
@@ -302,14 +324,113 @@ class Driver {
         } else if (chance(30)) {
           sweep(static_cast<int>(below(5)));
         } else if (chance(50)) {
-          for (bool more = true; more;) {
-            const auto relocated = harness_.tree().relocate();
-            ASSERT_TRUE(relocated) << relocated.error().message();
-            more = *relocated && chance(70);
-          }
+          relocate(70);
+        } else if (clones_ == Clones::some && chance(50)) {
+          ASSERT_TRUE(harness_.tree().drop_caches());
+          synced();
         } else {
           forget_one();
         }
+    }
+  }
+
+  void clone() {
+    const NodePtr dir = pick(chance(95)), to = pick(chance(97));
+    if (!dir || !to) return;
+    const std::string n = name();
+    // What is there must not grow without end.
+    std::size_t files = 0, bytes = 0;
+    for (const NodePtr& top : {model_.root, dir}) {
+      for (const NodePtr& node : Model::all_below(top)) {
+        ++files;
+        bytes += node->data->size();
+      }
+    }
+    if (files > kFilesMost || bytes > kBytesMost) return;
+    NodePtr made;
+    const int expected = model_.clone(dir, to, n, made);
+    if (chance(20)) ASSERT_TRUE(harness_.tree().sync());
+    ASSERT_NO_FATAL_FAILURE(both("clone", expected, [&](Wait w) { return harness_.tree().clone(dir->ino, to->ino, n, w); }, {dir, to}));
+    if (expected != 0) return;
+    cloned_ = true;
+    const auto numbered = take_numbers(harness_.tree(), to, n);
+    ASSERT_TRUE(numbered) << numbered.error().message();
+    if (chance(80)) look_up(to, n);
+    if (chance(30)) look_up_below(made);
+  }
+
+  // Who was not used since it was cloned is found by its name only.
+  void use_a_name() {
+    const NodePtr dir = pick(true);
+    if (dir->entries.empty()) return;
+    auto it = dir->entries.begin();
+    std::advance(it, static_cast<std::ptrdiff_t>(below(dir->entries.size())));
+    (void)at(dir, it->first);
+  }
+
+  void look_up_below(const NodePtr& dir) {
+    if (!knows(dir)) return;
+    for (const auto& [n, child] : dir->entries) {
+      ASSERT_NO_FATAL_FAILURE(look_up(dir, n));
+      if (child->is_directory()) look_up_below(child);
+    }
+  }
+
+  // All space is back, whatever had what in common.
+  void remove_everything() {
+    while (!model_.root->entries.empty()) {
+      auto it = model_.root->entries.begin();
+      std::advance(it, static_cast<std::ptrdiff_t>(below(model_.root->entries.size())));
+      const std::string n = it->first;
+      const NodePtr node = at(model_.root, n);
+      if (node->is_directory()) {
+        ASSERT_EQ(model_.remove_tree(model_.root, n), 0);
+        const auto removed = both_ways([&](Wait w) { return harness_.tree().remove_tree(node->ino, kRootIno, w); });
+        ASSERT_TRUE(removed) << removed.error().message();
+      } else {
+        ASSERT_EQ(model_.unlink(model_.root, n), 0);
+        ASSERT_EQ(code(both_ways([&](Wait w) { return harness_.tree().unlink(kRootIno, n, w); })), 0);
+      }
+      if (chance(20)) relocate(50);
+      if (chance(20)) sweep(static_cast<int>(below(5)));
+    }
+    for (const NodePtr& node : known_) {
+      if (node != model_.root) harness_.tree().forget(node->ino, 1000);
+    }
+    known_ = {model_.root};
+    for (const auto& [n, value] : model_.root->xattrs) {
+      ASSERT_EQ(code(both_ways([&](Wait w) { return harness_.tree().removexattr(kRootIno, n, w); })), 0);
+    }
+    sweep(INT_MAX);
+    relocate(100);
+    const TreeCounts counts = harness_.tree().counts();
+    EXPECT_EQ(counts.regular + counts.symlinks + counts.others, 0u);
+    EXPECT_EQ(counts.directories, 1u);
+    EXPECT_EQ(harness_.rows(Family::blocks), 0u);
+    EXPECT_EQ(harness_.rows(Family::names), 2u) << "more than the root and the state";
+    ASSERT_TRUE(harness_.tree().sync());
+    EXPECT_EQ(harness_.store().blobs(), decltype(harness_.store().blobs()){});
+    EXPECT_EQ(check(), "") << "with nothing left";
+  }
+
+  void relocate(int percent) {
+    for (bool more = true; more;) {
+      const auto relocated = harness_.tree().relocate();
+      ASSERT_TRUE(relocated) << relocated.error().message();
+      more = *relocated && chance(percent);
+    }
+  }
+
+  std::string check() { return cloned_ && !kCheckKnowsClones ? "" : harness_.check(); }
+
+  // Different files have different numbers, with or without a name.
+  void check_numbers() {
+    std::map<Ino, NodePtr> owners{{kRootIno, model_.root}};
+    auto all = Model::all_below(model_.root);
+    all.insert(all.end(), known_.begin(), known_.end());
+    for (const NodePtr& node : all) {
+      ASSERT_EQ(owners.emplace(node->ino, node).first->second, node) << node->ino.v << " is the number of two";
+      ASSERT_LT(node->ino, kInoMax);
     }
   }
 
@@ -375,10 +496,8 @@ class Driver {
     known_ = {model_.root};
     std::function<void(const NodePtr&)> visit = [&](const NodePtr& dir) {
       for (auto& [n, child] : dir->entries) {
-        const auto found = both_ways([&](Wait w) { return harness_.tree().lookup(dir->ino, n, w); });
-        ASSERT_TRUE(found && *found) << n;
-        ASSERT_EQ((*found)->ino, child->ino);
-        if (std::find(known_.begin(), known_.end(), child) == known_.end()) known_.push_back(child);
+        if (cloned_ && chance(20)) continue;  // is found later, if at all
+        ASSERT_NO_FATAL_FAILURE(look_up(dir, n));
         if (child->is_directory()) visit(child);
       }
     };
@@ -402,7 +521,7 @@ class Driver {
     auto it = std::find_if(history_.rbegin(), history_.rend(), [&](const Moment& m) { return m.dump == now; });
     ASSERT_TRUE(it != history_.rend()) << "after a crash the tree is at no moment since the last sync:\n"
                                        << now << "the last moment was:\n" << history_.back().dump;
-    ASSERT_EQ(harness_.check(), "") << "after a crash";
+    ASSERT_EQ(check(), "") << "after a crash";
     model_.root = it->root;
     look_up_again();
     synced();
@@ -426,7 +545,8 @@ class Driver {
 
   // Says the first line that differs: the whole is long.
   void compare(const char* when) {
-    ASSERT_EQ(harness_.check(), "") << when;
+    ASSERT_EQ(check(), "") << when;
+    ASSERT_NO_FATAL_FAILURE(check_numbers()) << when;
     std::istringstream tree(dump(harness_.tree())), model(model_.dump());
     std::string got, expected;
     while (bool(std::getline(tree, got)) | bool(std::getline(model, expected))) {
@@ -436,8 +556,12 @@ class Driver {
     }
   }
 
+  static constexpr std::size_t kFilesMost = 300, kBytesMost = 16 * MiB;
+
   std::mt19937_64 random_;
   int steps_;
+  const Clones clones_;
+  bool cloned_ = false;
   Harness harness_;
   Model model_;
   std::vector<NodePtr> known_;  // those whose number may be used: with a lookup held
@@ -475,6 +599,29 @@ TEST(RandomOperations, AgreeWhereFilesShareBlocks) {
   }
 }
 
+// Directories are cloned, also within clones, and both sides change.
+TEST(RandomOperations, AgreeWhereDirectoriesAreClones) {
+  const std::uint64_t seed = drawn_seed();
+  for (std::uint64_t i = 0; i < 6 && !HasFailure(); ++i) {
+    SCOPED_TRACE("LSMFS_SEED=" + std::to_string(seed + i));
+    const ByteCount stream_from = i % 3 == 0 ? ByteCount{kBlockSize} : TreeOptions().stream_from;
+    const ByteCount share_past = i % 2 == 0 ? ByteCount{kBlockSize - 1} : TreeOptions().share_past;
+    Driver(seed + i, 1000, {}, stream_from, share_past, Clones::some).run();
+  }
+}
+
+TEST(RandomOperations, AgreeWhereRowsOfClonesAreNotInMemory) {
+  for (const bool always : {true, false}) {
+    const std::uint64_t seed = drawn_seed();
+    std::atomic<std::uint64_t> draws = seed;
+    const ColdStore::Weather weather{.draws = always ? nullptr : &draws};
+    const Between between{.store = [&](std::unique_ptr<Store> inner) { return std::make_unique<ColdStore>(std::move(inner), weather); }};
+    for (std::uint64_t i = 0; i < 2 && !HasFailure(); ++i) {
+      Driver(seed + i, 700, between, TreeOptions().stream_from, ByteCount{kBlockSize - 1}, Clones::some).run();
+    }
+  }
+}
+
 // What begins again where rows are not in memory has changed nothing before.
 TEST(RandomOperations, AgreeWhereRowsAreNotInMemory) {
   for (const bool always : {true, false}) {
@@ -496,10 +643,10 @@ class LosesABatch : public StoreDecorator {
 };
 
 template <class Fault>
-std::string complaints(ByteCount share_past = TreeOptions().share_past) {
+std::string complaints(ByteCount share_past = TreeOptions().share_past, Clones clones = Clones::none) {
   const Between between{.store = [](std::unique_ptr<Store> inner) -> std::unique_ptr<Store> { return std::make_unique<Fault>(std::move(inner)); }};
   std::string said;
-  for (std::uint64_t seed = 1; seed <= 20 && said.empty(); ++seed) said = complaints_of([&] { Driver(seed, 700, between, TreeOptions().stream_from, share_past).run(); });
+  for (std::uint64_t seed = 1; seed <= 20 && said.empty(); ++seed) said = complaints_of([&] { Driver(seed, 700, between, TreeOptions().stream_from, share_past, clones).run(); });
   return said;
 }
 
@@ -512,6 +659,10 @@ TEST(RandomOperationsPlanted, ASyncThatDoesNothingIsFound) {
 
 TEST(RandomOperationsPlanted, ABaseThatIsChangedWhileItIsUsedIsFound) {
   EXPECT_NE(complaints<HidesUsers>(ByteCount{kBlockSize - 1}), "");
+}
+
+TEST(RandomOperationsPlanted, ABaseOfADirectoryThatGoesWhileItIsShownIsFound) {
+  EXPECT_NE(complaints<HidesUsers>(TreeOptions().share_past, Clones::some), "");
 }
 
 }  // namespace
