@@ -349,7 +349,9 @@ class Driver {
     if (files > kFilesMost || bytes > kBytesMost) return;
     NodePtr made;
     const int expected = model_.clone(dir, to, n, made);
-    if (chance(20)) ASSERT_TRUE(harness_.tree().sync());
+    if (chance(20)) {
+      ASSERT_TRUE(harness_.tree().sync());
+    }
     ASSERT_NO_FATAL_FAILURE(both("clone", expected, [&](Wait w) { return harness_.tree().clone(dir->ino, to->ino, n, w); }, {dir, to}));
     if (expected != 0) return;
     cloned_ = true;
