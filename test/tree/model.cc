@@ -136,10 +136,12 @@ int Model::remove_tree(const NodePtr& dir, const std::string& name) {
 }
 
 int Model::clone(const NodePtr& dir, const NodePtr& to, const std::string& name, NodePtr& made) {
-  if (!dir->is_directory() || !to->is_directory()) return ENOTDIR;
-  if (dir->nlink == 0 || to->nlink == 0) return ENOENT;
-  if (dir == root || contains(dir, to)) return EINVAL;
+  for (const NodePtr& node : {dir, to}) {
+    if (!node->is_directory()) return ENOTDIR;
+    if (node->nlink == 0) return ENOENT;
+  }
   if (to->entries.contains(name)) return EEXIST;
+  if (dir == root || contains(dir, to)) return EINVAL;
   made = deep_copy(dir);
   auto all = all_below(made);
   for (const NodePtr& node : all) {
