@@ -246,6 +246,48 @@ TEST(Crash, OfAnOperationOnAStreamLeavesTheTreeBeforeOrAfterIt) { try_each(start
 // What is changed is left to others first.
 TEST(Crash, OfAnOperationOnACopyLeavesTheTreeBeforeOrAfterIt) { try_each(start_with_copies(), operations_on_copies(), 5, {}); }
 
+// What it changes gets rows of its own first.
+TEST(Crash, OfAnOperationOnACloneLeavesTheTreeBeforeOrAfterIt) { try_each(start_with_clones(), operations_on_clones(), 12, {}); }
+
+TEST(Crash, OfAnOperationAfterAClone) {
+  try_each(start_in_tables(), operations_after_clones(), 40, {});
+  try_each(start_in_log(), operations_after_clones(), 40, {});
+}
+
+// At each request of what takes away clones that nobody sees any more.
+TEST(Crash, OfADropOfClonesLeavesTheSameTree) {
+  Count count;
+  const Shard shard = Shard::of_this_run();
+  const std::uint64_t seed = first_seed();
+  std::size_t i = 0;
+  for (const char* kept : {"A", "E", "B"}) {
+    for (const bool removed_by_entries : {false, true}) {
+      if (++i; !shard.has(i) || (!everything() && i % 3 != seed % 3)) continue;
+      Trial trial(start_with_clones(), {}, {.store = [](std::unique_ptr<Store> inner) { return std::make_unique<SyncsEachCommit>(std::move(inner)); }});
+      trial.hold("A/big");
+      for (const std::string top : {"A", "E", "B"}) {
+        if (top == kept) continue;
+        const std::string dir = top == "B" ? "B/clone" : top;
+        if (removed_by_entries) {
+          for (const char* name : {"/C/x", "/C/link", "/foo", "/big"}) trial.unlink(dir + name);
+          trial.rmdir(dir + "/C");
+          trial.rmdir(dir);
+        } else {
+          trial.remove_tree(dir);
+        }
+      }
+      trial.sync();
+      trial.sweep();
+      EXPECT_TRUE(trial.relocate());
+      trial.make("bar", S_IFREG | 0644);
+      trial.sync();
+      const Findings findings = trial.judge({.states = {.all_cuts_up_to = everything() ? kCuts : 0, .seed = seed + i}, .cut_recovery = 20u});
+      count.add(findings);
+      EXPECT_EQ(findings.problem, "") << "LSMFS_SEED=" << seed << ": all but " << kept << (removed_by_entries ? ", by entries" : "");
+    }
+  }
+}
+
 // Its blocks are erased as one range.
 TEST(Crash, OfAnOperationOnAHugeFileLeavesTheTreeBeforeOrAfterIt) {
   try_each(start_with_a_huge_file(), operations_on_a_huge_file(), 3, {});
@@ -668,6 +710,15 @@ TEST(CrashEngine, FindsAStreamThatIsAcknowledgedBeforeItIsThere) {
 TEST(CrashEngine, FindsABaseThatIsErasedTooEarly) {
   Trial trial(start_with_copies(), {}, {.store = [](std::unique_ptr<Store> inner) { return std::make_unique<HidesUsers>(std::move(inner)); }});
   trial.unlink("big");
+  trial.sync();
+  trial.relocate();
+  trial.sync();
+  EXPECT_NE(trial.judge({}).problem, "");
+}
+
+TEST(CrashEngine, FindsABaseOfADirectoryThatIsErasedTooEarly) {
+  Trial trial(start_with_clones(), {}, {.store = [](std::unique_ptr<Store> inner) { return std::make_unique<HidesUsers>(std::move(inner)); }});
+  trial.remove_tree("A/C");
   trial.sync();
   trial.relocate();
   trial.sync();

@@ -95,6 +95,23 @@ void all_that_streams_do(Trial& trial) {
   trial.sync();
 }
 
+// Clones are made, changed, and go.
+void all_that_clones_do(Trial& trial) {
+  const auto& all = operations_on_clones();
+  for (std::size_t i = 0; i < all.size(); i += 3) {
+    all[i].run(trial);
+    if (i % 2 == 0) trial.sync();
+  }
+  trial.flush();
+  for (const char* top : {"A", "E", "bar", "B"}) trial.remove_tree(top);
+  trial.sync();
+  trial.sweep();
+  trial.relocate();
+  trial.sync();
+}
+
+Story clones() { return {start_with_clones(), all_that_clones_do, everything() ? 2u : 10u}; }
+
 Story streams() { return {start_with_streams(), all_that_streams_do, everything() ? 2u : 10u}; }
 
 void run(const Story& story, Kind kind, std::size_t at, bool for_ever, const Between& planted = {}) {
@@ -158,6 +175,9 @@ TEST(DeviceFaults, AFailedFlushIsReportedAndTheLastThatIsAcknowledged) { each(Ki
 TEST(DeviceFaults, OfStreamsAFailedReadGivesNothingWrong) { each(Kind::read, 8, streams()); }
 TEST(DeviceFaults, OfStreamsAFailedWriteIsReportedAndTheLastThatIsAcknowledged) { each(Kind::write, 6, streams()); }
 TEST(DeviceFaults, OfStreamsAFailedFlushIsReportedAndTheLastThatIsAcknowledged) { each(Kind::flush, 6, streams()); }
+TEST(DeviceFaults, OfClonesAFailedReadGivesNothingWrong) { each(Kind::read, 6, clones()); }
+TEST(DeviceFaults, OfClonesAFailedWriteIsReportedAndTheLastThatIsAcknowledged) { each(Kind::write, 4, clones()); }
+TEST(DeviceFaults, OfClonesAFailedFlushIsReportedAndTheLastThatIsAcknowledged) { each(Kind::flush, 4, clones()); }
 TEST(DeviceFaults, AFailedDiscardIsReportedAndStopsNothing) { each(Kind::discard, 1000); }
 
 TEST(DeviceFaultsOfAFullVolume, AFailedReadGivesNothingWrong) { each(Kind::read, 3, nearly_full()); }

@@ -37,7 +37,8 @@ Trial::Trial(const Start& start, DeviceHook hook, const Between& between)
 Trial::~Trial() { end_beside(); }
 
 DeviceHook Trial::with_consequences(DeviceHook hook) {
-  return [this, hook = std::move(hook)](const DeviceEvent& event, Bytes data) {
+  return [this, hook = std::move(hook)](const DeviceEvent& event, Bytes data) -> Result<void> {
+    if (asks_itself_ && event.kind == DeviceEvent::Kind::read) return {};
     auto done = hook(event, data);
     if (done) return done;
     if (event.kind == DeviceEvent::Kind::write) device_->tear(event.offset, data);
@@ -182,6 +183,30 @@ int Trial::rename(const std::string& from, const std::string& to, unsigned flags
     }
     return {};
   }, {source.node, target.node, source.dir, target.dir});
+}
+
+// Its numbers are those that the tree has drawn, and all of it is in use from now on.
+Result<void> Trial::know_clone(const NodePtr& dir, const std::string& name) {
+  asks_itself_ = true;
+  const auto known = [&]() -> Result<void> {
+    LSMFS_TRY(take_numbers(tree(), dir, name));
+    LSMFS_TRY(both_ways([&](Wait wait) { return tree().lookup(dir->ino, name, wait); }));
+    look_up(dir->entries.at(name));
+    return {};
+  }();
+  asks_itself_ = false;
+  return known;
+}
+
+int Trial::clone(const std::string& from, const std::string& to) {
+  const Place source = find(from), target = find(to);
+  if (!source.node || !target.dir) return ENOENT;
+  NodePtr made;
+  const int expected = model_.clone(source.node, target.dir, target.name, made);
+  return both("clone " + from + " " + to, expected, [&](Wait wait) -> Result<void> {
+    LSMFS_TRY(tree().clone(source.node->ino, target.dir->ino, target.name, wait));
+    return made ? know_clone(target.dir, target.name) : Result<void>();
+  }, {target.dir});
 }
 
 int Trial::write(const std::string& path, std::uint64_t offset, std::size_t size) {

@@ -62,6 +62,7 @@ class Trial {
   // EBUSY, and nothing is done, where a file has names elsewhere: these see of it only later.
   int remove_tree(const std::string& path);
   int rename(const std::string& from, const std::string& to, unsigned flags = 0);
+  int clone(const std::string& from, const std::string& to);
   int write(const std::string& path, std::uint64_t offset, std::size_t size);
   int copy(const std::string& from, const std::string& to);  // as cp does, over a file that is there
   int truncate(const std::string& path, std::uint64_t size);
@@ -117,6 +118,7 @@ class Trial {
   template <class Call>
   int both(const std::string& what, int expected, const Call& call, const std::vector<NodePtr>& touched);
   void look_up(const NodePtr& node);
+  Result<void> know_clone(const NodePtr& dir, const std::string& name);
   void step();  // one more operation or sync begins
   void hold_flush();
   DeviceHook with_consequences(DeviceHook hook);
@@ -137,6 +139,7 @@ class Trial {
   Fault fault_ = Fault::none;
   static constexpr std::size_t kNever = static_cast<std::size_t>(-1);
   std::atomic<std::size_t> flush_failed_at_ = kNever;  // events
+  std::atomic<bool> asks_itself_ = false;              // what the operations did not ask for: no read of it fails
   const std::thread::id operating_ = std::this_thread::get_id();
   const Waits& waits_ = Waits::of_this_thread();
   Result<void> beside_;  // how what is done beside the operations went

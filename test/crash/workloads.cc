@@ -236,6 +236,92 @@ std::vector<Operation> make_operations_on_copies() {
   return all;
 }
 
+std::vector<Operation> make_operations_on_clones() {
+  std::vector<Operation> all;
+  for (const std::string top : {"A", "B/clone", "E"}) {
+    const auto add = [&](const std::string& text, std::function<void(Trial&)> run) { all.push_back({top + ": " + text, std::move(run)}); };
+    add("write foo", [=](Trial& t) { t.write(top + "/foo", 50, 100); });
+    add("write big", [=](Trial& t) { t.write(top + "/big", 100'000, 9'000); });
+    add("write x", [=](Trial& t) { t.write(top + "/C/x", 4'000, 3'000); });
+    add("truncate big", [=](Trial& t) { t.truncate(top + "/big", 5'000); });
+    add("punch big", [=](Trial& t) { t.fallocate(top + "/big", kPunch, 3'000, 250'000); });
+    add("setxattr foo", [=](Trial& t) { t.setxattr(top + "/foo", "user.large", 9'000); });
+    add("removexattr foo", [=](Trial& t) { t.removexattr(top + "/foo", "user.large"); });
+    add("chmod", [=](Trial& t) { t.setattr(top, {.mode = 0700}); });
+    add("chown x", [=](Trial& t) { t.setattr(top + "/C/x", {.uid = 5, .gid = 6}); });
+    add("creat", [=](Trial& t) { t.make(top + "/bar", S_IFREG | 0644); });
+    add("creat below", [=](Trial& t) { t.make(top + "/C/bar", S_IFREG | 0644); });
+    add("link", [=](Trial& t) { t.link(top + "/C/x", "bar"); });
+    add("link in", [=](Trial& t) { t.link("foo", top + "/C/bar"); });
+    for (const char* name : {"/foo", "/C/link", "/C/x", "/big"}) {
+      add(std::string("unlink ") + name, [=](Trial& t) { t.unlink(top + name); });
+      all.push_back(unlink_of_open(top + name));
+      all.push_back(rename_of(top + name, "bar"));
+      all.push_back(rename_of("foo", top + name));
+    }
+    all.push_back(rename_of(top + "/C", "bar"));
+    all.push_back(rename_of(top, "bar"));
+    all.push_back(rename_of("B/empty", top + "/C/empty"));
+    all.push_back(rename_of(top + "/C", top == "A" ? "E/C" : "A/C", RENAME_EXCHANGE));
+    add("clone", [=](Trial& t) { t.clone(top, "bar"); });
+    add("clone in", [=](Trial& t) { t.clone("B/empty", top + "/C/bar"); });
+    add("clone below", [=](Trial& t) { t.clone(top + "/C", "bar"); });
+    add("clone, and write both", [=](Trial& t) {
+      t.clone(top, "bar");
+      t.write(top + "/C/x", 10, 100);
+      t.write("bar/C/x", 20, 100);
+      t.write("bar/big", 20'000, 100);
+    });
+    add("rm -r below", [=](Trial& t) {
+      t.remove_tree(top + "/C");
+      t.sweep();
+    });
+    add("rm -r, and all that nobody sees any more goes", [=](Trial& t) {
+      if (t.remove_tree(top) == 0) t.sync();
+      for (bool more = true; more;) {
+        more = t.sweep();
+        more |= t.relocate();
+        t.sync();
+      }
+    });
+    add("unlink all", [=](Trial& t) {
+      for (const char* name : {"/C/x", "/C/link", "/foo", "/big"}) t.unlink(top + name);
+      t.rmdir(top + "/C");
+      t.rmdir(top);
+      t.relocate();
+    });
+  }
+  all.push_back({"rm -r all of them", [](Trial& t) {
+    for (const char* top : {"B", "A", "E"}) {
+      t.remove_tree(top);
+      t.sweep();
+    }
+    t.sync();
+    for (bool more = true; more;) {
+      more = t.sweep();
+      more |= t.relocate();
+      t.sync();
+    }
+  }});
+  return all;
+}
+
+std::vector<Operation> make_operations_after_clones() {
+  std::vector<Operation> all;
+  for (const Operation& operation : operations()) {
+    for (const bool synced : {false, true}) {
+      all.push_back({synced ? "clone; sync; " + operation.text : "clone; " + operation.text, [=](Trial& t) {
+        t.clone("A", "cloned");
+        t.clone("A/C", "B/cloned");
+        if (synced) t.sync();
+        operation.run(t);
+        t.write("cloned/foo", 10, 100);
+      }});
+    }
+  }
+  return all;
+}
+
 std::vector<Operation> make_operations_on_streams() {
   const std::string path = "A/stream";
   std::vector<Operation> all;
@@ -362,6 +448,21 @@ const Start& start_with_copies() {
   return start;
 }
 
+const Start& start_with_clones() {
+  static const Start start = [] {
+    Trial trial(start_with_big_files());
+    trial.link("A/foo", "A/C/link");
+    trial.make("B/empty", S_IFDIR | 0755);
+    trial.clone("A", "B/clone");
+    trial.clone("B/clone", "E");
+    trial.write("E/C/x", 100, 200);
+    trial.write("E/big", 50'000, 10'000);
+    trial.flush();
+    return trial.close();
+  }();
+  return start;
+}
+
 const Start& start_with_a_huge_file() {
   static const Start start = [] {
     Trial trial(empty_start());
@@ -452,6 +553,16 @@ const std::vector<Operation>& operations_on_streams() {
 
 const std::vector<Operation>& operations_on_copies() {
   static const std::vector<Operation> all = make_operations_on_copies();
+  return all;
+}
+
+const std::vector<Operation>& operations_on_clones() {
+  static const std::vector<Operation> all = make_operations_on_clones();
+  return all;
+}
+
+const std::vector<Operation>& operations_after_clones() {
+  static const std::vector<Operation> all = make_operations_after_clones();
   return all;
 }
 

@@ -39,6 +39,8 @@ const Start& start_before_switch();
 const Start& start_with_big_files();
 // The latter, and copies that share blocks: B/copy those of `big`, and B/other those of A/big, which was changed since.
 const Start& start_with_copies();
+// start_with_big_files() with a link within A, and clones: B/clone of A, and E of that, in which some was changed since.
+const Start& start_with_clones();
 // foo, and a file of more rows than are erased one by one.
 const Start& start_with_a_huge_file();
 // On a larger volume, where nearly all that is appended goes into blobs: foo, and A/stream, of which the first block has a row alone.
@@ -59,5 +61,8 @@ const std::vector<Operation>& operations_on_big_files();
 const std::vector<Operation>& operations_on_a_huge_file();
 const std::vector<Operation>& operations_on_copies();
 const std::vector<Operation>& operations_on_streams();
+const std::vector<Operation>& operations_on_clones();
+// operations(), each right after a clone of the directory where it does most of its work, and one of its target.
+const std::vector<Operation>& operations_after_clones();
 
 }  // namespace lsmfs::test

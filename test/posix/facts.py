@@ -56,6 +56,7 @@ class Facts:
         """`times_of_files`: whether it is compared when regular files were last changed."""
         self.clock = clock
         self.times_of_files = times_of_files
+        self.changed_before = {}  # inode of a copy: its time of change, and what that is called (copied_as_clone)
 
     def attributes(self, found):
         """Of an os.stat_result."""
@@ -66,7 +67,25 @@ class Facts:
             out["size"] = found.st_size
         for name in ("st_atime_ns", "st_mtime_ns", "st_ctime_ns") if kind != stat.S_IFREG or self.times_of_files else ("st_atime_ns",):
             out[name[3:8]] = self.clock.name(getattr(found, name))
+        copied_at, name = self.changed_before.get(found.st_ino, (None, None))
+        if found.st_ctime_ns == copied_at and "ctime" in out:
+            out["ctime"] = name
         return out
+
+    def copied_as_clone(self, source, target):
+        """What cp cannot copy is from now on as that of the source: flags, and times of change until there is another one."""
+        pairs = [(source, target)]
+        for folder, folders, names in os.walk(source):
+            inside = os.path.relpath(folder, source)
+            pairs += [(os.path.join(folder, name), os.path.join(target, inside, name)) for name in folders + names]
+        for old, new in reversed(pairs):  # what is immutable comes after what is in it
+            found = os.lstat(old)
+            flags = self.flags(old) if stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode) else 0
+            if flags != 0:
+                self._set_flags(new, flags)
+        for old, new in pairs:
+            copy = os.lstat(new)
+            self.changed_before[copy.st_ino] = copy.st_ctime_ns, self.attributes(os.lstat(old)).get("ctime")
 
     # ---- what is inside
 
@@ -205,15 +224,20 @@ class Facts:
                 if times != kept or others != (found.st_mode, found.st_nlink, found.st_size):
                     raise Inconsistent(f"{path}: the kernel has {kept} {found}, the file system {times} {others}")
 
+    def _set_flags(self, path, flags):
+        fd = os.open(path, O_NOATIME_READ)
+        try:
+            word = array.array("i", [0])
+            fcntl.ioctl(fd, calls.FS_IOC_GETFLAGS, word)
+            word[0] = word[0] & ~self.FLAGS | flags
+            fcntl.ioctl(fd, calls.FS_IOC_SETFLAGS, word)
+        finally:
+            os.close(fd)
+
     def clear_flags(self, top):
         """So that all can be removed."""
         for folder, folders, names in os.walk(top):
             for path in [folder] + [os.path.join(folder, name) for name in names]:
                 if not stat.S_ISREG(os.lstat(path).st_mode) and not stat.S_ISDIR(os.lstat(path).st_mode):
                     continue
-                fd = os.open(path, O_NOATIME_READ)
-                word = array.array("i", [0])
-                fcntl.ioctl(fd, calls.FS_IOC_GETFLAGS, word)
-                word[0] &= ~self.FLAGS
-                fcntl.ioctl(fd, calls.FS_IOC_SETFLAGS, word)
-                os.close(fd)
+                self._set_flags(path, 0)

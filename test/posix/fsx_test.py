@@ -1,7 +1,9 @@
 """fsx: random operations on one file, by system calls and by mappings; every read is compared with what was written."""
 
+import concurrent.futures
 import hashlib
 import os
+import shutil
 
 import suite
 
@@ -45,17 +47,21 @@ class Fsx(suite.SuiteCase):
         with open(volume.path("suite", "file"), "rb") as file:
             return hashlib.file_digest(file, "blake2b").hexdigest()
 
-    def exercise(self, seed, operations, lengths):
-        volume = self.fresh(suite.harness.GiB)
+    def run_fsx(self, seed, operations, lengths, path):
         length, most = lengths
-        configuration = os.path.join(self.work.path, "fsx.toml")
+        configuration = os.path.join(self.work.path, f"fsx{seed}.toml")
         with open(configuration, "w", encoding="utf-8") as file:
             file.write(CONFIGURATION.format(length=length, most=most))
         self.assertTrue(os.path.exists(UNMAP), f"{UNMAP}: not there: build the target fsx_unmap")
         done = suite.harness.call("env", f"LD_PRELOAD={UNMAP}", self.program("fsx"), "-f", configuration, "-N", operations, "-S", seed,
-                                  "-P", self.work.sub("artifacts"), volume.path("suite", "file"), seconds=3600)
+                                  "-P", self.work.sub(f"artifacts{seed}"), path, seconds=3600)
         self.assertEqual((done.returncode, done.stdout), (0, "All operations completed A-OK!\n"),
                          f"seed {seed}, {operations} operations, lengths {lengths}:\n{done.stderr[-10000:]}")
+
+    def exercise(self, seed, operations, lengths):
+        volume = self.fresh(suite.harness.GiB)
+        self.run_fsx(seed, operations, lengths, volume.path("suite", "file"))
+        length, _ = lengths
         print(f"fsx: {operations} operations with seed {seed} on a file of at most {length // KiB} KiB", flush=True)
         before = self.digest(volume)
         self.check_in_order(volume)
@@ -66,6 +72,44 @@ class Fsx(suite.SuiteCase):
         for seed in SEEDS:
             with self.subTest(seed=seed):
                 self.exercise(seed, OPERATIONS, USUAL if seed % 2 else LARGE)
+
+    def test_files_of_which_clones_are_made_and_written(self):
+        """Two files, one in a clone of the other's folder, while both folders are cloned again and again. Clones stay as they were."""
+        if suite.harness.FS != "lsmfs":
+            self.skipTest("has no clones")
+        volume = self.fresh(suite.harness.GiB)
+        source, twin = volume.path("suite", "source"), volume.path("suite", "twin")
+        os.mkdir(source)
+        with open(os.path.join(source, "file"), "wb") as file:
+            file.write(os.urandom(300 * KiB))
+        self.must(suite.harness.LSMFS, "clone", source, twin)
+        digests, made = {}, 0
+
+        def digest(folder):
+            with open(os.path.join(folder, "file"), "rb") as file:
+                return hashlib.file_digest(file, "blake2b").hexdigest()
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            runs = [pool.submit(self.run_fsx, seed, OPERATIONS // 20, LARGE, os.path.join(folder, "file")) for seed, folder in ((3, source), (4, twin))]
+            while not all(run.done() for run in runs) or made < 8:
+                clone = volume.path("suite", f"clone{made}")
+                self.must(suite.harness.LSMFS, "clone", [source, twin, volume.path("suite", f"clone{made - 1}")][made % 3 if made > 0 else 0], clone)
+                if made % 4 == 1:
+                    with open(os.path.join(clone, "file"), "r+b") as file:
+                        file.write(b"changed")
+                digests[clone] = digest(clone)
+                made += 1
+                for kept in list(digests)[:-6]:
+                    self.assertEqual(digest(kept), digests.pop(kept), f"{kept} has changed")
+                    if made % 5 != 0:
+                        shutil.rmtree(kept)
+            for run in runs:
+                run.result()
+        digests.update({folder: digest(folder) for folder in (source, twin)})
+        volume.remount()
+        self.daemons = volume.daemons()
+        self.assertEqual({folder: digest(folder) for folder in digests}, digests)
+        self.check_in_order(volume)
+        volume.umount()
 
     def test_a_larger_file_holds_what_random_operations_put_there(self):
         self.exercise(2, OPERATIONS // 10, LARGE)

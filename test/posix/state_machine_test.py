@@ -73,6 +73,7 @@ WRITEBACK = "writeback" in harness.MOUNT_OPTIONS.split(",")
 EXAMPLES = 100
 ROUNDS, STEPS = (10, 200) if LONG else (1, 50)  # rounds, since hypothesis keeps all examples of one in memory
 SHRINK = os.environ.get("LSMFS_SHRINK") == "1"
+CLONES = harness.FS != "lsmfs" or harness.call(harness.LSMFS, "clone", "--help").returncode == 0
 
 ALICE, BOB, SHARED_GROUP = 1001, 1002, 3000
 KiB, MiB, GiB, TiB = (1 << shift for shift in (10, 20, 30, 40))
@@ -200,6 +201,7 @@ with_folder_handles = precondition(operator.methodcaller("folder_handles"))
 with_room_for_handles = precondition(operator.methodcaller("has_room_for_handles"))
 with_walks = precondition(operator.methodcaller("all_walks"))
 with_room_for_walks = precondition(operator.methodcaller("has_room_for_walks"))
+with_clones = precondition(operator.methodcaller("knows_clones"))
 now_and_then = precondition(operator.methodcaller("is_a_sixteenth_step"))
 
 
@@ -349,6 +351,9 @@ class Machine(RuleBasedStateMachine):
     def has_room_for_walks(self):
         return len(self.walks) < WALKS_MAX
 
+    def knows_clones(self):
+        return CLONES
+
     def is_a_sixteenth_step(self):
         return len(self.log) % 16 == 15
 
@@ -447,6 +452,12 @@ class Machine(RuleBasedStateMachine):
         target = self.sides[1].at(new)
         if not (os.path.isdir(target) and os.listdir(target)):
             self.both(who, "rename", old, new, flags, touched=[old, new])
+
+    @with_clones
+    @rule(source=FOLDERS, target=NEW)
+    def clone(self, source, target):
+        if len(self.paths) < 60:  # it must not double again and again
+            self.both(ROOT, "clone", source, target, touched=[target])
 
     @rule(who=WHO, path=NEW_PATHS, kind=st.sampled_from([stat.S_IFIFO, stat.S_IFIFO, stat.S_IFSOCK, stat.S_IFSOCK, stat.S_IFREG, 0, stat.S_IFDIR]), mode=MODES)
     def mknod(self, who, path, kind, mode):

@@ -1442,6 +1442,7 @@ TEST_F(ColdClones, AreAsBeforeWhenSomethingIsNotThere) {
     const std::string is = picture("c");
     crash();
     EXPECT_EQ(difference(picture("c"), is), "") << what;
+    sweep();
     numbers();
     sound();
   };

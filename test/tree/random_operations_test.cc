@@ -489,10 +489,18 @@ class Driver {
     }
   }
 
+  // Whether something is still in use that was last found there. Then a kernel does not give the directory back.
+  bool was_found_in(const NodePtr& dir) {
+    return dir->is_directory() && std::ranges::any_of(known_, [&](const NodePtr& node) {
+      const auto found = both_ways([&](Wait w) { return harness_.tree().directory_of(node->ino, w); });
+      return node != dir && found && *found == dir->ino;
+    });
+  }
+
   // Gives back the lookup of an inode that has no name, which must erase it for good.
   void forget_one() {
     for (std::size_t i = 0; i < known_.size(); ++i) {
-      if (known_[i]->nlink > 0) continue;
+      if (known_[i]->nlink > 0 || was_found_in(known_[i])) continue;
       if (known_[i]->is_directory()) sweep(INT_MAX);  // or something may be in it
       harness_.tree().forget(known_[i]->ino, 1000);
       ASSERT_EQ(code(harness_.tree().getattr(known_[i]->ino, Wait::yes)), ESTALE);
@@ -612,7 +620,7 @@ TEST(RandomOperations, AgreeWhereFilesShareBlocks) {
 // Directories are cloned, also within clones, and both sides change.
 TEST(RandomOperations, AgreeWhereDirectoriesAreClones) {
   const std::uint64_t seed = drawn_seed();
-  for (std::uint64_t i = 0; i < 6 && !HasFailure(); ++i) {
+  for (std::uint64_t i = 0; i < 4 && !HasFailure(); ++i) {
     SCOPED_TRACE("LSMFS_SEED=" + std::to_string(seed + i));
     const ByteCount stream_from = (seed + i) % 3 == 0 ? ByteCount{kBlockSize} : TreeOptions().stream_from;
     const ByteCount share_past = (seed + i) % 2 == 0 ? ByteCount{kBlockSize - 1} : TreeOptions().share_past;
