@@ -373,6 +373,7 @@ Result<void> LsmTree::clone(Ino dir_ino, Ino to_ino, std::string_view name, Wait
       // What lies below changes no more: all of it has to be in the store, also records that are still to be written.
       end_streams();
       LSMFS_TRY(settle(lock, open_group().empty() ? open_group().number - 1 : open_group().number));
+      LSMFS_TRY(looked);
       LSMFS_ASSIGN(const bool any_linked, rows_.has_linked(lock));
       if (any_linked && linked.as_of != below_changes_) {
         lock.want([this, &linked, &looked, home = dir->home(), as_of = below_changes_] {
@@ -382,7 +383,6 @@ Result<void> LsmTree::clone(Ino dir_ino, Ino to_ino, std::string_view name, Wait
         });
         return make_error(EAGAIN, "");
       }
-      LSMFS_TRY(looked);
     } else {
       LSMFS_TRY(settle(lock, dir->xattrs_group));
     }
