@@ -36,6 +36,11 @@ class Maker {
     return must(tree_.make(dir, name, {.mode = mode, .uid = 1000, .rdev = 0x501, .symlink = symlink}, Wait::yes)).ino;
   }
   Ino mkdir(Ino dir, std::string_view name) { return make(dir, name, S_IFDIR | 0755); }
+  Ino find(Ino dir, std::string_view name) {
+    const auto found = must(tree_.lookup(dir, name, Wait::yes));
+    check(found.has_value(), "the example: a name that is not there");
+    return found->ino;
+  }
   Ino file(Ino dir, std::string_view name, std::size_t size, std::uint64_t at = 0) {
     const Ino ino = make(dir, name, S_IFREG | 0644);
     write(ino, at, size);
@@ -65,8 +70,7 @@ class Maker {
     must(tree_.clone(source, kRootIno, "clone", Wait::yes));
     must(tree_.clone(source, kRootIno, "unchanged", Wait::yes));
     must(tree_.clone(a_, kRootIno, "copy", Wait::yes));
-    const Ino clone = must(tree_.lookup(kRootIno, "clone", Wait::yes)).ino;
-    file(must(tree_.lookup(clone, "below", Wait::yes)).ino, "new", 3'000);
+    file(find(find(kRootIno, "clone"), "below"), "new", 3'000);
   }
 
   void first_half() {
