@@ -110,9 +110,8 @@ void Checker::check_bases() {
     }
   }
   for (const auto& [number, base] : facts_.bases) used[{base.number, number}] = true;
-  const std::map<Ino, int> depths = facts_.depths();
   for (const auto& [number, blobs] : facts_.blobs) {
-    if (!depths.contains(number)) problem("inode {}: what it shares lies over more than {} bases, or over itself", number.v, FileBlobs::kDepthMost);
+    if (!facts_.too_deep(number).empty()) problem("inode {}: what it shares lies over more than {} bases, or over itself", number.v, FileBlobs::kDepthMost);
   }
   for (const auto& [pair, shows] : used) {
     const auto& [base, user] = pair;

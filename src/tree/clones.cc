@@ -220,7 +220,9 @@ Result<void> LsmTree::take_over_built(const Lock& lock, Inode& dir) {
     builds_.erase(found);
     return built.outcome;
   }
-  LSMFS_TRY(settle(lock, built.group));
+  LSMFS_TRY(settle(lock, std::max(built.group, dir.xattrs_group)));
+  const std::string old = dir.home();
+  LSMFS_ASSIGN(const XattrRows xattrs, xattr_rows(lock, dir.record, old));
   if (built.entries != dir.record.size) return make_error(EUCLEAN, fmt::format("directory {} shows {} entries of {}", dir.ino().v, built.entries, dir.record.size));
   std::vector<std::pair<Inode*, Record>> held;  // of those that it shows
   Result<void> looked;
@@ -241,6 +243,7 @@ Result<void> LsmTree::take_over_built(const Lock& lock, Inode& dir) {
   dir.record.home.clear();
   dir.own_home.reset();
   if (dir.home() != built.home) dir.record.home = built.home;
+  move_xattrs(dir, xattrs, old);
   for (auto& [inode, record] : held) {
     const Ino ino = inode->ino();
     const bool other = record.ino != ino;  // it had another number in memory
@@ -287,7 +290,7 @@ Result<bool> LsmTree::build_some(Lock& lock, Ino ino) {
     Build begun;
     begun.number = state_.next_ino;
     ++state_.next_ino.v;
-    begun.home = keys::too_deep(*dir->dir_home, dir->name, begun.number) || dir->removed() ? keys::far_home(begun.number)
+    begun.home = dir->removed() || keys::too_deep(*dir->dir_home, dir->name, begun.number) ? keys::far_home(begun.number)
                                                                                           : keys::child_home(*dir->dir_home, dir->name, begun.number);
     begun.base = dir->record.base;
     rows_.put_node(begun.number, encode(Node{.home = begun.home, .directory = true}));
@@ -331,13 +334,22 @@ void LsmTree::leave_base(Inode& inode) {
 
 // ---- clones
 
+// Its attributes that have rows move along with it.
+void LsmTree::move_xattrs(Inode& dir, const XattrRows& xattrs, const std::string& from) {
+  const std::string home = dir.home();
+  for (const auto& [name, value] : xattrs) {
+    rows_.erase_xattr(from, name);
+    rows_.put_xattr(home, name, value);
+  }
+  dir.xattrs_group = open_group().number;
+}
+
 // A directory leaves what it has to others, and shows it. Must hold: it has entries, and all of them and of what lies below are committed.
 void LsmTree::freeze(Inode& dir, const XattrRows& xattrs) {
   Record& record = dir.record;
   const std::string old = dir.home();
   const Ino base = record.number();
   rows_.put_node(base, encode(Node{.home = old, .directory = true}));
-  for (const auto& [name, value] : xattrs) rows_.erase_xattr(old, name);
   record.home.clear();
   record.home_number = state_.next_ino;
   ++state_.next_ino.v;
@@ -345,9 +357,7 @@ void LsmTree::freeze(Inode& dir, const XattrRows& xattrs) {
   record.base = old;
   record.shift = 0;
   dir.own_home.reset();
-  const std::string home = dir.home();
-  for (const auto& [name, value] : xattrs) rows_.put_xattr(home, name, value);
-  dir.xattrs_group = open_group().number;
+  move_xattrs(dir, xattrs, old);
   rows_.put_user(base, record.number(), true);
   changed(dir);
   ++layouts_;

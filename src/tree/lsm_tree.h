@@ -324,6 +324,7 @@ class LsmTree final : public Tree, private History::Client {
   void leave_base(Inode& inode) LSMFS_LOCKED;
   using XattrRows = std::vector<std::pair<std::string, std::string>>;  // names and values
   Result<XattrRows> xattr_rows(const Lock& lock, const Record& record, const std::string& home) LSMFS_LOCKED;
+  void move_xattrs(Inode& dir, const XattrRows& xattrs, const std::string& from) LSMFS_LOCKED;
   void freeze(Inode& dir, const XattrRows& xattrs) LSMFS_LOCKED;
   static std::uint64_t drawn_shift();
 
@@ -447,7 +448,7 @@ class LsmTree final : public Tree, private History::Client {
   // A shared file of so many blocks at most is copied as a whole when some of it is written, so that it lies in one place.
   std::uint64_t copied_whole() const LSMFS_LOCKED { return 4 * options_.share_past.v / kBlockSize; }
   Result<std::shared_ptr<const FileBlobs>> base_parts(const Lock& lock, const std::string& home) LSMFS_LOCKED;
-  Result<int> depth_of(const Lock& lock, const FileBlobs& parts, std::map<std::string, int>& known, int above) LSMFS_LOCKED;
+  Result<int> depth_of(const Lock& lock, const FileBlobs& parts, std::uint64_t from, std::uint64_t to, int above) LSMFS_LOCKED;
   Result<std::vector<Leaf>> leaves_of(const Lock& lock, const Inode& inode, std::uint64_t from, std::uint64_t to) LSMFS_LOCKED;
   Result<void> add_leaves(const Lock& lock, const FileBlobs& parts, const std::string& rows, const Span& span, std::vector<Leaf>& leaves) LSMFS_LOCKED;
   Result<void> read_leaf(const Lock& lock, const Leaf& leaf, Rows::Blocks& to) LSMFS_LOCKED;
@@ -464,6 +465,7 @@ class LsmTree final : public Tree, private History::Client {
   Result<void> unshare(const Lock& lock, Inode& inode) LSMFS_LOCKED;
   Result<std::optional<Rows::Blocks>> copied_blocks(const Lock& lock, const Inode& inode) LSMFS_LOCKED;
   void begin_anew(Inode& inode, const std::optional<Rows::Blocks>& rows, std::vector<FileBlobs::Part> parts) LSMFS_LOCKED;
+  Result<std::vector<FileBlobs::Part>> parts_of_all(const Lock& lock, Inode& inode) LSMFS_LOCKED;
   Result<void> part_from_base(const Lock& lock, Inode& inode) LSMFS_LOCKED;
   Result<void> add_lowest(const Lock& lock, const FileBlobs& blobs, const std::string& home, const Span& span,
                           std::vector<FileBlobs::Part>& parts) LSMFS_LOCKED;

@@ -387,25 +387,13 @@ void Mender::mend_shared() {
 
 // What lies over too many bases, or over itself, cannot be read.
 void Mender::mend_depths() {
-  for (bool done = false; !done;) {
-    done = true;
-    const std::map<Ino, int> depths = facts_.depths();
-    for (auto& [number, blobs] : facts_.blobs) {
-      if (depths.contains(number)) continue;
-      std::vector<std::pair<std::uint64_t, std::uint64_t>> lost;
-      for (const FileBlobs::Part& part : blobs.parts()) {
-        if (!part.shared()) continue;
-        const auto base = depths.find(*keys::number_of(part.base));
-        if (base != depths.end() ? base->second < FileBlobs::kDepthMost : !facts_.blobs.contains(*keys::number_of(part.base))) continue;
-        lost.emplace_back(part.first, part.past());
-      }
-      BlobRows rows(batch_, number);
-      std::uint64_t gone = 0;
-      for (const auto& [from, to] : lost) gone += blobs.remove(from, to, rows);
-      did("inode {}: {} blocks that it shared over too many bases are lost and read as zeros", number.v, gone);
-      done = false;
-      break;  // others may be sound now
-    }
+  for (auto& [number, blobs] : facts_.blobs) {
+    const auto lost = facts_.too_deep(number);
+    if (lost.empty()) continue;
+    BlobRows rows(batch_, number);
+    std::uint64_t gone = 0;
+    for (const auto& [from, to] : lost) gone += blobs.remove(from, to, rows);
+    did("inode {}: {} blocks that it shared over too many bases are lost and read as zeros", number.v, gone);
   }
 }
 

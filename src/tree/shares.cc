@@ -77,16 +77,16 @@ Result<std::shared_ptr<const FileBlobs>> LsmTree::base_parts(const Lock& lock, c
   return known;
 }
 
-// How many bases lie over each other below these parts. `known`: of some of them.
-Result<int> LsmTree::depth_of(const Lock& lock, const FileBlobs& parts, std::map<std::string, int>& known, int above) {
-  int depth = 0;
-  for (const std::string& home : parts.bases()) {
-    if (!known.contains(home)) {
-      if (above > FileBlobs::kDepthMost) return damaged_base(home);
-      LSMFS_ASSIGN(const auto base, base_parts(lock, home));
-      LSMFS_ASSIGN(known[home], depth_of(lock, *base, known, above + 1));
-    }
-    depth = std::max(depth, known[home] + 1);
+// Over how many bases some of blocks [from, to) lie, at most. `above`: of those that are known to lie over them.
+Result<int> LsmTree::depth_of(const Lock& lock, const FileBlobs& parts, std::uint64_t from, std::uint64_t to, int above) {
+  int depth = above;
+  for (const FileBlobs::Run& run : parts.runs(from, to)) {
+    if (!run.part || !run.part->shared()) continue;
+    if (above > FileBlobs::kDepthMost) return damaged_base(run.part->base);
+    const std::uint64_t at = run.from - run.part->first + run.part->from;
+    LSMFS_ASSIGN(const auto base, base_parts(lock, run.part->base));
+    LSMFS_ASSIGN(const int below, depth_of(lock, *base, at, at + (run.to - run.from), above + 1));
+    depth = std::max(depth, below);
   }
   return depth;
 }
@@ -267,8 +267,7 @@ Result<std::vector<FileBlobs::Part>> LsmTree::parts_to_share(const Lock& lock, I
     }
     return parts;
   }
-  std::map<std::string, int> depths;
-  LSMFS_ASSIGN(const int depth, depth_of(lock, blobs, depths, 0));
+  LSMFS_ASSIGN(const int depth, depth_of(lock, blobs, first, first + count, 0));
   if (depth >= FileBlobs::kDepthMost) return parts;
   return shared_parts(source.data_home(), first, to_first, has);
 }
@@ -391,8 +390,7 @@ Result<void> LsmTree::unshare(const Lock& lock, Inode& inode) {
   LSMFS_ASSIGN(auto rows, copied_blocks(lock, inode));
   std::vector<FileBlobs::Part> parts;
   if (!rows) {
-    LSMFS_ASSIGN(const Fetched::Runs runs, runs_of(lock, inode));
-    parts = shared_parts(home, runs);
+    LSMFS_ASSIGN(parts, parts_of_all(lock, inode));
   }
   LSMFS_TRY(need_room_for_names(kRecordRoom + record.xattr_names_size() + room_of(parts)));
 
@@ -442,26 +440,29 @@ void LsmTree::begin_anew(Inode& inode, const std::optional<Rows::Blocks>& rows, 
   changed(inode);
 }
 
+// All that a file has, as parts of where it lies now.
+Result<std::vector<FileBlobs::Part>> LsmTree::parts_of_all(const Lock& lock, Inode& inode) {
+  const std::string home = inode.data_home();
+  LSMFS_ASSIGN(const LargeFile* const large, large_file(lock, inode));
+  LSMFS_ASSIGN(const Fetched::Runs runs, runs_of(lock, inode));
+  LSMFS_ASSIGN(const int depth, depth_of(lock, large->blobs, 0, block_count(inode.record.size), 0));
+  const bool has_own = inode.record.blocks > 0 || large->blobs.in_blobs(0, UINT64_MAX) > 0;
+  if (has_own && depth < FileBlobs::kDepthMost) return shared_parts(home, runs);
+  // Those below it, and not itself over them.
+  std::vector<FileBlobs::Part> parts;
+  for (const auto& [from, to] : runs) {
+    const Span all{.number = inode.data_number(), .from = from, .to = to, .shift = 0, .depth = 0};
+    LSMFS_TRY(add_lowest(lock, large->blobs, home, all, parts));
+  }
+  return parts;
+}
+
 // The same of a file that has a base as a whole.
 Result<void> LsmTree::part_from_base(const Lock& lock, Inode& inode) {
-  Record& record = inode.record;
-  const std::string base = record.base;
   LSMFS_ASSIGN(auto rows, copied_blocks(lock, inode));
   std::vector<FileBlobs::Part> parts;
   if (!rows) {
-    LSMFS_ASSIGN(const LargeFile* const large, large_file(lock, inode));
-    LSMFS_ASSIGN(const Fetched::Runs runs, runs_of(lock, inode));
-    std::map<std::string, int> depths;
-    LSMFS_ASSIGN(const int depth, depth_of(lock, large->blobs, depths, 0));
-    if (record.blocks > 0 || large->blobs.in_blobs(0, UINT64_MAX) > 0) parts = shared_parts(base, runs);
-    if (parts.empty() || depth >= FileBlobs::kDepthMost) {
-      // Those below it, and not itself over them.
-      parts.clear();
-      for (const auto& [from, to] : runs) {
-        const Span all{.number = inode.data_number(), .from = from, .to = to, .shift = 0, .depth = 0};
-        LSMFS_TRY(add_lowest(lock, large->blobs, base, all, parts));
-      }
-    }
+    LSMFS_ASSIGN(parts, parts_of_all(lock, inode));
   }
   LSMFS_TRY(need_room_for_names(kRecordRoom + room_of(parts)));
 

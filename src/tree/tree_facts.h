@@ -109,28 +109,11 @@ struct TreeFacts {
     const Inode* const inode = of_number(number);
     return inode ? inode->reach == Inode::Reach::frozen : nodes.contains(number);
   }
-  // How many bases lie over each other below what has parts by these numbers; those that are not there: too many, or in a circle.
-  std::map<Ino, int> depths() const {
-    std::map<Ino, std::vector<Ino>> open;
-    std::map<Ino, int> known;
-    for (const auto& [number, parts] : blobs) {
-      std::vector<Ino> under;
-      for (const std::string& home : parts.bases()) under.push_back(*keys::number_of(home));
-      if (under.empty()) known.emplace(number, 0);
-      else open.emplace(number, std::move(under));
-    }
-    const auto is_below = [&](Ino base, int depth) {
-      const auto at = known.find(base);
-      return at == known.end() ? !open.contains(base) : at->second < depth;
-    };
-    for (int depth = 1; depth <= FileBlobs::kDepthMost && !open.empty(); ++depth) {
-      for (auto at = open.begin(); at != open.end();) {
-        const bool settled = std::ranges::all_of(at->second, [&](Ino base) { return is_below(base, depth); });
-        if (settled) known.emplace(at->first, depth);
-        at = settled ? open.erase(at) : std::next(at);
-      }
-    }
-    return known;
+  // Blocks of what has parts by that number, as far as they lie over too many bases, or in a circle.
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> too_deep(Ino number) const {
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> found;
+    add_too_deep(number, 0, UINT64_MAX, 0, 0, found);
+    return found;
   }
   // The record of a directory that lies at `home`; nullptr: there is none.
   Inode* directory_at(Ino number, std::string_view home) {
@@ -173,6 +156,23 @@ struct TreeFacts {
   // Of directories and files that have no record.
   std::vector<Directory> stray_directories;
   std::vector<File> stray_files;
+
+ private:
+  // Of blocks [from, to), which are `shift` further than in what was asked for.
+  void add_too_deep(Ino number, std::uint64_t from, std::uint64_t to, std::uint64_t shift, int depth,
+                    std::vector<std::pair<std::uint64_t, std::uint64_t>>& found) const {
+    const auto parts = blobs.find(number);
+    if (parts == blobs.end() || parts->second.empty()) return;
+    for (const FileBlobs::Run& run : parts->second.runs(from, std::min(to, parts->second.parts().back().past()))) {
+      if (!run.part || !run.part->shared()) continue;
+      const std::uint64_t at = run.from - run.part->first + run.part->from;
+      if (depth == FileBlobs::kDepthMost) {
+        found.emplace_back(run.from - shift, run.to - shift);
+      } else {
+        add_too_deep(*keys::number_of(run.part->base), at, at + (run.to - run.from), shift + at - run.from, depth + 1, found);
+      }
+    }
+  }
 };
 
 }  // namespace lsmfs

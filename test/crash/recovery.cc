@@ -27,7 +27,7 @@ Result<void> when(const std::string& circumstances, const Result<void>& result) 
 }
 
 // Whether check_tree() knows what clones have in common. While it does not, it is not asked where there are clones.
-constexpr bool kCheckKnowsClones = false;
+constexpr bool kCheckKnowsClones = true;
 
 bool has_clones(Store& store) {
   const auto nodes = store.cursor(Family::names, {.lower = std::string(keys::kNodePrefix), .upper = keys::prefix_end(keys::kNodePrefix)});

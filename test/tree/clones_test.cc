@@ -32,7 +32,7 @@ namespace lsmfs::test::clones_test {
 namespace {
 
 // Whether check_tree() knows what clones have in common.
-constexpr bool kCheckKnowsClones = false;
+constexpr bool kCheckKnowsClones = true;
 
 constexpr std::uint64_t kSmall = 3 * kBlockSize;  // is copied as a whole when it is written
 constexpr std::uint64_t kLarge = 500'000;       // and this is not

@@ -29,7 +29,7 @@ namespace lsmfs::test::random_operations_test {
 namespace {
 
 // Whether check_tree() knows what clones have in common. While it does not, it is not asked where there have been clones.
-constexpr bool kCheckKnowsClones = false;
+constexpr bool kCheckKnowsClones = true;
 
 enum class Clones { none, some };
 
