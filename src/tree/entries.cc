@@ -123,8 +123,8 @@ Result<Attr> LsmTree::make_unnamed(Ino dir_ino, const NewInode& what, Wait wait)
     LSMFS_ASSIGN(const Inherited inherited, inherit(lock, *dir, what));
     Inode made = new_inode(*dir, what, inherited, Time::now(clock_));
     made.record.nlink = 0;
-    // Unique by its number, whatever the name in it.
-    made.record.home = keys::child_home(*dir->shared_home(), kUnnamed, made.ino());
+    // Unique by its number, whatever the name in it. What is only shown has no place of its own to be near to.
+    made.record.home = dir->implicit ? keys::far_home(made.ino()) : keys::child_home(*dir->shared_home(), kUnnamed, made.ino());
     made.place = Inode::Place::orphan;
     put_inherited(made, inherited);
     made.linkable = true;
