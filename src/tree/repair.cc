@@ -382,7 +382,62 @@ void Mender::mend_shared() {
       if (from < to) gone += blobs.remove(from, to, rows);
     }
     if (gone > 0) did("inode {}: {} blocks that it shared are lost and read as zeros", number.v, gone);
+    if (gone > 0) incomplete_.insert(number);
   }
+  mend_parts_of_incomplete();
+}
+
+// Blocks that bases have lost are no more shared: who shares them could not go on to write there.
+void Mender::mend_parts_of_incomplete() {
+  for (const auto& [number, found] : facts_.inodes) {
+    if (!found.has_base && (found.rows < found.blocks || found.in_blobs < found.blob_blocks)) incomplete_.insert(number);
+  }
+  for (const auto& [number, node] : facts_.nodes) {
+    if (node.rows < node.row.blocks || node.in_parts < node.row.blob_blocks) incomplete_.insert(number);
+  }
+  for (const auto& [number, blocks] : facts_.unreadable) incomplete_.insert(number);
+  incomplete_.insert(made_again_.begin(), made_again_.end());
+
+  std::map<Ino, std::set<std::uint64_t>> rows;
+  const auto has = [&](Ino base, const std::string& home, std::uint64_t block) {
+    auto known = rows.find(base);
+    if (known == rows.end()) known = rows.emplace(base, rows_at(home)).first;
+    if (known->second.contains(block)) return true;
+    const auto unreadable = facts_.unreadable.find(base);
+    const bool can_be_read = unreadable == facts_.unreadable.end() ||
+                             std::ranges::none_of(unreadable->second, [&](const auto& run) { return run.first <= block && block < run.second; });
+    const auto blobs = facts_.blobs.find(base);
+    return can_be_read && blobs != facts_.blobs.end() && blobs->second.has(block);
+  };
+  for (bool done = false; !done;) {
+    done = true;  // unless one that has lost something is a base itself
+    for (auto& [number, blobs] : facts_.blobs) {
+      std::vector<std::uint64_t> lost;
+      for (const FileBlobs::Part& part : blobs.parts()) {
+        if (!part.shared() || !incomplete_.contains(*keys::number_of(part.base))) continue;
+        for (std::uint64_t block = part.first; block < part.past(); ++block) {
+          if (part.has(block) && !has(*keys::number_of(part.base), part.base, block - part.first + part.from)) lost.push_back(block);
+        }
+      }
+      if (lost.empty()) continue;
+      BlobRows changed(batch_, number);
+      for (const std::uint64_t block : lost) blobs.remove(block, block + 1, changed);
+      did("inode {}: {} blocks that it shared are lost and read as zeros", number.v, lost.size());
+      incomplete_.insert(number);
+      done = false;
+    }
+  }
+}
+
+// Blocks of a file that have some; as far as they can be read.
+std::set<std::uint64_t> Mender::rows_at(const std::string& home) const {
+  std::set<std::uint64_t> found;
+  const std::string first = keys::block(home, BlockIndex{0}), last = keys::block(home, BlockIndex{UINT64_MAX});
+  const auto cursor = store_.cursor(Family::blocks, {});
+  for (cursor->seek(first); cursor->valid() && cursor->key() <= last; cursor->next()) {
+    if (const auto index = keys::block_index(cursor->key(), home.size())) found.insert(*index);
+  }
+  return found;
 }
 
 // What lies over too many bases, or over itself, cannot be read.

@@ -64,6 +64,8 @@ class Mender {
 
   // ---- what is shared
   void mend_shared();
+  void mend_parts_of_incomplete();
+  std::set<std::uint64_t> rows_at(const std::string& home) const;
   std::uint64_t size_of_base(Ino base, const std::string& home);
   void mend_depths();
   void mend_bases();
@@ -105,6 +107,7 @@ class Mender {
   std::unordered_set<std::string> sound_blobs_;  // keys of their rows
   std::map<std::pair<Ino, Ino>, bool> used_;     // bases with those who share them; whether these show them
   std::set<Ino> made_again_;                     // bases whose rows are
+  std::set<Ino> incomplete_;                     // homes of files that have lost blocks
   std::set<Ino> left_;                           // directories in use that leave what they have to those who show it
   std::map<Ino, Ino> moves_away_;                // records that leave their homes, and the numbers of their new ones
   std::set<Ino> given_;                          // numbers

@@ -548,6 +548,17 @@ TEST_F(CheckShares, ABaseWithoutRows) {
   whole_["copy"] = false;
 }
 
+TEST_F(CheckShares, ABlockThatABaseHasLostCanBeWritten) {
+  leave();
+  erase(keys::block(source_home(), BlockIndex{3}), Family::blocks);
+  count_rows();
+  expect({{"/source", "has 74 rows", "says it has 75"}});
+  EXPECT_NE(h_.repair().find(inode(copy_) + ": 1 blocks that it shared are lost"), std::string::npos);
+  h_.write(h_.walk("copy"), 3 * kBlockSize + 100, "written");
+  EXPECT_EQ(h_.read(h_.walk("copy"), 3 * kBlockSize, 200), std::string(100, '\0') + "written" + std::string(93, '\0'));
+  whole_["copy"] = false;
+}
+
 TEST_F(CheckShares, ABaseThatItsFileHas) {
   put(keys::node(source_), encode(lsmfs::Node{source_home(), kSize, 75, 0}));
   expect({{base(source_), "left by its file", "has it"}, {base(source_), "no rows of data"}});
