@@ -718,6 +718,8 @@ TEST(CrashEngine, FindsABaseThatIsErasedTooEarly) {
 
 TEST(CrashEngine, FindsABaseOfADirectoryThatIsErasedTooEarly) {
   Trial trial(start_with_clones(), {}, {.store = [](std::unique_ptr<Store> inner) { return std::make_unique<HidesUsers>(std::move(inner)); }});
+  trial.clone("A/C", "bar");
+  trial.sync();
   trial.remove_tree("A/C");
   trial.sync();
   trial.relocate();

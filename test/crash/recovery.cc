@@ -10,9 +10,7 @@
 #include <vector>
 
 #include "tree/harness.h"
-#include "tree/keys.h"
 #include "tree/model.h"
-#include "tree/record.h"
 
 namespace lsmfs::test {
 namespace {
@@ -26,19 +24,7 @@ Result<void> when(const std::string& circumstances, const Result<void>& result) 
   return make_error(result.error().code, circumstances + ": " + result.error().context);
 }
 
-// Whether check_tree() knows what clones have in common. While it does not, it is not asked where there are clones.
-constexpr bool kCheckKnowsClones = true;
-
-bool has_clones(Store& store) {
-  const auto nodes = store.cursor(Family::names, {.lower = std::string(keys::kNodePrefix), .upper = keys::prefix_end(keys::kNodePrefix)});
-  for (nodes->seek(keys::kNodePrefix); nodes->valid(); nodes->next()) {
-    if (const auto node = decode_node(nodes->value()); node && node->directory) return true;
-  }
-  return false;
-}
-
 Result<void> sound(Store& store) {
-  if (!kCheckKnowsClones && has_clones(store)) return {};
   LSMFS_ASSIGN(const CheckReport report, check_tree(store));
   if (!report.clean()) return wrong("check: " + report.problems.front());
   return {};
@@ -79,7 +65,7 @@ Result<void> sweep_all(Tree& tree, Store& store) {
   LSMFS_TRY(tree.sync());
   LSMFS_TRY(sound(store));
   LSMFS_ASSIGN(const CheckReport report, check_tree(store));
-  return report.removed_trees == 0 || (!kCheckKnowsClones && has_clones(store)) ? Result<void>() : wrong("something is left");
+  return report.removed_trees == 0 ? Result<void>() : wrong("something is left");
 }
 
 // Each directory takes a file, gives back what was written, and lets it go.

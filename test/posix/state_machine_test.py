@@ -454,10 +454,10 @@ class Machine(RuleBasedStateMachine):
             self.both(who, "rename", old, new, flags, touched=[old, new])
 
     @with_clones
-    @rule(source=FOLDERS, target=NEW)
-    def clone(self, source, target):
+    @rule(old=FOLDERS, new=NEW)
+    def clone(self, old, new):
         if len(self.paths) < 60:  # it must not double again and again
-            self.both(ROOT, "clone", source, target, touched=[target])
+            self.both(ROOT, "clone", old, new, touched=[new])
 
     @rule(who=WHO, path=NEW_PATHS, kind=st.sampled_from([stat.S_IFIFO, stat.S_IFIFO, stat.S_IFSOCK, stat.S_IFSOCK, stat.S_IFREG, 0, stat.S_IFDIR]), mode=MODES)
     def mknod(self, who, path, kind, mode):

@@ -31,9 +31,6 @@
 namespace lsmfs::test::clones_test {
 namespace {
 
-// Whether check_tree() knows what clones have in common.
-constexpr bool kCheckKnowsClones = true;
-
 constexpr std::uint64_t kSmall = 3 * kBlockSize;  // is copied as a whole when it is written
 constexpr std::uint64_t kLarge = 500'000;       // and this is not
 
@@ -239,11 +236,7 @@ class Clones : public testing::Test {
     for (auto more = tree().relocate(); more && *more;) more = tree().relocate();
     must(tree().sync());
   }
-  void sound() {
-    if (kCheckKnowsClones) {
-      EXPECT_EQ(h_.check(), "");
-    }
-  }
+  void sound() { EXPECT_EQ(h_.check(), ""); }
   // When all has been removed.
   void nothing_is_left() {
     forget_all();
@@ -1463,6 +1456,167 @@ TEST_F(ColdClones, AreAsBeforeWhenSomethingIsNotThere) {
   try_to("clone of a clone", [&](auto at, Wait w) { return tree().clone(at("c"), at(""), "e", w); });
   try_to("remove_tree", [&](auto at, Wait w) { return discard(tree().remove_tree(at("c/sub"), at("c"), w)); });
   EXPECT_GT(waited, 5);
+  remove_all();
+}
+
+// ---- large files, which lie in blobs
+
+class StreamClones : public Clones {
+ protected:
+  static constexpr std::uint64_t kBytes = 12 * MiB + 100;
+
+  StreamClones() : Clones(ByteCount{GiB}) {}
+  std::string append(const std::string& path, std::uint64_t from, std::uint64_t to) {
+    std::string data = noise(to - from, to);
+    for (std::uint64_t at = 0; at < data.size(); at += 128 * KiB) write(path, from + at, data.substr(at, 128 * KiB));
+    return data;
+  }
+};
+
+TEST_F(StreamClones, ShareTheirBlobs) {
+  mkdir("d");
+  mkdir("d/sub");
+  create("d/sub/stream");
+  std::string data = append("d/sub/stream", 0, kBytes);
+  must(tree().sync());
+  must(tree().drop_caches());  // and it is a stream no more
+  for (const std::uint64_t block : {1500, 1501, 1540}) {
+    write("d/sub/stream", block * kBlockSize + 50, "patched");
+    data.replace(block * kBlockSize + 50, 7, "patched");
+  }
+  must(tree().sync());
+  ASSERT_EQ(h_.rows(Family::names, keys::kBlobPatchPrefix), 3u);
+  const auto blobs = h_.store().blobs();
+  ASSERT_FALSE(blobs.empty());
+  const std::uint64_t before = blocks();
+  ASSERT_EQ(clone("d", "c"), 0);
+  ASSERT_EQ(clone("c", "e"), 0);
+  remount();
+  EXPECT_EQ(h_.store().blobs(), blobs);
+  EXPECT_TRUE(read("c/sub/stream") == data);
+  std::string of_c = data, of_d = data;
+  const auto change = [&](const std::string& path, std::string& bytes, std::uint64_t at, const std::string& more) {
+    write(path, at, more);
+    bytes.resize(std::max<std::size_t>(bytes.size(), at + more.size()));
+    bytes.replace(at, more.size(), more);
+  };
+  change("c/sub/stream", of_c, 1500 * kBlockSize + 53, "over it");
+  change("d/sub/stream", of_d, 1501 * kBlockSize + 60, "on the other side");
+  EXPECT_EQ(blocks(), before + 2);
+  change("c/sub/stream", of_c, 8 * MiB + 5, noise(10'000, 1));
+  change("d/sub/stream", of_d, kBytes, noise(300'000, 2));
+  set("e/sub/stream", {.size = 5 * MiB});
+  EXPECT_TRUE(read("c/sub/stream") == of_c);
+  EXPECT_TRUE(read("d/sub/stream") == of_d);
+  EXPECT_TRUE(read("e/sub/stream") == data.substr(0, 5 * MiB));
+  sound();
+  crash();
+  EXPECT_TRUE(read("c/sub/stream") == of_c);
+  EXPECT_TRUE(read("d/sub/stream") == of_d);
+  sound();
+  for (const char* top : {"d", "c"}) {
+    remove_tree(top);
+    forget_all();
+    settle();
+    EXPECT_TRUE(read("e/sub/stream") == data.substr(0, 5 * MiB));
+    sound();
+  }
+  EXPECT_LT(h_.store().blobs().size(), blobs.size());
+  remove_all();
+}
+
+TEST_F(StreamClones, OfAStreamThatIsStillWritten) {
+  mkdir("d");
+  create("d/stream");
+  std::string data = append("d/stream", 0, kBytes);
+  ASSERT_EQ(clone("d", "c"), 0);
+  const std::string more = append("d/stream", kBytes, kBytes + MiB);
+  ASSERT_EQ(clone("d", "c2"), 0);
+  append("c2/stream", kBytes + MiB, kBytes + 2 * MiB);
+  EXPECT_TRUE(read("c/stream") == data);
+  EXPECT_TRUE(read("d/stream") == data + more);
+  crash();
+  EXPECT_TRUE(read("c/stream") == data);
+  EXPECT_TRUE(read("d/stream") == data + more);
+  EXPECT_TRUE(read("c2/stream").substr(0, kBytes + MiB) == data + more);
+  sound();
+  remove_all();
+}
+
+// ---- large directories, whose entries are put beside in steps
+
+class StepClones : public Clones {
+ protected:
+  StepClones() {
+    h_.options.expand_at_once = 20;
+    h_.remount();
+  }
+  void many(const std::string& d) {
+    mkdir(d);
+    for (int i = 0; i < 1500; ++i) create(fmt::format("{}/{:04}", d, i), i % 100 == 0 ? noise(kSmall, i) : "");
+    mkdir(d + "/sub");
+    for (int i = 0; i < 100; ++i) create(fmt::format("{}/sub/{:04}", d, i), "x");
+    setxattr(d + "/0007", "user.large", noise(5000, 1));
+  }
+};
+
+TEST_F(StepClones, AreAsOthers) {
+  for (const bool cold : {false, true}) {
+    many("d");
+    const std::string was = picture("d");
+    ASSERT_EQ(clone("d", "c"), 0);
+    if (cold) remount();
+    const auto known = numbers();
+    const Ino held = ino("c/0100"), below = ino("c/sub/0001");
+    create("c/new", "new");
+    write("d/0200", 5, "changed");
+    EXPECT_EQ(h_.read(held), noise(kSmall, 100));
+    h_.write(below, 0, "y");
+    unlink("c/new");
+    EXPECT_EQ(read("c/sub/0001"), "y");
+    EXPECT_EQ(read("d/sub/0001"), "x");
+    EXPECT_EQ(numbers(), known);
+    sound();
+    crash();
+    EXPECT_EQ(numbers(), known);
+    EXPECT_EQ(read("d/0200").substr(5, 7), "changed");
+    EXPECT_EQ(read("c/0200"), noise(kSmall, 200));
+    sound();
+    remove_tree("c");
+    forget_all();
+    settle();
+    EXPECT_EQ(h_.list(ino("d")).size(), 1501u);
+    remove_all();
+  }
+}
+
+// What was put beside is not needed any more: the directory goes meanwhile, or somebody clones it.
+TEST_F(StepClones, OthersGoOnMeanwhile) {
+  many("d");
+  const std::string was = picture("d");
+  for (int i = 0; i < 6; ++i) {
+    ASSERT_EQ(clone("d", "c"), 0);
+    const Ino c = ino("c"), file = ino("c/0100");
+    std::atomic<bool> begun = false;
+    std::jthread writer([&] {
+      begun = true;
+      (void)tree().setattr(file, {.mode = 0600}, Wait::yes);
+    });
+    while (!begun) std::this_thread::yield();
+    if (i % 3 == 0) {
+      EXPECT_EQ(code(both_ways([&](Wait w) { return tree().rename(kRootIno, "c", kRootIno, "moved", 0, w); })), 0);
+    } else if (i % 3 == 1) {
+      EXPECT_EQ(code(both_ways([&](Wait w) { return tree().clone(c, kRootIno, "moved", w); })), 0);
+    }
+    if (i % 3 != 0) must(both_ways([&](Wait w) { return tree().remove_tree(c, kRootIno, w); }));
+    writer.join();
+    sound();
+    if (i % 3 != 2) remove_tree("moved");
+    forget_all();
+    settle();
+    EXPECT_EQ(difference(picture("d"), was), "");
+    sound();
+  }
   remove_all();
 }
 
