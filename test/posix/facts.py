@@ -73,16 +73,18 @@ class Facts:
         return out
 
     def copied_as_clone(self, source, target):
-        """What cp cannot copy is from now on as that of the source: flags, and times of change until there is another one."""
+        """What cp does not copy is from now on as that of the source: flags, set-group-id bits that a directory does not have, and
+        times of change until there is another one."""
         pairs = [(source, target)]
         for folder, folders, names in os.walk(source):
             inside = os.path.relpath(folder, source)
             pairs += [(os.path.join(folder, name), os.path.join(target, inside, name)) for name in folders + names]
         for old, new in reversed(pairs):  # what is immutable comes after what is in it
             found = os.lstat(old)
-            flags = self.flags(old) if stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode) else 0
-            if flags != 0:
-                self._set_flags(new, flags)
+            if not stat.S_ISLNK(found.st_mode) and os.lstat(new).st_mode != found.st_mode:
+                os.chmod(new, stat.S_IMODE(found.st_mode))
+            if (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)) and self.flags(new) != self.flags(old):
+                self._set_flags(new, self.flags(old))
         for old, new in pairs:
             copy = os.lstat(new)
             self.changed_before[copy.st_ino] = copy.st_ctime_ns, self.attributes(os.lstat(old)).get("ctime")

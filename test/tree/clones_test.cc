@@ -1590,6 +1590,24 @@ TEST_F(StepClones, AreAsOthers) {
   }
 }
 
+TEST_F(StepClones, KeepTheirOwnAttributes) {
+  many("d");
+  setxattr("d", "user.large", noise(5000, 2));
+  ASSERT_EQ(clone("d", "c"), 0);
+  setxattr("c", "user.too", noise(6000, 3));
+  for (const std::string top : {"c", "d"}) {
+    write(top + "/0100", 0, "changed");
+    sound();
+  }
+  crash();
+  EXPECT_EQ(*tree().getxattr(ino("c"), "user.large", Wait::yes), noise(5000, 2));
+  EXPECT_EQ(*tree().getxattr(ino("c"), "user.too", Wait::yes), noise(6000, 3));
+  EXPECT_EQ(*tree().getxattr(ino("d"), "user.large", Wait::yes), noise(5000, 2));
+  ASSERT_EQ(clone("c", "e"), 0);
+  sound();
+  remove_all();
+}
+
 // What was put beside is not needed any more: the directory goes meanwhile, or somebody clones it.
 TEST_F(StepClones, OthersGoOnMeanwhile) {
   many("d");
