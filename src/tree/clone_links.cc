@@ -74,6 +74,7 @@ Result<void> LsmTree::Copying::add(Ino dir, const std::string& home, const std::
   Record copy = new_record(record);
   copy.home = is_far(copy, to, name) ? keys::far_home(copy.ino) : "";
   const std::string copied = copy.home.empty() ? keys::child_home(to, name, copy.ino) : copy.home;
+  const bool was_elsewhere = !record.home.empty();
   bool changes = false;
   if (record.shows_something()) {
     if (record.has_base()) {
@@ -98,6 +99,7 @@ Result<void> LsmTree::Copying::add(Ino dir, const std::string& home, const std::
       changes = true;
     }
   }
+  if (!known) elsewhere_ += static_cast<std::uint64_t>(!record.home.empty()) - static_cast<std::uint64_t>(was_elsewhere);
   if (changes) changes_.push_back({known ? known->ino() : Ino{}, keys::entry(home, name), std::move(record)});
   finish(copy, copied, xattrs);
   put(keys::entry(to, name), encode(copy));
@@ -143,7 +145,7 @@ void LsmTree::Copying::apply() {
   for (const std::string& key : erased_) tree.batch().erase(Family::names, key);
   for (const auto& [key, value] : puts_) tree.batch().put(Family::names, key, value);
   for (const Record& record : counted_) tree.count(record, +1);
-  tree.state_.counts.displaced += far_;
+  tree.state_.counts.displaced += elsewhere_;
   for (Change& change : changes_) {
     Inode* const known = change.ino.v == 0 ? nullptr : tree.inodes_.find(change.ino);
     if (!known) {
@@ -186,7 +188,7 @@ void LsmTree::Copying::finish(Record& copy, const std::string& home, const Xattr
   Record& counted = counted_.emplace_back();
   counted.mode = copy.mode;
   counted.flags = copy.flags;
-  far_ += copy.is_directory() && !copy.home.empty();
+  elsewhere_ += copy.is_directory() && !copy.home.empty();
 }
 
 void LsmTree::Copying::put_user(const std::string& base, Ino user) { put(keys::user(*keys::number_of(base), user), std::string(keys::kWholeUser)); }

@@ -59,7 +59,7 @@ class LsmTree::Copying {
   std::vector<Change> changes_;
   std::map<Ino, std::vector<Name>> links_;
   std::vector<Record> counted_;  // of copies, as far as that needs
-  std::uint64_t far_ = 0;        // of these, with an explicit home
+  std::uint64_t elsewhere_ = 0;  // how many more have an explicit home, of those that are not in memory
   std::size_t bytes_ = 0;
 };
 

@@ -242,7 +242,7 @@ Result<void> LsmTree::take_over_built(const Lock& lock, Inode& dir) {
   dir.record.home_number = built.number;
   dir.record.home.clear();
   dir.own_home.reset();
-  if (dir.home() != built.home) dir.record.home = built.home;
+  if (dir.removed() || dir.home() != built.home) dir.record.home = built.home;
   move_xattrs(dir, xattrs, old);
   for (auto& [inode, record] : held) {
     const Ino ino = inode->ino();

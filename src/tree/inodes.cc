@@ -169,7 +169,10 @@ void LsmTree::drop_if_unused(Inode* inode) {
 void LsmTree::erase_removed(Inode& inode) {
   const bool left = inode.record.is_base;
   if (left) leave_to_users(inode);
-  if (inode.record.has_base()) leave_base(inode);
+  if (inode.record.has_base()) {
+    leave_base(inode);
+    if (inode.record.is_directory()) inode.record.size = 0;  // what it showed
+  }
   if (!open_group().drop_new(inode.ino()) && inode.record.blocks > 0) {
     const RowMap* rows = inode.record.blocks <= Rows::kPointEraseMax ? known_rows(inode) : nullptr;
     const BlockIndex end{block_count(inode.record.size)};
