@@ -269,8 +269,8 @@ TEST(Crash, OfADropOfClonesLeavesTheSameTree) {
         if (top == kept) continue;
         const std::string dir = top == "B" ? "B/clone" : top;
         if (removed_by_entries) {
-          for (const char* name : {"/C/x", "/C/link", "/foo", "/big"}) trial.unlink(dir + name);
-          trial.rmdir(dir + "/C");
+          for (const char* name : {"/C/x", "/L/one", "/L/two", "/foo", "/big"}) trial.unlink(dir + name);
+          for (const char* name : {"/C", "/L"}) trial.rmdir(dir + name);
           trial.rmdir(dir);
         } else {
           trial.remove_tree(dir);
@@ -722,6 +722,7 @@ TEST(CrashEngine, FindsABaseOfADirectoryThatIsErasedTooEarly) {
   trial.sync();
   trial.remove_tree("A/C");
   trial.sync();
+  trial.sweep();
   trial.relocate();
   trial.sync();
   EXPECT_NE(trial.judge({}).problem, "");

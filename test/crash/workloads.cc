@@ -253,7 +253,7 @@ std::vector<Operation> make_operations_on_clones() {
     add("creat below", [=](Trial& t) { t.make(top + "/C/bar", S_IFREG | 0644); });
     add("link", [=](Trial& t) { t.link(top + "/C/x", "bar"); });
     add("link in", [=](Trial& t) { t.link("foo", top + "/C/bar"); });
-    for (const char* name : {"/foo", "/C/link", "/C/x", "/big"}) {
+    for (const char* name : {"/foo", "/L/two", "/C/x", "/big"}) {
       add(std::string("unlink ") + name, [=](Trial& t) { t.unlink(top + name); });
       all.push_back(unlink_of_open(top + name));
       all.push_back(rename_of(top + name, "bar"));
@@ -285,8 +285,8 @@ std::vector<Operation> make_operations_on_clones() {
       }
     });
     add("unlink all", [=](Trial& t) {
-      for (const char* name : {"/C/x", "/C/link", "/foo", "/big"}) t.unlink(top + name);
-      t.rmdir(top + "/C");
+      for (const char* name : {"/C/x", "/L/one", "/L/two", "/foo", "/big"}) t.unlink(top + name);
+      for (const char* name : {"/C", "/L"}) t.rmdir(top + name);
       t.rmdir(top);
       t.relocate();
     });
@@ -451,7 +451,10 @@ const Start& start_with_copies() {
 const Start& start_with_clones() {
   static const Start start = [] {
     Trial trial(start_with_big_files());
-    trial.link("A/foo", "A/C/link");
+    trial.make("A/L", S_IFDIR | 0755);
+    trial.make("A/L/one", S_IFREG | 0644);
+    trial.write("A/L/one", 0, 7'000);
+    trial.link("A/L/one", "A/L/two");
     trial.make("B/empty", S_IFDIR | 0755);
     trial.clone("A", "B/clone");
     trial.clone("B/clone", "E");

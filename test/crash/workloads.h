@@ -39,7 +39,7 @@ const Start& start_before_switch();
 const Start& start_with_big_files();
 // The latter, and copies that share blocks: B/copy those of `big`, and B/other those of A/big, which was changed since.
 const Start& start_with_copies();
-// start_with_big_files() with a link within A, and clones: B/clone of A, and E of that, in which some was changed since.
+// start_with_big_files() with A/L, which has two names of a file, and clones: B/clone of A, and E of that, in which some was changed since.
 const Start& start_with_clones();
 // foo, and a file of more rows than are erased one by one.
 const Start& start_with_a_huge_file();
