@@ -1,4 +1,6 @@
 // Names come and go: make, link, unlink, rmdir.
+#include <utility>
+
 #include "tree/inode_flags.h"
 #include "tree/lsm_tree.h"
 
@@ -207,6 +209,13 @@ Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wai
 // The record of a file that has one name goes back to the entry: a walk would have to look for it elsewhere, each time.
 void LsmTree::back_to_entry(Inode& inode) {
   if (inode.place != Inode::Place::linked || inode.record.nlink != 1 || inode.names.size() != 1) return;
+  Inode* const dir = inodes_.find(inode.names.front().dir);
+  if (!dir) return;  // nobody would tell what becomes of it
+  if (inode.holds != dir->ino()) {
+    let_go_of_directory(inode);
+    inode.holds = dir->ino();
+    ++dir->lookups;
+  }
   rows_.erase_linked(inode.ino());
   const Inode::Name only = std::move(inode.names.front());
   inode.names.clear();
@@ -214,6 +223,13 @@ void LsmTree::back_to_entry(Inode& inode) {
   Record& record = inode.record;
   if (!record.has_rows_below() || record.home == keys::child_home(*only.dir_home, only.name, record.number())) record.home.clear();
   open_group().entries[inode.row_key()] = inode.ino();
+}
+
+void LsmTree::let_go_of_directory(Inode& inode) {
+  Inode* const dir = inodes_.find(std::exchange(inode.holds, {}));
+  if (!dir) return;
+  --dir->lookups;
+  drop_if_unused(dir);
 }
 
 // Where a file's blocks would lie if this name were taken away and left it one that is known.

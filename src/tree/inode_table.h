@@ -62,6 +62,7 @@ struct Inode : UseLink {
   std::uint64_t lookups = 0;
   std::uint64_t moved = 0;       // when its blocks last got another home, as LsmTree::moves_ counts
   Ino parent;                    // the directory it was last found in
+  Ino holds{};                   // named: the directory that it holds on to itself, where the kernel does not know that name
   SharedHome dir_home;           // named: home of that directory
   std::string name;              // named: the name in it. In the table these three change by set_name() and clear_name() only
   std::vector<Name> names;       // linked: all of them, or none when they are not all known

@@ -163,7 +163,9 @@ void LsmTree::drop_if_unused(Inode* inode) {
     return;  // the commit lets go of it
   }
   end_stream(*inode);
-  inodes_.erase(inode->ino());
+  const Ino ino = inode->ino();
+  let_go_of_directory(*inode);
+  inodes_.erase(ino);
 }
 
 void LsmTree::erase_removed(Inode& inode) {

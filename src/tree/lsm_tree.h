@@ -253,6 +253,7 @@ class LsmTree final : public Tree, private History::Client {
   static void settle_far_away(Inode& inode);
   Inode& add(Inode& dir, std::string_view name, const NewInode& what, const Inherited& inherited, const Time& now) LSMFS_LOCKED;
   void back_to_entry(Inode& inode) LSMFS_LOCKED;
+  void let_go_of_directory(Inode& inode) LSMFS_LOCKED;
   static std::optional<std::string> home_left(const Inode& inode, const Inode& dir, std::string_view name);
   void remove_name(Inode& dir, std::string_view name, Inode& inode, const Time& now) LSMFS_LOCKED;
   Result<void> remove(Ino dir, std::string_view name, bool directory, Wait wait);
