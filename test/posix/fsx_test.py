@@ -108,7 +108,7 @@ class Fsx(suite.SuiteCase):
         volume.remount()
         self.daemons = volume.daemons()
         self.assertEqual({folder: digest(folder) for folder in digests}, digests)
-        self.check_in_order(volume)
+        self.check_in_order(volume, clones=True)
         volume.umount()
 
     def test_a_larger_file_holds_what_random_operations_put_there(self):
