@@ -101,7 +101,7 @@ void Checker::check_twins() {
       return !found || found->ino != ino || facts_.is_frozen(*found);
     });
     // Names say which inode one of several names is, so it keeps its number.
-    std::ranges::stable_partition(numbers, [&](Ino number) { return facts_.of_number(number)->place == Found::Place::linked; });
+    std::stable_partition(numbers.begin(), numbers.end(), [&](Ino number) { return facts_.of_number(number)->place == Found::Place::linked; });
     for (std::size_t i = 1; i < numbers.size(); ++i) {
       problem("{}: another one has that number", inode_of(numbers[i], *facts_.of_number(numbers[i])));
       facts_.twins.insert(numbers[i]);
