@@ -96,11 +96,11 @@ void LsmTree::follow(Inode& inode) {
 // ---- before something changes
 
 // A row of its own, before an inode changes.
-Result<void> LsmTree::own_row(const Lock& lock, Inode& inode) {
+Result<void> LsmTree::own_row(const Lock& lock, Inode& inode, Expands what_for) {
   if (!inode.implicit) return {};
   Inode* const dir = inodes_.find(inode.parent);
   if (!dir) return make_error(EUCLEAN, fmt::format("the directory of inode {} is not known", inode.ino().v));
-  return expand(lock, *dir);
+  return expand(lock, *dir, what_for);
 }
 
 // An entry that a directory gets when it is expanded.
@@ -127,7 +127,8 @@ Result<LsmTree::XattrRows> LsmTree::xattr_rows(const Lock& lock, const Record& r
 }
 
 // Entries after the name `after` that a directory shows, in so many bytes of rows, without the numbers of their homes. None: there are no more.
-Result<std::vector<LsmTree::Expanded>> LsmTree::to_expand(const Lock& lock, const Inode& dir, std::string_view after, std::size_t most) {
+Result<std::vector<LsmTree::Expanded>> LsmTree::to_expand(const Lock& lock, const Inode& dir, std::string_view after, std::size_t most,
+                                                                     Expands what_for) {
   const std::string& base = dir.record.base;
   std::vector<Expanded> entries;
   LSMFS_ASSIGN(const auto rows, rows_.entries(lock, base, after, most));
@@ -147,7 +148,7 @@ Result<std::vector<LsmTree::Expanded>> LsmTree::to_expand(const Lock& lock, cons
     bytes += entries.back().bytes() + base.size();
   }
   if (state_.next_ino.v + entries.size() + 1 >= kCountedMax.v) return make_error(ENOSPC, "");
-  LSMFS_TRY(need_room_for_names(bytes));
+  LSMFS_TRY(what_for == Expands::to_grow ? need_room_for_names(bytes) : need_room_to_replace(bytes));
   return entries;
 }
 
@@ -166,11 +167,11 @@ void LsmTree::put_expanded(const std::string& home, Expanded& entry) {
 }
 
 // Gives a directory entries of its own, in place of those that it shows.
-Result<void> LsmTree::expand(const Lock& lock, Inode& dir) {
-  LSMFS_TRY(own_row(lock, dir));
+Result<void> LsmTree::expand(const Lock& lock, Inode& dir, Expands what_for) {
+  LSMFS_TRY(own_row(lock, dir, what_for));
   if (!dir.record.has_base()) return {};
-  if (dir.record.size > options_.expand_at_once) return take_over_built(lock, dir);
-  LSMFS_ASSIGN(std::vector<Expanded> entries, to_expand(lock, dir, "", SIZE_MAX));
+  if (dir.record.size > options_.expand_at_once) return take_over_built(lock, dir, what_for);
+  LSMFS_ASSIGN(std::vector<Expanded> entries, to_expand(lock, dir, "", SIZE_MAX, what_for));
   if (entries.size() != dir.record.size) return make_error(EUCLEAN, fmt::format("directory {} shows {} entries of {}", dir.ino().v, entries.size(), dir.record.size));
 
   const std::string home = *dir.shared_home();
@@ -209,10 +210,10 @@ void LsmTree::has_own_entries(Inode& dir) {
 // directory goes on to show its base. When all are there, it has the node's home. If that does not come about, the node is dropped as others.
 
 // Takes the entries that were built; EAGAIN: `lock` wants that they are.
-Result<void> LsmTree::take_over_built(const Lock& lock, Inode& dir) {
+Result<void> LsmTree::take_over_built(const Lock& lock, Inode& dir, Expands what_for) {
   const auto found = builds_.find(dir.ino());
   if (found == builds_.end() || !found->second.ended) {
-    lock.want([this, ino = dir.ino()] { build(ino); });
+    lock.want([this, ino = dir.ino(), what_for] { build(ino, what_for); });
     return make_error(EAGAIN, "");
   }
   const Build built = found->second;
@@ -255,9 +256,9 @@ Result<void> LsmTree::take_over_built(const Lock& lock, Inode& dir) {
 }
 
 // Puts all entries beside that a directory shows. Others may change what they like meanwhile, but not the directory.
-void LsmTree::build(Ino dir) {
+void LsmTree::build(Ino dir, Expands what_for) {
   for (bool ended = false; !ended;) {
-    auto step = attempt(Wait::yes, [&](Lock& lock) LSMFS_LOCKED { return build_some(lock, dir); });
+    auto step = attempt(Wait::yes, [&](Lock& lock) LSMFS_LOCKED { return build_some(lock, dir, what_for); });
     ended = !step || !*step;
     if (!ended || step) continue;
     const Lock lock(mutex_);
@@ -270,7 +271,7 @@ void LsmTree::build(Ino dir) {
 }
 
 // Some of them. False: that was all, or the directory does not show them any more.
-Result<bool> LsmTree::build_some(Lock& lock, Ino ino) {
+Result<bool> LsmTree::build_some(Lock& lock, Ino ino, Expands what_for) {
   if (!can_change()) return make_error(EROFS, "");
   LSMFS_TRY(pass_on(lock, Wait::yes));
   Inode* const dir = inodes_.find(ino);
@@ -285,7 +286,7 @@ Result<bool> LsmTree::build_some(Lock& lock, Ino ino) {
   if (!shows) return false;
   if (found != builds_.end() && found->second.ended) return false;
   const std::string after = found == builds_.end() ? "" : found->second.after;
-  LSMFS_ASSIGN(std::vector<Expanded> entries, to_expand(lock, *dir, after, kBuiltAtOnce));
+  LSMFS_ASSIGN(std::vector<Expanded> entries, to_expand(lock, *dir, after, kBuiltAtOnce, what_for));
   if (found == builds_.end()) {
     Build begun;
     begun.number = state_.next_ino;

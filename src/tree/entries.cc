@@ -276,7 +276,7 @@ Result<void> LsmTree::remove(Ino dir_ino, std::string_view name, bool directory,
     if (directory && !inode->record.is_directory()) return make_error(ENOTDIR, "");
     if (!directory && inode->record.is_directory()) return make_error(EISDIR, "");
     if (directory && inode->record.size > 0) return make_error(ENOTEMPTY, "");
-    LSMFS_TRY(expand(lock, *dir));
+    LSMFS_TRY(expand(lock, *dir, Expands::to_free));
     if (inode->record.blob_blocks > 0) LSMFS_TRY(large_file(lock, *inode));  // to erase it cannot wait for that
     // Whoever writes a file, gives it a second name and takes the first away renames it. What was written before stays: the first
     // name is also taken away from each file of an old copy made of links.

@@ -300,10 +300,11 @@ class LsmTree final : public Tree, private History::Client {
   Ino free_number() const LSMFS_LOCKED;
   void renew(Inode& inode) LSMFS_LOCKED;
   void follow(Inode& inode) LSMFS_LOCKED;
-  Result<void> own_row(const Lock& lock, Inode& inode) LSMFS_LOCKED;
-  Result<void> expand(const Lock& lock, Inode& dir) LSMFS_LOCKED;
+  enum class Expands : std::uint8_t { to_grow, to_free };  // what for: whoever removes something may take the room from what is set aside
+  Result<void> own_row(const Lock& lock, Inode& inode, Expands what_for = Expands::to_grow) LSMFS_LOCKED;
+  Result<void> expand(const Lock& lock, Inode& dir, Expands what_for = Expands::to_grow) LSMFS_LOCKED;
   struct Expanded;
-  Result<std::vector<Expanded>> to_expand(const Lock& lock, const Inode& dir, std::string_view after, std::size_t most) LSMFS_LOCKED;
+  Result<std::vector<Expanded>> to_expand(const Lock& lock, const Inode& dir, std::string_view after, std::size_t most, Expands what_for) LSMFS_LOCKED;
   void put_expanded(const std::string& home, Expanded& entry) LSMFS_LOCKED;
   void has_own_row(Inode& dir, Inode& inode, Record record) LSMFS_LOCKED;
   void has_own_entries(Inode& dir) LSMFS_LOCKED;
@@ -318,9 +319,9 @@ class LsmTree final : public Tree, private History::Client {
     bool ended = false;
     Result<void> outcome;
   };
-  Result<void> take_over_built(const Lock& lock, Inode& dir) LSMFS_LOCKED;
-  void build(Ino dir);
-  Result<bool> build_some(Lock& lock, Ino ino) LSMFS_LOCKED;
+  Result<void> take_over_built(const Lock& lock, Inode& dir, Expands what_for) LSMFS_LOCKED;
+  void build(Ino dir, Expands what_for);
+  Result<bool> build_some(Lock& lock, Ino ino, Expands what_for) LSMFS_LOCKED;
   void abandon(const Build& build) LSMFS_LOCKED;
   void leave_base(Inode& inode) LSMFS_LOCKED;
   using XattrRows = std::vector<std::pair<std::string, std::string>>;  // names and values

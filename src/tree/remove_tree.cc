@@ -43,7 +43,7 @@ Result<std::optional<std::string>> LsmTree::take_out(Lock& lock, Wait wait, Ino 
   if (state_.counts.fixed > 0 && inode->record.size > 0 && looked != below_changes_) return std::optional<std::string>();
 
   const Loaded loaded{*this, inode};
-  LSMFS_TRY(expand(lock, *from));
+  LSMFS_TRY(expand(lock, *from, Expands::to_free));
   std::string name = inode->name;
   const Time now = Time::now(clock_);
   remove_name(*from, name, *inode, now);

@@ -1638,5 +1638,28 @@ TEST_F(StepClones, OthersGoOnMeanwhile) {
   remove_all();
 }
 
+// To remove something there, the directories on its way get entries of their own, although they grow by that.
+TEST_F(Clones, OnAFullDiskWhatIsInThemCanBeRemoved) {
+  populate("d");
+  ASSERT_EQ(clone("d", "c"), 0);
+  std::string target = noise(kSymlinkMax, 9);
+  std::ranges::replace(target, '\0', '0');
+  const auto fill = [&](int i) {
+    const NewInode what{.mode = S_IFLNK | 0777, .symlink = target};
+    std::string name = fmt::format("{:08}", i);
+    target.replace(i % 16 * 8, name.size(), name);
+    return code(both_ways([&](Wait w) { return tree().make(kRootIno, name, what, w); }));
+  };
+  int made = 0, error = 0;
+  for (; !error; ++made) error = fill(made);
+  ASSERT_EQ(error, ENOSPC);
+  const Ino deep = find("c/sub/deep");
+  EXPECT_EQ(code(both_ways([&](Wait w) { return tree().setattr(deep, {.mode = 0700}, w); })), ENOSPC) << "as it would grow";
+  EXPECT_EQ(code(both_ways([&](Wait w) { return tree().unlink(deep, "file", w); })), 0);
+  EXPECT_EQ(find("c/sub/deep/file"), Ino{});
+  EXPECT_NE(find("d/sub/deep/file"), Ino{});
+  EXPECT_EQ(h_.check(), "");
+}
+
 }  // namespace
 }  // namespace lsmfs::test::clones_test
