@@ -129,7 +129,7 @@ def _thaw(path):
             _run("fsfreeze", "--unfreeze", point, seconds=10)
 
 
-def clean(path, gently=True, kept=None, patience=60.0):
+def clean(path, gently=True, kept=None, patience=300.0):
     """Takes down all below `path` and removes it; what is below the folder `kept` is taken down and left there. Returns
     one line for each mount, loop device or process that was still there. `gently`: lets file systems write out what they
     hold. `patience`: seconds after which it gives up on what does not go; a loop device goes only when nobody has it open, be it
