@@ -93,8 +93,8 @@ Result<void> label_mount(const std::string& path, const std::string& label);
 // and the mount option user_rm is not set, or he does not own the directory or may not take it away from where it is).
 Result<void> remove_tree_of_mount(const std::string& path);
 
-// Makes `name` in the directory `parent` a copy of the directory `source` with all that lies below it, as Tree::clone(), after what programs
-// have written has come to the daemon. The context of an error that is about the place is `parent`/`name`: those of mkdir(2), and those of the
+// Makes `name` in the directory `parent` a copy of the directory `source` with all that lies below it, as Tree::clone(), after the kernel was
+// asked for what programs have written and it still keeps. The context of an error that is about the place is `parent`/`name`: those of mkdir(2), and those of the
 // tree (EINVAL: the place is in the source). Of others it is the path they are about: those of open(2), ENOTDIR also where `source` is a
 // symbolic link, ENOTTY, EXDEV, ENAMETOOLONG, EPERM (the caller is neither root nor who mounted it, nor owns the source), ESRCH (the daemon
 // does not see the caller, who is in another process namespace), EAGAIN (the daemon has forgotten the wish: a minute has gone by, or the user

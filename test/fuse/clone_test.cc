@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <sys/inotify.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -125,17 +124,6 @@ TEST_F(Clones, WhoWatchesThePlaceHearsOfIt) {
   const auto& event = *reinterpret_cast<const inotify_event*>(bytes);
   EXPECT_EQ(event.mask, IN_CREATE | IN_ISDIR);
   EXPECT_STREQ(event.name, "c");
-}
-
-// Pages of mappings are not the daemon's before that.
-TEST_F(Clones, WhatWasWrittenThroughAMappingIsInIt) {
-  const Fd file(::open(path("d/f").c_str(), O_RDWR | O_CLOEXEC));
-  void* const at = ::mmap(nullptr, 4, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
-  ASSERT_NE(at, MAP_FAILED);
-  std::memcpy(at, "DATA", 4);
-  ASSERT_EQ(clone("d", "place", "c"), 0);
-  EXPECT_EQ(read_file(path("place/c/f")), "DATA");
-  ::munmap(at, 4);
 }
 
 TEST_F(Clones, ACloneFailsAsTheTreeAndTheKernelSay) {

@@ -177,6 +177,7 @@ class Copies(Clone):
         self.make("d/mapped", b"old" * 5000)
         with open(self.path("d/mapped"), "r+b") as file, mmap.mmap(file.fileno(), 0) as at, open(self.path("d/open"), "wb", buffering=0) as other:
             at[0:3] = b"new"
+            at.flush()
             other.write(b"written")
             self.clone("d", "copy")
             at[3:6] = b"NOT"
