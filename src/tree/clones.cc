@@ -160,7 +160,7 @@ void LsmTree::put_expanded(const std::string& home, Expanded& entry) {
   if (record.is_directory() && keys::too_deep(home, entry.name, record.number())) record.home = keys::far_home(record.number());
   rows_.put_entry(home, entry.name, encode(record));
   if (record.has_base()) rows_.put_user(*keys::number_of(record.base), record.number(), true);
-  const std::string own = record.home.empty() ? keys::child_home(home, entry.name, record.number()) : record.home;
+  const std::string own = record.home_in(home, entry.name);
   for (const auto& [name, value] : entry.xattrs) rows_.put_xattr(own, name, value);
   count(record, +1);
   if (!record.home.empty()) ++state_.counts.displaced;
