@@ -154,7 +154,7 @@ Result<bool> LsmTree::drop_entries(const Lock& lock, Ino number, const std::stri
 // What goes with an entry of such a directory, or is left to those who use it.
 Result<void> LsmTree::drop_entry(const Lock& lock, const std::string& home, std::string_view name, const Record& record) {
   const Ino number = record.number();
-  const std::string own = record.home.empty() ? keys::child_home(home, name, number) : record.home;
+  const std::string own = record.home_in(home, name);
   if (record.has_base()) {
     const Ino base = *keys::number_of(record.base);
     rows_.erase_user(base, number);

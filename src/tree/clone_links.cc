@@ -17,7 +17,6 @@ Result<LsmTree::Linked> LsmTree::look_for_links(const std::string& home, std::ui
   struct Directory {
     std::string home;
     std::size_t above;  // the one that it is in
-    bool linked = false;
   };
   Linked found{.as_of = as_of, .homes = {}};
   std::vector<Directory> directories{{home, 0}};
@@ -31,13 +30,13 @@ Result<LsmTree::Linked> LsmTree::look_for_links(const std::string& home, std::ui
       const auto entry = decode_entry(cursor->value());
       if (!entry) return make_error(EUCLEAN, "the row of an entry is damaged");
       if (std::holds_alternative<Link>(*entry)) {
-        for (std::size_t up = at; !std::exchange(directories[up].linked, true); up = directories[up].above) found.homes.insert(directories[up].home);
+        for (std::size_t up = at; found.homes.insert(directories[up].home).second;) up = directories[up].above;
         continue;
       }
       const Record& record = std::get<Record>(*entry);
       if (!record.is_directory() || record.size == 0 || record.has_base()) continue;  // what is shown has none
       const std::string_view name = keys::entry_name(directories[at].home, cursor->key());
-      std::string below = record.home.empty() ? keys::child_home(directories[at].home, name, record.number()) : record.home;
+      std::string below = record.home_in(directories[at].home, name);
       // Those of a damaged tree may lie in each other.
       for (std::size_t up = at;; up = directories[up].above) {
         if (directories[up].home == below) return make_error(EUCLEAN, "a directory lies in itself");
@@ -68,12 +67,12 @@ Result<void> LsmTree::Copying::add(Ino dir, const std::string& home, const std::
 }
 
 Result<void> LsmTree::Copying::add(Ino dir, const std::string& home, const std::string& to, const std::string& name, Record record) {
-  const std::string own = record.home.empty() ? keys::child_home(home, name, record.number()) : record.home;
+  const std::string own = record.home_in(home, name);
   LSMFS_ASSIGN(const XattrRows xattrs, tree_.xattr_rows(lock_, record, own));
   Inode* const known = tree_.inodes_.find(dir, name);
   Record copy = new_record(record);
   copy.home = is_far(copy, to, name) ? keys::far_home(copy.ino) : "";
-  const std::string copied = copy.home.empty() ? keys::child_home(to, name, copy.ino) : copy.home;
+  const std::string copied = copy.home_in(to, name);
   const bool was_elsewhere = !record.home.empty();
   bool changes = false;
   if (record.shows_something()) {
@@ -91,7 +90,7 @@ Result<void> LsmTree::Copying::add(Ino dir, const std::string& home, const std::
       record.home_number = next();
       record.home = is_far(record, home, name) ? keys::far_home(record.number()) : "";
       put_user(own, record.number());
-      const std::string moved = record.home.empty() ? keys::child_home(home, name, record.number()) : record.home;
+      const std::string moved = record.home_in(home, name);
       for (const auto& [xattr, bytes] : xattrs) {
         erased_.push_back(keys::xattr(own, xattr));
         put(keys::xattr(moved, xattr), bytes);

@@ -39,7 +39,7 @@ std::uint64_t drawn_number(std::uint64_t least, std::uint64_t before) {
 
 // The record of an entry that a directory shows: what has it below lies at the base. `row_home`: where its attributes have rows.
 Record LsmTree::record_shown(const std::string& base, std::uint64_t shift, std::string_view name, Record row, std::string& row_home) {
-  std::string home = row.home.empty() ? keys::child_home(base, name, row.number()) : std::move(row.home);
+  std::string home = row.home_in(base, name);
   row.ino = shifts::shifted(row.ino, shift);
   if (row.is_directory() && row.shows_something()) row.shift = row.has_base() ? shifts::sum(shift, row.shift) : shift;
   if (row.shows_something() && !row.has_base()) row.base = home;
@@ -148,7 +148,7 @@ Result<std::vector<LsmTree::Expanded>> LsmTree::to_expand(const Lock& lock, cons
     bytes += entries.back().bytes() + base.size();
   }
   if (state_.next_ino.v + entries.size() + 1 >= kCountedMax.v) return make_error(ENOSPC, "");
-  LSMFS_TRY(what_for == Expands::to_grow ? need_room_for_names(bytes) : need_room_to_replace(bytes));
+  if (what_for == Expands::to_grow) LSMFS_TRY(need_room_for_names(bytes));  // a removal is never refused
   return entries;
 }
 

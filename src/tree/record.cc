@@ -124,6 +124,10 @@ bool read_record(Reader& in, Record& r) {
 
 }  // namespace
 
+std::string Record::home_in(std::string_view dir_home, std::string_view name) const {
+  return home.empty() ? keys::child_home(dir_home, name, number()) : home;
+}
+
 Attr Record::attr() const {
   Attr a;
   a.ino = ino;

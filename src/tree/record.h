@@ -60,6 +60,8 @@ struct Record {
   bool is_append_only() const { return flags & FS_APPEND_FL; }
   std::uint64_t all_blocks() const { return blocks + blob_blocks; }
   bool is_sparse() const { return all_blocks() != block_count(size); }  // files: some blocks do not exist
+  // Where what is below it lies, unless it has a base: as an entry of the directory whose home that is.
+  std::string home_in(std::string_view dir_home, std::string_view name) const;
   Attr attr() const;
   const Xattr* find_xattr(std::string_view name) const;  // until the next change; nullptr: none
   void set_xattr(Xattr xattr);

@@ -92,9 +92,7 @@ Result<std::uint64_t> LsmTree::look_for_fixed(Ino dir) {
       if (!record) return make_error(EUCLEAN, "the row of an entry is damaged");
       if (is_fixed(*record)) return make_error(EPERM, "");
       if (!record->is_directory() || record->size == 0) continue;
-      std::string below = record->has_base()     ? record->base
-                          : record->home.empty() ? keys::child_home(home, keys::entry_name(home, cursor->key()), record->number())
-                                                 : record->home;
+      std::string below = record->has_base() ? record->base : record->home_in(home, keys::entry_name(home, cursor->key()));
       if (known.insert(below).second) homes.push_back(std::move(below));
     }
     LSMFS_TRY(cursor->status());

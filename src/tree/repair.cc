@@ -685,7 +685,7 @@ Result<void> Mender::find_lost_and_found() {
     const auto record = decode_record(*row);
     if (!record || !record->is_directory() || record->has_base()) continue;
     lost_and_found_ino_ = record->number();
-    lost_and_found_home_ = record->home.empty() ? keys::child_home("", lost_and_found_, record->number()) : record->home;
+    lost_and_found_home_ = record->home_in("", lost_and_found_);
     if (facts_.directory_at(lost_and_found_ino_, lost_and_found_home_)) return {};
   }
 }
