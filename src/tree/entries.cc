@@ -144,7 +144,7 @@ Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wai
     LSMFS_ASSIGN(Inode * inode, find(ino));
     LSMFS_ASSIGN(Inode * dir, find_directory(dir_ino));
     LSMFS_ASSIGN(Inode * existing, load(lock, *dir, name));
-    const Loaded loaded{*this, existing};
+    const Loaded loaded{*this, existing}, linked{*this, inode};
     if (existing) return make_error(EEXIST, "");
     LSMFS_TRY(may_add_to(dir->record));
     LSMFS_TRY(may_change(inode->record));
@@ -226,6 +226,7 @@ void LsmTree::back_to_entry(Inode& inode) {
 }
 
 void LsmTree::let_go_of_directory(Inode& inode) {
+  if (inode.holds == Ino{}) return;
   Inode* const dir = inodes_.find(std::exchange(inode.holds, {}));
   if (!dir) return;
   --dir->lookups;

@@ -155,7 +155,10 @@ std::optional<Ino> LsmTree::uncommitted_entry(const std::string& key) const {
 }
 
 void LsmTree::drop_if_unused(Inode* inode) {
-  if (!inode || inode->lookups > 0 || inode->ino() == kRootIno || inode->is_removed_tree()) return;
+  if (!inode) return;
+  const bool is_there = inode->place == Inode::Place::named && inode->parent == inode->holds;
+  if (!is_there) let_go_of_directory(*inode);
+  if (inode->lookups > 0 || inode->ino() == kRootIno || inode->is_removed_tree()) return;
   if (inode->removed() && !history_.failure()) {  // after one its rows are the next mount's matter
     if (options_.read_only) return;  // later
     erase_removed(*inode);

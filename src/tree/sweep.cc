@@ -56,6 +56,7 @@ Result<bool> LsmTree::sweep_some(Lock& lock, std::vector<SweptEntry>& held) {
   RemovedTree* const tree = next_removed_tree();
   if (!tree) return false;
   Inode& dir = *inodes_.find(tree->dir);
+  const Loaded loaded{*this, &dir};  // what is taken away may be the last that holds on to it
   if (dir.record.has_base()) {
     sweep_shown(dir, held);
     tree->told = true;

@@ -55,6 +55,34 @@ TEST(Removal, OfALargeFileLeavesNoRow) {
   EXPECT_EQ(h.read_path("g"), "keep");
 }
 
+// The record of a file is put with its only name, whether or not anybody has looked that up. Until then somebody has to know the
+// directory, and no longer.
+TEST(Removal, OfADirectoryIsWholeThoughAFileThatWasInItIsInUse) {
+  Harness h;
+  const auto name_left_in = [&](Ino dir, std::string_view name) {
+    const Ino f = h.create(dir, name, "of two names");
+    EXPECT_TRUE(h.tree().link(f, kRootIno, "second", Wait::yes));
+    EXPECT_TRUE(h.tree().unlink(kRootIno, "second", Wait::yes));
+    EXPECT_TRUE(h.tree().sync());
+    return f;
+  };
+  const auto is_gone = [&](Ino dir, std::string_view name) {
+    EXPECT_TRUE(h.tree().rmdir(kRootIno, name, Wait::yes));
+    h.tree().forget(dir, 1);
+    return code(h.tree().getattr(dir, Wait::yes)) == ESTALE;
+  };
+  const Ino a = h.mkdir(kRootIno, "a"), b = h.mkdir(kRootIno, "b"), c = h.mkdir(kRootIno, "c");
+  const Ino moved = name_left_in(a, "f"), linked = name_left_in(b, "f"), removed = name_left_in(c, "f");
+  ASSERT_TRUE(h.tree().rename(a, "f", kRootIno, "moved", 0, Wait::yes));
+  EXPECT_TRUE(is_gone(a, "a"));
+  ASSERT_TRUE(h.tree().link(linked, kRootIno, "linked", Wait::yes));
+  ASSERT_TRUE(h.tree().unlink(b, "f", Wait::yes));
+  EXPECT_TRUE(is_gone(b, "b"));
+  ASSERT_TRUE(h.tree().unlink(c, "f", Wait::yes));
+  EXPECT_TRUE(is_gone(c, "c"));
+  for (const Ino f : {moved, linked, removed}) EXPECT_EQ(h.read(f), "of two names");
+}
+
 TEST(Removal, AnEmptyOpenFileLeavesNoRowAtAll) {
   Harness h;
   const std::uint64_t before = h.rows(Family::names);
