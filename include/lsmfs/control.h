@@ -98,8 +98,11 @@ Result<void> remove_tree_of_mount(const std::string& path);
 // tree (EINVAL: the place is in the source). Of others it is the path they are about: those of open(2), ENOTDIR also where `source` is a
 // symbolic link, ENOTTY, EXDEV, ENAMETOOLONG, EPERM (the caller is neither root nor who mounted it, nor owns the source), ESRCH (the daemon
 // does not see the caller, who is in another process namespace), EAGAIN (the daemon has forgotten the wish: a minute has gone by, or the user
-// has asked for much else).
+// has asked for much else). Where `parent` is the directory of snapshots, it makes a snapshot.
 Result<void> clone_in_mount(const std::string& source, const std::string& parent, const std::string& name);
+
+// What is known of the snapshot at `path`. Errors: EINVAL (it is no snapshot, or lies in one), EMSGSIZE (the path of its source is longer than 16,352 bytes).
+Result<SnapshotInfo> snapshot_info_of(const std::string& path);
 
 // Gives it so many bytes of its device, or all; gives how many it has then. Errors: EPERM (only root may, and who mounted it), and those of
 // Volume::grow().

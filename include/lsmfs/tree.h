@@ -33,6 +33,9 @@ namespace lsmfs {
 inline constexpr Ino kRootIno{1};
 inline constexpr Ino kInoMax{std::uint64_t{1} << 53};      // none is as high: programs keep numbers in doubles
 inline constexpr Ino kCountedMax{std::uint64_t{1} << 40};  // nor is one that is counted up; those above are of what clones show
+// The directory of all snapshots: a name of the root that no listing shows, which is always there. Its number is never given to another.
+inline constexpr std::string_view kSnapshotsName = ".snapshots";
+inline constexpr Ino kSnapshotsIno{kCountedMax.v - 1};
 inline constexpr std::size_t kNameMax = 255;                      // bytes
 inline constexpr std::size_t kSymlinkMax = 4095;                  // bytes
 inline constexpr std::uint64_t kFileSizeMax = std::uint64_t{1} << 60;  // bytes
@@ -156,6 +159,12 @@ struct SweptEntry {
   Ino ino;
 };
 
+// What is known of a snapshot beside its attributes.
+struct SnapshotInfo {
+  Time made;
+  std::string of;  // the path of its source at that time, in the tree: "/" is the root
+};
+
 class Tree {
  public:
   // Writes the root directory (mode 0755, owner 0) into an empty store.
@@ -206,7 +215,11 @@ class Tree {
   // What the two have in common is stored once, until one of them changes it. All but inode numbers is as it was; names below it of one file
   // stay names of one file, which has no name elsewhere. ENOTDIR, ENOENT (one is removed), EEXIST, EINVAL (`to` is `dir`, or lies below it),
   // ENAMETOOLONG, ENOSPC, EPERM (`to` is immutable).
+  // Where `to` is the directory of snapshots, it makes a snapshot: nothing in it changes any more (EROFS). Nothing else comes there, and a
+  // snapshot does not leave it, other than by remove_tree(). No clone has it, so the root may be the source.
   virtual Result<void> clone(Ino dir, Ino to, std::string_view name, Wait wait) = 0;
+  // EINVAL: the inode is not a snapshot as a whole.
+  virtual Result<SnapshotInfo> snapshot_info(Ino ino, Wait wait) = 0;
 
   // Takes away some of what lies below directories that remove_tree() has taken away, also before the last mount; false: nothing is left
   // that can be. Many files are many calls, and others get their turn between them.

@@ -156,7 +156,7 @@ Result<void> LsmTree::drop_entry(const Lock& lock, const std::string& home, std:
   const Ino number = record.number();
   const std::string own = record.home_in(home, name);
   if (record.has_base()) {
-    const Ino base = *keys::number_of(record.base);
+    const Ino base = *keys::number_of(*record.base);
     rows_.erase_user(base, number);
     note_unused(base, open_group().number);
   } else if (record.is_directory() && record.size > 0) {

@@ -79,7 +79,7 @@ Result<bool> Checker::scan(Family family, Take take) {
 
 void Checker::check_agreement() {
   if (!facts_.state_seen) miscount("the row of the tree's state is missing");
-  if (!facts_.inodes.contains(kRootIno)) problem("inode {}: the root directory's record is missing", kRootIno.v);
+  if (!facts_.root) problem("inode {}: the root directory's record is missing", kRootIno.v);
   for (auto& [number, found] : facts_.inodes) {
     if (!found.is_directory()) continue;
     find_reach(found);
@@ -105,8 +105,8 @@ void Checker::check_numbers() {
   if (!facts_.state) return;
   const Ino next = facts_.state->next_ino;
   for (const auto& [number, found] : facts_.inodes) {
-    if (found.ino < kCountedMax && found.ino >= next) miscount("inode {}: its number is not below {}, the next to be given", found.ino.v, next.v);
-    if (number != found.ino && number >= next) miscount("inode {}: the number of its home is not below {}, the next to be given", found.ino.v, next.v);
+    if (found.ino < kSnapshotsIno && found.ino >= next) miscount("inode {}: its number is not below {}, the next to be given", found.ino.v, next.v);
+    if (number != found.ino && number != kSnapshotsIno && number >= next) miscount("inode {}: the number of its home is not below {}, the next to be given", found.ino.v, next.v);
   }
   for (const auto& [number, node] : facts_.nodes) {
     if (number >= next) miscount("base {}: its number is not below {}, the next to be given", number.v, next.v);

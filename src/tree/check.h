@@ -61,6 +61,7 @@ class Checker {
   void take_name(std::string_view key, std::string_view value);
   void take_numbered(std::string_view key, std::string_view value);  // of no directory
   void take_root(std::string_view key, std::string_view value);
+  void take_snapshots(std::string_view key, std::string_view value);
   void take_entry(std::string_view key, const keys::NamesKey& parsed, std::string_view value);
   // nullptr: there is one of that number, whose own it is.
   Found* add(std::string_view key, const Record& record, Found::Place place, std::string_view home);
@@ -94,6 +95,8 @@ class Checker {
   void find_circles();
   Ino leads_to(Ino number);
   void join_shown();
+  void check_unshifted();
+  void has_numbers_of_others(Ino number, const Found& found, const TreeFacts::Base& base);
   void show_directory(Ino number, const TreeFacts::Base& base, Found& found);
   void show_file(Ino number, const TreeFacts::Base& base, const Found& found);
   void check_twins();

@@ -58,6 +58,7 @@ void Checker::join_shown() {
     problem("{}: shows base {} with the inode numbers of another directory", inode_of(number, found), base.number.v);
     facts_.same_views.insert(number);
   }
+  check_unshifted();
 }
 
 void Checker::show_directory(Ino number, const TreeFacts::Base& base, Found& found) {
@@ -86,6 +87,55 @@ void Checker::show_file(Ino number, const TreeFacts::Base& base, const Found& fo
   const std::uint64_t blocks = node ? node->row.blocks : file->blocks, in_blobs = node ? node->row.blob_blocks : file->blob_blocks;
   if (found.blocks == blocks && found.blob_blocks == in_blobs) return;
   problem("{}: has {} rows and {} other blocks of data, and base {} has {} and {}", who, found.blocks, found.blob_blocks, base.number.v, blocks, in_blobs);
+}
+
+// A shift of 0 leaves the numbers of inodes below as they are. So what a directory shows in this way, nobody else may show so, nor have.
+void Checker::check_unshifted() {
+  std::multimap<Ino, Ino> below;  // directories in those that do not change any more
+  for (const auto& [number, found] : facts_.inodes) {
+    if (found.is_directory() && found.place == Found::Place::named && facts_.is_frozen(found)) below.emplace(found.parent, number);
+  }
+  std::map<Ino, Ino> shown;  // such directories, and who shows them unshifted
+  for (const auto& [number, base] : facts_.bases) {
+    const Found& found = facts_.inodes.at(number);
+    const bool counts = found.is_directory() && found.reach != Found::Reach::no && !facts_.is_frozen(found) && !facts_.circles.contains(number) && !facts_.same_views.contains(number);
+    if (!counts || base.shift != 0) continue;
+    std::vector<Ino> mine, left{base.number};
+    bool twice = false;
+    while (!left.empty() && !twice) {
+      const Ino at = left.back();
+      left.pop_back();
+      if (!facts_.is_frozen_directory(at)) continue;
+      const auto [known, is_new] = shown.try_emplace(at, number);
+      twice = known->second != number;
+      if (!is_new) continue;
+      mine.push_back(at);
+      for (auto [one, end] = below.equal_range(at); one != end; ++one) {
+        const auto of = facts_.bases.find(one->second);
+        if (of == facts_.bases.end()) left.push_back(one->second);
+        else if (of->second.shift == 0) left.push_back(of->second.number);
+      }
+    }
+    if (!twice) continue;
+    for (const Ino one : mine) shown.erase(one);
+    has_numbers_of_others(number, found, base);
+  }
+  const auto is_used = [&](Ino number, Ino ino) {
+    const Found* const found = facts_.of_number(number);
+    return found && found->ino == ino && !facts_.is_frozen(*found);
+  };
+  for (const auto& [number, found] : facts_.inodes) {
+    const auto by = found.place == Found::Place::named && found.ino < kCountedMax ? shown.find(found.parent) : shown.end();
+    if (by == shown.end() || facts_.same_views.contains(by->second)) continue;
+    bool used = is_used(found.ino, found.ino);
+    for (auto [one, end] = facts_.moved.equal_range(found.ino); one != end; ++one) used |= is_used(one->second, found.ino);
+    if (used) has_numbers_of_others(by->second, facts_.inodes.at(by->second), facts_.bases.at(by->second));
+  }
+}
+
+void Checker::has_numbers_of_others(Ino number, const Found& found, const TreeFacts::Base& base) {
+  problem("{}: shows base {} with inode numbers that others have", inode_of(number, found), base.number.v);
+  facts_.same_views.insert(number);
 }
 
 // Of records that can be used each has an inode of its own, but of those that clones have shown first. One of two with the same has another

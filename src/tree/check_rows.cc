@@ -56,6 +56,7 @@ void Checker::take_numbered(std::string_view key, std::string_view value) {
     if (!facts_.state) miscount("the row of the tree's state is damaged");
     return;
   }
+  if (key == keys::kSnapshots) return take_snapshots(key, value);
   if (key.starts_with(keys::kBlobPrefix)) return take_blob(key, value);
   if (key.starts_with(keys::kBlobPatchPrefix)) return take_blob_patch(key, value);
   if (key.starts_with(keys::kNodePrefix)) return take_node(key, value);
@@ -66,7 +67,7 @@ void Checker::take_numbered(std::string_view key, std::string_view value) {
   }
   const Ino ino{Reader(key.substr(keys::kLinkedPrefix.size())).be64()};
   const auto record = decode_record(value);
-  if (!record || record->ino != ino || ino == kRootIno || record->home.empty()) {
+  if (!record || record->ino != ino || ino == kRootIno || ino == kSnapshotsIno || record->home.empty()) {
     return problem("inode {}: its record is damaged", ino.v);
   }
   if (linked && record->is_directory()) problem("inode {}: is a directory with the record of a file of several names", ino.v);
@@ -76,10 +77,20 @@ void Checker::take_numbered(std::string_view key, std::string_view value) {
 
 void Checker::take_root(std::string_view key, std::string_view value) {
   const auto record = decode_record(value);
-  if (!record || record->ino != kRootIno || !record->is_directory() || !record->home.empty() || record->home_number.v != 0 || record->has_base()) {
+  // Who left what it had to a snapshot has got another home.
+  if (!record || record->ino != kRootIno || !record->is_directory() || record->home != (record->number() == kRootIno ? "" : keys::far_home(record->number()))) {
     return problem("inode {}: the root directory's record is damaged", kRootIno.v);
   }
-  add(key, *record, Found::Place::root, "");
+  facts_.root = record->number();
+  add(key, *record, Found::Place::top, record->home);
+}
+
+void Checker::take_snapshots(std::string_view key, std::string_view value) {
+  const auto record = decode_record(value);
+  if (!record || record->ino != kSnapshotsIno || !record->is_directory() || record->has_base() || record->home != keys::far_home(kSnapshotsIno)) {
+    return problem("the record of the directory of snapshots is damaged");
+  }
+  add(key, *record, Found::Place::top, record->home);
 }
 
 void Checker::take_entry(std::string_view key, const keys::NamesKey& parsed, std::string_view value) {
@@ -101,6 +112,8 @@ void Checker::take_entry(std::string_view key, const keys::NamesKey& parsed, std
   }
   const Record& record = std::get<Record>(*row);
   if (record.ino == kRootIno) return problem("{}: has the number of the root directory", path_in(parsed.home, parsed.name));
+  if (record.ino == kSnapshotsIno) return problem("{}: has the number of the directory of snapshots", path_in(parsed.home, parsed.name));
+  if (record.snapshot_of && parsed.ino != kSnapshotsIno) problem("{}: says that it is a snapshot, and is not where they are", path_in(parsed.home, parsed.name));
   if (record.is_directory()) ++directory_->subdirectories;
   const std::string derived = keys::child_home(parsed.home, parsed.name, record.number());
   Found* found = add(key, record, Found::Place::named, record.home.empty() ? derived : record.home);
@@ -138,8 +151,8 @@ Checker::Found* Checker::add(std::string_view key, const Record& record, Found::
   found.has_base = record.has_base();
   found.has_xattr_rows = record.has_xattr_rows();
   if (number != record.ino) facts_.moved.emplace(record.ino, number);
-  if (record.has_base()) facts_.bases[number] = {record.base, *keys::number_of(record.base), record.shift};
-  if (place != Found::Place::root && !ends_in(home, record.number())) problem("inode {}: its home is not one of its own", record.ino.v);
+  if (record.has_base()) facts_.bases[number] = {*record.base, *keys::number_of(*record.base), record.shift};
+  if (!home.empty() && !ends_in(home, record.number())) problem("inode {}: its home is not one of its own", record.ino.v);
   if (record.is_directory() && home.size() > keys::kPathHomeMax) problem("inode {}: its home is too long", record.ino.v);
   for (const Xattr& xattr : record.xattrs) {
     if (xattr.row_size > 0) {
@@ -150,7 +163,7 @@ Checker::Found* Checker::add(std::string_view key, const Record& record, Found::
   }
   if (place == Found::Place::orphan) {
     ++(record.is_directory() && record.size > 0 ? report_.removed_trees : report_.unused);
-  } else {
+  } else if (record.ino != kSnapshotsIno) {
     TreeCounts& c = facts_.counts;
     ++(S_ISREG(record.mode) ? c.regular : S_ISDIR(record.mode) ? c.directories : S_ISLNK(record.mode) ? c.symlinks : c.others);
     if (place == Found::Place::named && !record.home.empty()) ++c.displaced;

@@ -122,7 +122,7 @@ Result<void> LsmTree::Copying::add_links() {
     copy.nlink = static_cast<std::uint32_t>(names.size());
     const std::string copied = keys::child_home(names.front().dir, names.front().name, copy.ino);
     if (record->shows_something()) {
-      copy.base = record->has_base() ? record->base : record->home;
+      copy.base = record->has_base() ? *record->base : record->home;
       if (!record->has_base() && !record->is_base) {
         record->is_base = true;
         changes_.push_back({known ? ino : Ino{}, keys::linked(ino), *record});
@@ -134,7 +134,7 @@ Result<void> LsmTree::Copying::add_links() {
     if (names.size() > 1) put(keys::linked(copy.ino), row);
     for (const Name& name : names) put(keys::entry(name.dir, name.name), names.size() > 1 ? encode(Link{copy.ino, copy.mode & S_IFMT}) : row);
   }
-  if (next_.v >= kCountedMax.v) return make_error(ENOSPC, "");
+  if (next_.v >= kSnapshotsIno.v) return make_error(ENOSPC, "");
   return {};
 }
 
@@ -174,14 +174,14 @@ Record LsmTree::Copying::new_record(const Record& of) {
   copy.ino = next();
   copy.home_number = {};
   copy.is_base = false;
-  copy.base.clear();
+  copy.base.reset();
   copy.shift = 0;
   return copy;
 }
 
 // What goes with the record of a copy that lies at `home`.
 void LsmTree::Copying::finish(Record& copy, const std::string& home, const XattrRows& xattrs) {
-  if (copy.has_base()) put_user(copy.base, copy.ino);
+  if (copy.has_base()) put_user(*copy.base, copy.ino);
   if (copy.has_base() && copy.is_directory()) copy.shift = drawn_shift();
   for (const auto& [name, value] : xattrs) put(keys::xattr(home, name), value);
   Record& counted = counted_.emplace_back();

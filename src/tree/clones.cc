@@ -37,19 +37,6 @@ std::uint64_t drawn_number(std::uint64_t least, std::uint64_t before) {
 
 // ---- what a directory shows
 
-// The record of an entry that a directory shows: what has it below lies at the base. `row_home`: where its attributes have rows.
-Record LsmTree::record_shown(const std::string& base, std::uint64_t shift, std::string_view name, Record row, std::string& row_home) {
-  std::string home = row.home_in(base, name);
-  row.ino = shifts::shifted(row.ino, shift);
-  if (row.is_directory() && row.shows_something()) row.shift = row.has_base() ? shifts::sum(shift, row.shift) : shift;
-  if (row.shows_something() && !row.has_base()) row.base = home;
-  row.home.clear();
-  row.home_number = {};
-  row.is_base = false;
-  if (row.has_xattr_rows()) row_home = std::move(home);
-  return row;
-}
-
 // Of those that clones show; nobody in memory has it.
 Ino LsmTree::free_number() const {
   for (;;) {
@@ -64,7 +51,7 @@ std::uint64_t LsmTree::drawn_shift() { return drawn_number(shifts::kLeast, shift
 void LsmTree::renew(Inode& inode) {
   if (inode.as_of == layouts_) return;
   std::vector<Inode*> path;
-  for (Inode* at = &inode; at && at->as_of != layouts_; at = at->ino() == kRootIno ? nullptr : inodes_.find(at->parent)) {
+  for (Inode* at = &inode; at && at->as_of != layouts_; at = at->is_top() ? nullptr : inodes_.find(at->parent)) {
     path.push_back(at);
     if (path.size() > inodes_.size()) break;  // the parents of a damaged tree may lead back to it
   }
@@ -74,7 +61,7 @@ void LsmTree::renew(Inode& inode) {
 // Its directory has been renewed.
 void LsmTree::follow(Inode& inode) {
   inode.as_of = layouts_;
-  Inode* const dir = inode.place == Inode::Place::named && inode.ino() != kRootIno ? inodes_.find(inode.parent) : nullptr;
+  Inode* const dir = inode.place == Inode::Place::named && !inode.is_top() ? inodes_.find(inode.parent) : nullptr;
   if (!dir) return;
   if (dir->record.has_base() && !inode.implicit) {
     // It was there before the directory, or one above it, left what it had to a clone as well.
@@ -109,7 +96,7 @@ struct LsmTree::Expanded {
   Record record;
   XattrRows xattrs;
   std::size_t bytes() const {
-    std::size_t sum = 2 * kRecordBytes + name.size() + record.base.size() + record.symlink.size() + record.xattr_names_size() + record.xattr_inline_size();
+    std::size_t sum = 2 * kRecordBytes + name.size() + (record.has_base() ? record.base->size() : 0) + record.symlink.size() + record.xattr_names_size() + record.xattr_inline_size();
     for (const auto& [attribute, value] : xattrs) sum += attribute.size() + value.size();
     return sum;
   }
@@ -129,7 +116,7 @@ Result<LsmTree::XattrRows> LsmTree::xattr_rows(const Lock& lock, const Record& r
 // Entries after the name `after` that a directory shows, in so many bytes of rows, without the numbers of their homes. None: there are no more.
 Result<std::vector<LsmTree::Expanded>> LsmTree::to_expand(const Lock& lock, const Inode& dir, std::string_view after, std::size_t most,
                                                                      Expands what_for) {
-  const std::string& base = dir.record.base;
+  const std::string& base = *dir.record.base;
   std::vector<Expanded> entries;
   LSMFS_ASSIGN(const auto rows, rows_.entries(lock, base, after, most));
   std::size_t bytes = 0;
@@ -147,7 +134,7 @@ Result<std::vector<LsmTree::Expanded>> LsmTree::to_expand(const Lock& lock, cons
     entries.push_back({std::move(name), std::move(record), std::move(xattrs)});
     bytes += entries.back().bytes() + base.size();
   }
-  if (state_.next_ino.v + entries.size() + 1 >= kCountedMax.v) return make_error(ENOSPC, "");
+  if (state_.next_ino.v + entries.size() + 1 >= kSnapshotsIno.v) return make_error(ENOSPC, "");
   if (what_for == Expands::to_grow) LSMFS_TRY(need_room_for_names(bytes));  // a removal is never refused
   return entries;
 }
@@ -159,7 +146,7 @@ void LsmTree::put_expanded(const std::string& home, Expanded& entry) {
   ++state_.next_ino.v;
   if (record.is_directory() && keys::too_deep(home, entry.name, record.number())) record.home = keys::far_home(record.number());
   rows_.put_entry(home, entry.name, encode(record));
-  if (record.has_base()) rows_.put_user(*keys::number_of(record.base), record.number(), true);
+  if (record.has_base()) rows_.put_user(*keys::number_of(*record.base), record.number(), true);
   const std::string own = record.home_in(home, entry.name);
   for (const auto& [name, value] : entry.xattrs) rows_.put_xattr(own, name, value);
   count(record, +1);
@@ -168,6 +155,7 @@ void LsmTree::put_expanded(const std::string& home, Expanded& entry) {
 
 // Gives a directory entries of its own, in place of those that it shows.
 Result<void> LsmTree::expand(const Lock& lock, Inode& dir, Expands what_for) {
+  if (dir.read_only) return make_error(EROFS, "");
   LSMFS_TRY(own_row(lock, dir, what_for));
   if (!dir.record.has_base()) return {};
   if (dir.record.size > options_.expand_at_once) return take_over_built(lock, dir, what_for);
@@ -228,7 +216,7 @@ Result<void> LsmTree::take_over_built(const Lock& lock, Inode& dir, Expands what
   std::vector<std::pair<Inode*, Record>> held;  // of those that it shows
   Result<void> looked;
   inodes_.for_each([&](Inode& inode) LSMFS_LOCKED {
-    if (!looked || inode.place != Inode::Place::named || inode.parent != dir.ino() || inode.ino() == kRootIno) return;
+    if (!looked || inode.place != Inode::Place::named || inode.parent != dir.ino() || inode.is_top()) return;
     const auto row = rows_.entry(lock, built.home, inode.name);
     auto record = row && *row ? decode_record(**row) : std::nullopt;
     if (!row) looked = row.error();
@@ -291,9 +279,9 @@ Result<bool> LsmTree::build_some(Lock& lock, Ino ino, Expands what_for) {
     Build begun;
     begun.number = state_.next_ino;
     ++state_.next_ino.v;
-    begun.home = dir->removed() || keys::too_deep(*dir->dir_home, dir->name, begun.number) ? keys::far_home(begun.number)
+    begun.home = dir->removed() || dir->is_top() || keys::too_deep(*dir->dir_home, dir->name, begun.number) ? keys::far_home(begun.number)
                                                                                           : keys::child_home(*dir->dir_home, dir->name, begun.number);
-    begun.base = dir->record.base;
+    begun.base = *dir->record.base;
     rows_.put_node(begun.number, encode(Node{.home = begun.home, .directory = true}));
     rows_.know_entries(begun.home);
     found = builds_.emplace(ino, std::move(begun)).first;
@@ -317,14 +305,14 @@ void LsmTree::abandon(const Build& build) {
 // It has what is its own from now on, or nothing.
 void LsmTree::leave_base(Inode& inode) {
   Record& record = inode.record;
-  const Ino base = *keys::number_of(record.base);
+  const Ino base = *keys::number_of(*record.base);
   rows_.erase_user(base, record.number());
   note_unused(base, open_group().number);
   if (const auto built = builds_.find(inode.ino()); built != builds_.end()) {
     abandon(built->second);
     builds_.erase(built);
   }
-  record.base.clear();
+  record.base.reset();
   record.shift = 0;
   inode.moved = ++moves_;
   if (!record.is_regular()) return;
@@ -364,6 +352,22 @@ void LsmTree::freeze(Inode& dir, const XattrRows& xattrs) {
   ++layouts_;
 }
 
+// From the root on, or from the directory of snapshots. The kernel holds on to the directories above one that is in use.
+std::string LsmTree::path_of(const Inode& directory) const {
+  std::string path;
+  std::size_t left = inodes_.size();  // the parents of a damaged tree may lead back to it
+  for (const Inode* at = &directory; at && at->ino() != kRootIno && left-- > 0; at = inodes_.find(at->parent)) path.insert(0, "/" + at->name);
+  return path.empty() ? "/" : path;
+}
+
+Result<SnapshotInfo> LsmTree::snapshot_info(Ino ino, Wait wait) {
+  return attempt(wait, [&](const Lock&) LSMFS_LOCKED -> Result<SnapshotInfo> {
+    LSMFS_ASSIGN(const Inode* inode, find_directory(ino));
+    if (!inode->record.snapshot_of) return make_error(EINVAL, "");
+    return SnapshotInfo{.made = inode->record.btime, .of = *inode->record.snapshot_of};
+  });
+}
+
 Result<void> LsmTree::clone(Ino dir_ino, Ino to_ino, std::string_view name, Wait wait) {
   Linked linked{.as_of = UINT64_MAX, .homes = {}};
   Result<void> looked;
@@ -374,10 +378,11 @@ Result<void> LsmTree::clone(Ino dir_ino, Ino to_ino, std::string_view name, Wait
     LSMFS_ASSIGN(Inode * existing, load(lock, *to, name));
     const Loaded loaded{*this, existing};
     if (existing) return make_error(EEXIST, "");
-    LSMFS_TRY(may_add_to(to->record));
-    if (is_within(*to, *dir)) return make_error(EINVAL, "");
+    const bool is_snapshot = to->ino() == kSnapshotsIno;
+    LSMFS_TRY(is_snapshot ? may_name_in(*to) : may_add_to(*to));
+    if (is_within(*to, *dir) || dir->ino() == kSnapshotsIno) return make_error(EINVAL, "");
     LSMFS_TRY(need_room_for_names(2 * kRecordRoom));
-    if (state_.next_ino.v + 2 >= kCountedMax.v) return make_error(ENOSPC, "");
+    if (state_.next_ino.v + 2 >= kSnapshotsIno.v) return make_error(ENOSPC, "");
     LSMFS_TRY(expand(lock, *to));
     const bool has_own = dir->record.size > 0 && !dir->record.has_base();
     if (has_own) {
@@ -404,6 +409,9 @@ Result<void> LsmTree::clone(Ino dir_ino, Ino to_ino, std::string_view name, Wait
     made.record.ino = state_.next_ino;
     made.record.home.clear();
     made.record.home_number = {};
+    made.record.snapshot_of.reset();
+    if (is_snapshot) made.record.snapshot_of = path_of(*dir);
+    made.read_only = is_snapshot;
     made.parent = to->ino();
     made.dir_home = to->shared_home();
     made.name = name;
@@ -421,6 +429,7 @@ Result<void> LsmTree::clone(Ino dir_ino, Ino to_ino, std::string_view name, Wait
     ++state_.next_ino.v;
     if (copies) copying.apply();
     else if (has_own) freeze(*dir, xattrs);
+    if (is_snapshot) made.record.btime = now;
     made.record.base = dir->record.base;
     if (made.record.has_base()) made.record.shift = drawn_shift();
     made.as_of = layouts_;
@@ -430,7 +439,7 @@ Result<void> LsmTree::clone(Ino dir_ino, Ino to_ino, std::string_view name, Wait
     rows_.know_below(home);
     for (const auto& [xattr, value] : xattrs) rows_.put_xattr(home, xattr, value);
     inode.xattrs_group = open_group().number;
-    if (inode.record.has_base()) rows_.put_user(*keys::number_of(inode.record.base), inode.record.number(), true);
+    if (inode.record.has_base()) rows_.put_user(*keys::number_of(*inode.record.base), inode.record.number(), true);
     changed(inode);
     entry_changed(*to, name, inode.ino());
     count(inode.record, +1);

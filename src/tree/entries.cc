@@ -48,7 +48,7 @@ Result<Attr> LsmTree::make(Ino dir_ino, std::string_view name, const NewInode& w
     if (!supported_type(what.mode)) return make_error(EINVAL, "");
     if (S_ISLNK(what.mode) && what.symlink.size() > kSymlinkMax) return make_error(ENAMETOOLONG, "");
     if (S_ISLNK(what.mode) && what.symlink.empty()) return make_error(ENOENT, "");
-    LSMFS_TRY(may_add_to(dir->record));
+    LSMFS_TRY(may_add_to(*dir));
     LSMFS_TRY(need_room_for_names(kRecordRoom));
     LSMFS_ASSIGN(const Inherited inherited, inherit(lock, *dir, what));
     LSMFS_TRY(expand(lock, *dir));
@@ -89,10 +89,11 @@ void LsmTree::put_inherited(Inode& inode, const Inherited& inherited) {
   if (!inherited.defaults.empty()) put_xattr(inode, acl::kDefault, inherited.defaults);
 }
 
-// Gives a directory a home of its own if it is too deep for one that follows from its path. Must hold: nothing lies below it.
+// Gives a directory a home of its own if it is too deep for one that follows from its path, or has none. Must hold: nothing lies below it.
 void LsmTree::settle_far_away(Inode& inode) {
   const Ino number = inode.record.number();
-  if (inode.record.is_directory() && keys::too_deep(*inode.dir_home, inode.name, number)) inode.record.home = keys::far_home(number);
+  if (inode.is_top()) inode.record.home = keys::far_home(number);
+  else if (inode.record.is_directory() && keys::too_deep(*inode.dir_home, inode.name, number)) inode.record.home = keys::far_home(number);
 }
 
 // Makes an inode and its entry, which must not exist.
@@ -120,7 +121,7 @@ Result<Attr> LsmTree::make_unnamed(Ino dir_ino, const NewInode& what, Wait wait)
     LSMFS_TRY(begin_change(lock, wait));
     LSMFS_ASSIGN(Inode * dir, find_directory(dir_ino));
     if (!S_ISREG(what.mode)) return make_error(EINVAL, "");
-    LSMFS_TRY(may_add_to(dir->record));
+    LSMFS_TRY(may_add_to(*dir));
     LSMFS_TRY(need_room_for_names(kRecordRoom));
     LSMFS_ASSIGN(const Inherited inherited, inherit(lock, *dir, what));
     Inode made = new_inode(*dir, what, inherited, Time::now(clock_));
@@ -146,8 +147,8 @@ Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wai
     LSMFS_ASSIGN(Inode * existing, load(lock, *dir, name));
     const Loaded loaded{*this, existing}, linked{*this, inode};
     if (existing) return make_error(EEXIST, "");
-    LSMFS_TRY(may_add_to(dir->record));
-    LSMFS_TRY(may_change(inode->record));
+    LSMFS_TRY(may_add_to(*dir));
+    LSMFS_TRY(may_change(*inode));
     if (inode->record.is_directory()) return make_error(EPERM, "");
     const bool gone = inode->place == Inode::Place::linked ? false : is_gone(*inode);  // of several names, some may be left
     if (gone && !inode->linkable) return make_error(ENOENT, "");
@@ -273,7 +274,7 @@ Result<void> LsmTree::remove(Ino dir_ino, std::string_view name, bool directory,
     LSMFS_ASSIGN(Inode * inode, load(lock, *dir, name));
     const Loaded loaded{*this, inode};
     if (!inode) return make_error(ENOENT, "");
-    LSMFS_TRY(may_remove(dir->record, inode->record));
+    LSMFS_TRY(may_remove(*dir, *inode));
     if (directory && !inode->record.is_directory()) return make_error(ENOTDIR, "");
     if (!directory && inode->record.is_directory()) return make_error(EISDIR, "");
     if (directory && inode->record.size > 0) return make_error(ENOTEMPTY, "");

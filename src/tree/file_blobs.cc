@@ -67,7 +67,7 @@ std::optional<FileBlobs::Part> FileBlobs::decode(std::uint64_t first, std::strin
       part.blocks = in.le64();
       part.base = in.string();
       most = part.blocks;
-      if (!in.ok() || !keys::number_of(part.base) || part.from >= block_count(kFileSizeMax)) return std::nullopt;
+      if (!in.ok() || part.base.empty() || !keys::number_of(part.base) || part.from >= block_count(kFileSizeMax)) return std::nullopt;
       break;
     default:
       return std::nullopt;

@@ -94,7 +94,7 @@ Result<void> LsmTree::write(Lock& lock, Wait wait, Ino ino, ByteOffset offset, B
   if (!inode->record.is_regular()) return make_error(EINVAL, "");
   if (data.empty()) return {};
   if (offset.v > kFileSizeMax || data.size() > kFileSizeMax - offset.v) return make_error(EFBIG, "");
-  LSMFS_TRY(may_write(inode->record, offset.v));
+  LSMFS_TRY(may_write(*inode, offset.v));
   LSMFS_TRY(unshare(lock, *inode));
   Record& record = inode->record;
   const std::uint64_t end = offset.v + data.size();
@@ -208,7 +208,7 @@ Result<void> LsmTree::write(Lock& lock, Wait wait, Ino ino, ByteOffset offset, B
 }
 
 void LsmTree::note_access_time(Inode& inode) {
-  if (!can_change() || inode.implicit || options_.atime == AtimePolicy::noatime) return;
+  if (!can_change() || inode.implicit || inode.read_only || options_.atime == AtimePolicy::noatime) return;
   Record& record = inode.record;
   if (record.flags & FS_NOATIME_FL) return;
   if (record.is_directory() && !options_.directory_atime) return;

@@ -29,7 +29,7 @@ Result<void> LsmTree::fallocate(Ino ino, int mode, ByteOffset offset, ByteCount 
     LSMFS_ASSIGN(Inode * inode, find(ino));
     if (inode->record.is_directory()) return make_error(EISDIR, "");
     if (!inode->record.is_regular()) return make_error(ENODEV, "");
-    LSMFS_TRY(may_allocate(inode->record, mode & ~FALLOC_FL_KEEP_SIZE));
+    LSMFS_TRY(may_allocate(*inode, mode & ~FALLOC_FL_KEEP_SIZE));
     Record& record = inode->record;
     const std::uint64_t end = offset.v + length.v;
     // Nothing can be set aside in a store that compresses; what would not fit now is refused, but not what is there or gives room back.

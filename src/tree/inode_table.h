@@ -47,6 +47,7 @@ struct Inode : UseLink {
 
   Record record;
   Place place = Place::named;
+  bool read_only = false;        // a snapshot, or lies in one: nothing of it changes
   bool implicit = false;         // named: it has no row of its own, but is what its directory shows (clones.cc); nothing of it changes
   std::unique_ptr<const std::string> shown_home;  // implicit: where its attributes have rows, if it has such
   std::uint64_t as_of = 0;       // it knows of changes to directories above it, as LsmTree::layouts_ counts
@@ -77,25 +78,27 @@ struct Inode : UseLink {
   // A directory that was removed with what lies below it, as long as something is in it.
   bool is_removed_tree() const { return removed() && record.is_directory() && record.size > 0 && !record.has_base(); }
 
+  // The root, or the directory of snapshots: its record has a row of its own, and nobody forgets or removes it.
+  bool is_top() const { return ino() == kRootIno || ino() == kSnapshotsIno; }
   // Where its children or blocks lie, unless it has a base.
   std::string home() const {
-    if (!record.home.empty() || ino() == kRootIno) return record.home;
+    if (!record.home.empty() || is_top()) return record.home;
     return keys::child_home(*dir_home, name, record.number());
   }
   // Where the rows are of its entries or blocks, and of its attributes; and the number of the former.
-  std::string data_home() const { return record.has_base() ? record.base : home(); }
-  Ino data_number() const { return record.has_base() ? *keys::number_of(record.base) : record.number(); }
+  std::string data_home() const { return record.has_base() ? *record.base : home(); }
+  Ino data_number() const { return record.has_base() ? *keys::number_of(*record.base) : record.number(); }
   std::string xattr_home() const { return implicit ? shown_home ? *shown_home : std::string() : home(); }
   const SharedHome& shared_home() {
     if (!own_home) own_home = std::make_shared<const std::string>(home());
     return own_home;
   }
   // Whether that is elsewhere than its only name says.
-  bool lies_elsewhere() const { return place == Place::named && ino() != kRootIno && !record.home.empty(); }
+  bool lies_elsewhere() const { return place == Place::named && !is_top() && !record.home.empty(); }
   // The key of its record.
   std::string row_key() const {
     switch (place) {
-      case Place::named: return ino() == kRootIno ? std::string(keys::kRoot) : keys::entry(*dir_home, name);
+      case Place::named: return ino() == kRootIno ? std::string(keys::kRoot) : ino() == kSnapshotsIno ? std::string(keys::kSnapshots) : keys::entry(*dir_home, name);
       case Place::linked: return keys::linked(ino());
       case Place::orphan: break;
     }
@@ -183,7 +186,7 @@ class InodeTable {
     for (std::size_t left = 2 * (inodes_.size() - enough); left > 0 && inodes_.size() - offered_ > enough; --left) {
       auto& inode = static_cast<Inode&>(order_.oldest());
       order_.renew(inode);
-      if (inode.lookups == 0 || inode.ino() == kRootIno) continue;
+      if (inode.lookups == 0 || inode.is_top()) continue;
       found.push_back(inode.ino());
       if (inode.offered) continue;
       inode.offered = true;

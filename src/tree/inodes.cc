@@ -69,7 +69,7 @@ Result<Inode*> LsmTree::adopt(const Lock& lock, Inode& dir, std::string_view nam
     know_only_name(inode, dir, name);
   } else if (shown) {
     std::string home;
-    inode.record = record_shown(dir.record.base, dir.record.shift, name, std::get<Record>(std::move(*row)), home);
+    inode.record = record_shown(*dir.record.base, dir.record.shift, name, std::get<Record>(std::move(*row)), home);
     if (!home.empty()) inode.shown_home = std::make_unique<const std::string>(std::move(home));
     inode.record.ino = ino;
     inode.implicit = true;
@@ -84,6 +84,7 @@ Result<Inode*> LsmTree::adopt(const Lock& lock, Inode& dir, std::string_view nam
     inode.name = name;
   }
   inode.parent = dir.ino();
+  inode.read_only = dir.read_only || dir.ino() == kSnapshotsIno;
   inode.as_of = dir.as_of;
   inode.displaced = inode.lies_elsewhere();
   note_displaced(inode);
@@ -103,7 +104,7 @@ Result<Inode*> LsmTree::load(const Lock& lock, Inode& dir, std::string_view name
     return ino->v == 0 ? nullptr : inodes_.find(*ino);
   }
   LSMFS_TRY(settle(lock, dir.home_group));
-  LSMFS_ASSIGN(const auto value, rows_.entry(lock, dir.record.has_base() ? dir.record.base : *dir.shared_home(), name));
+  LSMFS_ASSIGN(const auto value, rows_.entry(lock, dir.record.has_base() ? *dir.record.base : *dir.shared_home(), name));
   if (!value) {
     absent_.dir = dir.ino();
     absent_.name = name;
@@ -158,7 +159,7 @@ void LsmTree::drop_if_unused(Inode* inode) {
   if (!inode) return;
   const bool is_there = inode->place == Inode::Place::named && inode->parent == inode->holds;
   if (!is_there) let_go_of_directory(*inode);
-  if (inode->lookups > 0 || inode->ino() == kRootIno || inode->is_removed_tree()) return;
+  if (inode->lookups > 0 || inode->is_top() || inode->is_removed_tree()) return;
   if (inode->removed() && !history_.failure()) {  // after one its rows are the next mount's matter
     if (options_.read_only) return;  // later
     erase_removed(*inode);
@@ -263,7 +264,7 @@ Result<Attr> LsmTree::setattr(Ino ino, const AttrChange& change, Wait wait) {
     LSMFS_TRY(begin_change(lock, wait, ino));
     LSMFS_ASSIGN(Inode * inode, find(ino));
     Record& record = inode->record;
-    LSMFS_TRY(may_set(record, change));
+    LSMFS_TRY(may_set(*inode, change));
     if (change.flags && (*change.flags & ~kInodeFlags)) return make_error(EOPNOTSUPP, "");
     LSMFS_TRY(own_row(lock, *inode));
     const Time now = Time::now(clock_);

@@ -191,18 +191,19 @@ std::optional<BlobKey> parse_blob_patch(std::string_view key) { return parse_num
 std::optional<Ino> parse_node(std::string_view key) {
   if (!key.starts_with(kNodePrefix) || key.size() != kNodePrefix.size() + 8) return std::nullopt;
   const Ino number{Reader(key.substr(kNodePrefix.size())).be64()};
-  return is_number(number) ? std::optional(number) : std::nullopt;
+  return is_number(number) || number == kRootIno ? std::optional(number) : std::nullopt;
 }
 
 std::optional<UserKey> parse_user(std::string_view key) {
   if (!key.starts_with(kUserPrefix) || key.size() != kUserPrefix.size() + 16) return std::nullopt;
   Reader in(key.substr(kUserPrefix.size()));
   const Ino base{in.be64()}, user{in.be64()};
-  return is_number(base) && is_number(user) && base != user ? std::optional(UserKey{base, user}) : std::nullopt;
+  return (is_number(base) || base == kRootIno) && is_number(user) && base != user ? std::optional(UserKey{base, user}) : std::nullopt;
 }
 
 std::optional<Ino> number_of(std::string_view home) {
   std::optional<Ino> number;
+  if (home.empty()) number = kRootIno;
   for (std::size_t at = 0; at < home.size();) {
     const auto component = parse_component(home, at);
     if (!component) return std::nullopt;
@@ -214,7 +215,7 @@ std::optional<Ino> number_of(std::string_view home) {
 
 std::string with_number(std::string_view home, Ino number) {
   const auto old = number_of(home);
-  assert(old);
+  assert(old && !home.empty());
   return child_home(home.substr(0, home.size() - child_home("", "", *old).size()), "", number);
 }
 

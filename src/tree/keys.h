@@ -29,6 +29,7 @@ std::string far_home(Ino ino);
 // ---- family names
 inline constexpr std::string_view kRoot{"\0", 1};  // the root's own record: an entry without a name
 inline constexpr std::string_view kState = "/s";   // the tree's counters
+inline constexpr std::string_view kSnapshots = "/v";  // the record of the directory of snapshots
 inline constexpr std::string_view kLinkedPrefix = "/i";
 inline constexpr std::string_view kOrphanPrefix = "/o";
 inline constexpr std::string_view kBlobPrefix = "/b";   // parts: blobs, and what is shared
@@ -105,9 +106,9 @@ struct UserKey {
 };
 std::optional<UserKey> parse_user(std::string_view key);
 
-// The number that a home ends in; nullopt: it is no home, or the root's.
+// The number that a home ends in, and the root's of an empty one; nullopt: it is no home.
 std::optional<Ino> number_of(std::string_view home);
-// The same place under another number. Must hold: number_of() knows the home.
+// The same place under another number. Must hold: number_of() knows the home, which is not empty.
 std::string with_number(std::string_view home, Ino number);
 
 // The names in a home, as far as it follows the grammar, with slashes between them: the path as it was when the inode

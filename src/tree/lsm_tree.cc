@@ -77,6 +77,28 @@ LsmTree::~LsmTree() {
   if (background_.joinable()) background_.join();
 }
 
+// It has a row only when something of it has changed, as by the first snapshot.
+Result<Inode> LsmTree::directory_of_snapshots(const Record& root) {
+  Inode made;
+  made.parent = kRootIno;
+  made.name = kSnapshotsName;
+  made.lookups = 1;
+  Record& record = made.record;
+  LSMFS_ASSIGN(const auto row, store_.get(Family::names, keys::kSnapshots, Wait::yes));
+  if (row) {
+    auto known = decode_record(*row);
+    if (!known || known->ino != kSnapshotsIno || !known->is_directory() || known->has_base()) return make_error(EUCLEAN, "the record of the directory of snapshots is damaged");
+    record = *std::move(known);
+  } else {
+    record.ino = kSnapshotsIno;
+    record.mode = S_IFDIR | 0755;
+    record.nlink = 2;
+    record.atime = record.mtime = record.ctime = record.btime = root.btime;
+    record.home = keys::far_home(kSnapshotsIno);
+  }
+  return made;
+}
+
 Result<void> LsmTree::start() {
   LSMFS_ASSIGN(const auto row, store_.get(Family::names, keys::kRoot, Wait::yes));
   if (!row) return make_error(EUCLEAN, "the root directory's record is missing");
@@ -88,8 +110,10 @@ Result<void> LsmTree::start() {
   root.record = std::move(*record);
   root.parent = kRootIno;
   root.lookups = 1;  // the kernel never forgets the root
+  LSMFS_ASSIGN(Inode snapshots, directory_of_snapshots(root.record));
   Lock lock(mutex_);
-  inodes_.insert(std::move(root));
+  snapshots.dir_home = inodes_.insert(std::move(root)).shared_home();
+  inodes_.insert(std::move(snapshots));
   if (state_.in_use) {
     notice_(fmt::format("was not unmounted: all that was synced is there, and is as it was {}", moment(state_.as_of)));
   }
@@ -533,7 +557,7 @@ Result<void> LsmTree::sweep_orphans(Lock& lock) {
     inode.place = Inode::Place::orphan;
     inode.has_row = true;
     if (inode.is_removed_tree()) {
-      if (inode.ino() == kRootIno || (inode.ino() < kCountedMax && inode.ino() >= state_.next_ino)) return make_error(EUCLEAN, "the number of a removed directory is damaged");
+      if (inode.is_top() || (inode.ino() < kCountedMax && inode.ino() >= state_.next_ino)) return make_error(EUCLEAN, "the number of a removed directory is damaged");
       removed_trees_.push_front({inode.ino()});
       inodes_.insert(std::move(inode));
       continue;

@@ -90,6 +90,7 @@ class LsmTree final : public Tree, private History::Client {
                       Wait wait, Owner whiteout_owner) override;
   Result<std::string> remove_tree(Ino dir, Ino parent, Wait wait) override;
   Result<void> clone(Ino dir, Ino to, std::string_view name, Wait wait) override;
+  Result<SnapshotInfo> snapshot_info(Ino ino, Wait wait) override;
   Result<bool> sweep() override;
   void on_swept(std::function<void(std::vector<SweptEntry>)> told) override;
   Result<void> readdir(Ino dir, std::uint64_t cookie, AttrsOf attrs, const DirVisitor& visit, Wait wait,
@@ -296,7 +297,6 @@ class LsmTree final : public Tree, private History::Client {
   bool sweep_for_a_while();
 
   // ---- clones (clones.cc)
-  static Record record_shown(const std::string& base, std::uint64_t shift, std::string_view name, Record row, std::string& row_home);
   Ino free_number() const LSMFS_LOCKED;
   void renew(Inode& inode) LSMFS_LOCKED;
   void follow(Inode& inode) LSMFS_LOCKED;
@@ -328,6 +328,7 @@ class LsmTree final : public Tree, private History::Client {
   Result<XattrRows> xattr_rows(const Lock& lock, const Record& record, const std::string& home) LSMFS_LOCKED;
   void move_xattrs(Inode& dir, const XattrRows& xattrs, const std::string& from) LSMFS_LOCKED;
   void freeze(Inode& dir, const XattrRows& xattrs) LSMFS_LOCKED;
+  std::string path_of(const Inode& directory) const LSMFS_LOCKED;
   static std::uint64_t drawn_shift();
 
   // ---- clones of directories with names of files that have several (clone_links.cc)
@@ -484,6 +485,7 @@ class LsmTree final : public Tree, private History::Client {
   std::uint64_t trim_parts(Ino number, FileBlobs& parts, const Fetched::Runs& hidden) LSMFS_LOCKED;
   bool has_bases_to_look_at() const LSMFS_LOCKED { return !unused_bases_.empty() || !trims_.empty(); }
   Result<void> find_unused() LSMFS_LOCKED;
+  Result<Inode> directory_of_snapshots(const Record& root);
 
   // ---- directories (directory_walk.cc)
   struct Listing;

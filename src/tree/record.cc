@@ -9,7 +9,7 @@ namespace lsmfs {
 namespace {
 
 enum RowKind : std::uint8_t { kRecordRow = 1, kLinkRow = 2, kStateRow = 3, kNodeRow = 4 };
-enum RecordFlag : std::uint8_t { kHasHome = 1, kHasXattrs = 2, kHasInodeFlags = 4, kHasBlobs = 8, kHasNumber = 16, kIsBase = 32, kHasBase = 64, kKnownFlags = 127 };
+enum RecordFlag : std::uint8_t { kHasHome = 1, kHasXattrs = 2, kHasInodeFlags = 4, kHasBlobs = 8, kHasNumber = 16, kIsBase = 32, kHasBase = 64, kIsSnapshot = 128 };
 static_assert(kInodeFlags == (FS_IMMUTABLE_FL | FS_APPEND_FL | FS_NODUMP_FL | FS_NOATIME_FL));
 
 // Relative to mtime, since the times of one inode are mostly close to each other.
@@ -82,6 +82,9 @@ Ino get_ino(Reader& in) {
   return ino;
 }
 
+// Whether it could be that of a base of the record. A file cannot have that of the root.
+bool is_home_of_base(const Record& r, const std::string& home) { return keys::number_of(home) && (r.is_directory() || !home.empty()); }
+
 // Into a record as it is made. False: damaged.
 bool read_record(Reader& in, Record& r) {
   const std::uint8_t flags = in.u8();
@@ -103,10 +106,11 @@ bool read_record(Reader& in, Record& r) {
   if (flags & kHasNumber) r.home_number = get_ino(in);
   if (flags & kHasBase) r.base = in.string();
   if ((flags & kHasBase) && r.is_directory()) r.shift = in.varint();
+  if (flags & kIsSnapshot) r.snapshot_of = in.string();
   r.is_base = flags & kIsBase;
   if (flags & kHasXattrs) get_xattrs(in, r.xattrs);
   if (flags & kHasInodeFlags) r.flags = get_u32(in);
-  if (!in.ok() || !in.at_end() || (flags & ~kKnownFlags) || !known_type(r.mode)) return false;
+  if (!in.ok() || !in.at_end() || !known_type(r.mode)) return false;
   if (S_ISREG(r.mode) && (r.size > kFileSizeMax || r.blocks > block_count(r.size) || r.blob_blocks > block_count(r.size) - r.blocks)) return false;
   if (((flags & kHasBlobs) != 0) != (r.blob_blocks != 0) || (r.blob_blocks > 0 && !S_ISREG(r.mode))) return false;
   if (S_ISLNK(r.mode) && (r.symlink.empty() || r.symlink.size() > kSymlinkMax || r.size != r.symlink.size())) return false;
@@ -116,8 +120,9 @@ bool read_record(Reader& in, Record& r) {
   if ((flags & kHasNumber) && (r.home_number == r.ino || r.home_number <= kRootIno)) return false;
   if (r.number() >= kCountedMax) return false;
   if (r.is_base && !S_ISREG(r.mode)) return false;
-  if ((flags & kHasBase) && (r.is_base || !r.shows_something() || !keys::number_of(r.base) || r.shift > shifts::kRange)) return false;
-  if (r.is_directory() && r.base.size() > keys::kPathHomeMax) return false;
+  if (r.snapshot_of && !r.is_directory()) return false;
+  if ((flags & kHasBase) && (r.is_base || !r.shows_something() || !is_home_of_base(r, *r.base) || r.shift > shifts::kRange)) return false;
+  if (r.is_directory() && r.has_base() && r.base->size() > keys::kPathHomeMax) return false;
   if (r.home.size() > (r.is_directory() ? keys::kPathHomeMax : keys::kHomeMax)) return false;
   return true;
 }
@@ -126,6 +131,18 @@ bool read_record(Reader& in, Record& r) {
 
 std::string Record::home_in(std::string_view dir_home, std::string_view name) const {
   return home.empty() ? keys::child_home(dir_home, name, number()) : home;
+}
+
+Record record_shown(const std::string& base, std::uint64_t shift, std::string_view name, Record row, std::string& row_home) {
+  std::string home = row.home_in(base, name);
+  row.ino = shifts::shifted(row.ino, shift);
+  if (row.is_directory() && row.shows_something()) row.shift = row.has_base() ? shifts::sum(shift, row.shift) : shift;
+  if (row.shows_something() && !row.has_base()) row.base = home;
+  row.home.clear();
+  row.home_number = {};
+  row.is_base = false;
+  if (row.has_xattr_rows()) row_home = std::move(home);
+  return row;
 }
 
 Attr Record::attr() const {
@@ -193,7 +210,7 @@ std::string encode(const Record& r) {
   put_u8(out, static_cast<std::uint8_t>((r.home.empty() ? 0 : kHasHome) | (r.xattrs.empty() ? 0 : kHasXattrs) |
                                         (r.flags == 0 ? 0 : kHasInodeFlags) | (r.blob_blocks == 0 ? 0 : kHasBlobs) |
                                         (r.home_number.v == 0 ? 0 : kHasNumber) | (r.is_base ? kIsBase : 0) |
-                                        (r.base.empty() ? 0 : kHasBase)));
+                                        (r.has_base() ? kHasBase : 0) | (r.snapshot_of ? kIsSnapshot : 0)));
   put_varint(out, r.ino.v);
   put_varint(out, r.mode);
   put_varint(out, r.nlink);
@@ -210,8 +227,9 @@ std::string encode(const Record& r) {
   if (S_ISLNK(r.mode)) put_string(out, r.symlink);
   if (!r.home.empty()) put_string(out, r.home);
   if (r.home_number.v != 0) put_varint(out, r.home_number.v);
-  if (r.has_base()) put_string(out, r.base);
+  if (r.has_base()) put_string(out, *r.base);
   if (r.has_base() && r.is_directory()) put_varint(out, r.shift);
+  if (r.snapshot_of) put_string(out, *r.snapshot_of);
   if (!r.xattrs.empty()) {
     put_varint(out, r.xattrs.size());
     for (const Xattr& xattr : r.xattrs) put_xattr(out, xattr);
@@ -292,7 +310,7 @@ std::optional<Node> decode_node(std::string_view value) {
   node.size = in.varint();
   node.blocks = in.varint();
   node.blob_blocks = in.varint();
-  if (!in.ok() || !in.at_end() || !keys::number_of(node.home) || node.size > kFileSizeMax) return std::nullopt;
+  if (!in.ok() || !in.at_end() || !keys::number_of(node.home) || (node.home.empty() && !node.directory) || node.size > kFileSizeMax) return std::nullopt;
   if (directory > 1 || (node.directory && (node.size > 0 || node.blocks > 0 || node.blob_blocks > 0))) return std::nullopt;
   if (node.directory && node.home.size() > keys::kPathHomeMax) return std::nullopt;
   if (node.blocks > block_count(node.size) || node.blob_blocks > block_count(node.size) - node.blocks) return std::nullopt;
@@ -316,7 +334,7 @@ std::optional<State> decode_state(std::string_view value) {
   const std::uint8_t in_use = in.u8();
   s.in_use = in_use == 1;
   if (in_use > 1) return std::nullopt;
-  if (!in.ok() || !in.at_end() || s.next_ino.v < 2 || s.next_ino > kCountedMax) return std::nullopt;
+  if (!in.ok() || !in.at_end() || s.next_ino.v < 2 || s.next_ino > kSnapshotsIno) return std::nullopt;
   return s;
 }
 

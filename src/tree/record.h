@@ -44,15 +44,16 @@ struct Record {
   std::string symlink;
   std::string home;         // explicit home; empty: derived from the name
   Ino home_number{};        // the number in it, if that is not the inode's
-  // The home of another one that has what would lie under this one's: all entries of a directory, all blocks of a file. Empty: none (clones.cc).
-  std::string base;
+  // The home of another one that has what would lie under this one's: all entries of a directory, all blocks of a file (clones.cc).
+  std::optional<std::string> base;
   std::uint64_t shift = 0;  // directories with a base: by how much inode numbers below it differ (shifted())
+  std::optional<std::string> snapshot_of;  // a snapshot as a whole: the path of its source (SnapshotInfo)
   bool is_base = false;     // files: what lies under its home may be shared by others, and does not change (shares.cc)
   std::vector<Xattr> xattrs;  // sorted by name
   std::uint32_t flags = 0;    // of kInodeFlags
 
   Ino number() const { return home_number.v == 0 ? ino : home_number; }  // in its home
-  bool has_base() const { return !base.empty(); }
+  bool has_base() const { return base.has_value(); }
   bool shows_something() const { return is_directory() ? size > 0 : is_regular() && all_blocks() > 0; }  // what a base could have
   bool is_directory() const { return S_ISDIR(mode); }
   bool is_regular() const { return S_ISREG(mode); }
@@ -70,7 +71,7 @@ struct Record {
   std::size_t xattr_inline_size() const;  // bytes of the values in the record
   bool has_xattr_rows() const;
   // Whether rows other than its own lie under its home: the reason to keep an explicit home, and an orphan's row.
-  bool has_rows_below() const { return ((is_directory() ? size : blocks) > 0 && base.empty()) || is_base || has_xattr_rows(); }
+  bool has_rows_below() const { return ((is_directory() ? size : blocks) > 0 && !has_base()) || is_base || has_xattr_rows(); }
   friend bool operator==(const Record&, const Record&) = default;
 };
 
@@ -108,7 +109,7 @@ struct Node {
 };
 
 struct State {
-  Ino next_ino{2};  // at most kCountedMax
+  Ino next_ino{2};  // at most kSnapshotsIno
   TreeCounts counts;
   std::uint64_t data_rows = 0;  // in family blocks: the blocks of all files' records, also of those without a name
   std::uint64_t blob_waste = 0; // blocks in blobs that are wanted no more
@@ -117,6 +118,10 @@ struct State {
 };
 
 using EntryRow = std::variant<Record, Link>;
+
+// The record of an entry whose row is `row`, in a directory that shows `base` by `shift`: what it has below lies at the base. `row_home`:
+// where its attributes have rows, if they do.
+Record record_shown(const std::string& base, std::uint64_t shift, std::string_view name, Record row, std::string& row_home);
 
 std::string encode(const Record& record);
 std::string encode(const Link& link);

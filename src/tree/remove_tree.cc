@@ -12,7 +12,7 @@ namespace lsmfs {
 // to that of an open file.
 bool LsmTree::is_gone(Inode& inode) {
   std::vector<Inode*> passed;
-  for (Inode* at = &inode; at && at->reached_as_of != removals_; at = at->ino() == kRootIno ? nullptr : inodes_.find(at->parent)) {
+  for (Inode* at = &inode; at && at->reached_as_of != removals_; at = at->is_top() ? nullptr : inodes_.find(at->parent)) {
     if (at->removed()) return true;
     passed.push_back(at);
     if (passed.size() > inodes_.size()) break;  // the parents of a damaged tree may lead back to it
@@ -35,12 +35,12 @@ Result<std::string> LsmTree::remove_tree(Ino dir, Ino parent, Wait wait) {
 // nullopt: it has first to be looked whether something below is immutable or append-only; `looked` says how far that was done.
 Result<std::optional<std::string>> LsmTree::take_out(Lock& lock, Wait wait, Ino dir, Ino parent, std::optional<std::uint64_t> looked) {
   LSMFS_TRY(begin_change(lock, wait));
-  if (dir == kRootIno) return make_error(EBUSY, "");
   LSMFS_ASSIGN(Inode * inode, find_directory(dir));
+  if (inode->is_top()) return make_error(EBUSY, "");
   LSMFS_ASSIGN(Inode * from, find_directory(inode->parent));
   if (from->ino() != parent) return make_error(ESTALE, "");
-  LSMFS_TRY(may_remove(from->record, inode->record));
-  if (state_.counts.fixed > 0 && inode->record.size > 0 && looked != below_changes_) return std::optional<std::string>();
+  LSMFS_TRY(may_remove(*from, *inode));
+  if (state_.counts.fixed > 0 && inode->record.size > 0 && !inode->read_only && looked != below_changes_) return std::optional<std::string>();
 
   const Loaded loaded{*this, inode};
   LSMFS_TRY(expand(lock, *from, Expands::to_free));
@@ -92,7 +92,7 @@ Result<std::uint64_t> LsmTree::look_for_fixed(Ino dir) {
       if (!record) return make_error(EUCLEAN, "the row of an entry is damaged");
       if (is_fixed(*record)) return make_error(EPERM, "");
       if (!record->is_directory() || record->size == 0) continue;
-      std::string below = record->has_base() ? record->base : record->home_in(home, keys::entry_name(home, cursor->key()));
+      std::string below = record->has_base() ? *record->base : record->home_in(home, keys::entry_name(home, cursor->key()));
       if (known.insert(below).second) homes.push_back(std::move(below));
     }
     LSMFS_TRY(cursor->status());

@@ -26,8 +26,10 @@ Result<void> LsmTree::rename(Ino from_dir, std::string_view from, Ino to_dir, st
     if (exchange && !target) return make_error(ENOENT, "");
     if ((flags & RENAME_NOREPLACE) && target) return make_error(EEXIST, "");
     if (source == target) return {};  // two names of one file, or the same name: nothing to do
-    LSMFS_TRY(may_remove(source_dir->record, source->record));
-    LSMFS_TRY(target ? may_remove(target_dir->record, target->record) : may_add_to(target_dir->record));
+    LSMFS_TRY(may_remove(*source_dir, *source));
+    LSMFS_TRY(target ? may_remove(*target_dir, *target) : may_name_in(*target_dir));
+    const auto of_snapshots = [](const Inode* dir) { return dir->ino() == kSnapshotsIno; };
+    if (of_snapshots(source_dir) != of_snapshots(target_dir) || (of_snapshots(source_dir) && (flags & RENAME_WHITEOUT))) return make_error(EROFS, "");  // a snapshot has its name there
     if (is_within(*target_dir, *source)) return make_error(EINVAL, "");
     if (exchange && is_within(*source_dir, *target)) return make_error(EINVAL, "");
     if (target && !exchange) {
@@ -102,7 +104,7 @@ bool LsmTree::is_within(const Inode& inode, const Inode& ancestor) const {
   std::size_t left = inodes_.size();  // the chain of a damaged tree may lead back to itself
   for (const Inode* at = &inode; at; at = inodes_.find(at->parent)) {
     if (at == &ancestor || left-- == 0) return true;
-    if (at->ino() == kRootIno) break;
+    if (at->is_top()) break;
   }
   return false;
 }

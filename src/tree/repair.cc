@@ -12,10 +12,8 @@ namespace {
 using std::string_view_literals::operator""sv;
 using Place = TreeFacts::Inode::Place;
 
-constexpr std::size_t kBatch = MiB;
 // Each makes a tree that has less wrong with it; what nests deeper is an attack.
 constexpr int kRounds = 10;
-constexpr std::string_view kLostAndFound = "lost+found";
 
 }  // namespace
 
@@ -23,7 +21,7 @@ Mender::Mender(Store& store, TreeFacts& facts, RepairReport& report) : store_(st
   // Numbers are never given again, so that no home is.
   next_ino_ = facts.state ? facts.state->next_ino : Ino{kRootIno.v + 1};
   const auto beyond = [this](Ino ino) {
-    if (ino < kCountedMax) next_ino_ = std::max(next_ino_, Ino{ino.v + 1});
+    if (ino < kSnapshotsIno) next_ino_ = std::max(next_ino_, Ino{ino.v + 1});
   };
   for (const auto& [number, inode] : facts.inodes) beyond(number);
   for (const auto& [ino, number] : facts.moved) beyond(ino);
@@ -62,6 +60,8 @@ Ino Mender::new_number() {
 }
 
 Result<void> Mender::run() {
+  LSMFS_ASSIGN(const bool expanded, expand_root());
+  if (expanded) return {};  // the next round mends the rest
   LSMFS_TRY(find_lost_and_found());
   find_cycles();
   mend_shared();
@@ -73,6 +73,7 @@ Result<void> Mender::run() {
   LSMFS_TRY(scan(Family::names, [this](auto key, auto value) { mend_name(key, value); }));
   LSMFS_TRY(scan(Family::blocks, [this](auto key, auto value) { mend_block(key, value); }));
   mend_root();
+  mend_snapshots();
   take_in_strays();
   mend_state();
   return commit_some(0);
@@ -129,13 +130,13 @@ void Mender::mend_name(std::string_view key, std::string_view value) {
   }
   if (parsed->kind == keys::NamesKey::Kind::xattr) return mend_xattr_row(key, *parsed, value);
   if (parsed->kind == keys::NamesKey::Kind::entry) return mend_entry(key, *parsed, value);
-  const auto root = facts_.inodes.find(kRootIno);
-  if (root == facts_.inodes.end() || root->second.row != checksum(key)) return;  // mend_root() writes it
+  if (!facts_.root) return;  // mend_root() writes it
   mend_record(key, *decode_record(value), "/");
 }
 
 void Mender::mend_numbered(std::string_view key, std::string_view value) {
   if (key == keys::kState) return;  // mend_state()
+  if (key == keys::kSnapshots) return mend_snapshots_row(key, value);
   if (key.starts_with(keys::kBlobPrefix)) return mend_blob_row(key);
   if (key.starts_with(keys::kBlobPatchPrefix)) return mend_blob_patch(key);
   if (key.starts_with(keys::kNodePrefix)) return mend_node_row(key, value);
@@ -162,7 +163,8 @@ void Mender::mend_numbered(std::string_view key, std::string_view value) {
 
 void Mender::mend_entry(std::string_view key, const keys::NamesKey& parsed, std::string_view value) {
   const std::string path = path_in(parsed.home, parsed.name);
-  if (!parsed.home.empty() && !facts_.directory_at(parsed.ino, parsed.home) && !facts_.directory_node_at(parsed.ino, parsed.home) &&
+  const bool of_new_root = parsed.home.empty() && !facts_.root;
+  if (!of_new_root && !facts_.directory_at(parsed.ino, parsed.home) && !facts_.directory_node_at(parsed.ino, parsed.home) &&
       !is_stray(parsed.ino, parsed.home)) {
     did("{}: is an entry of no directory: erased", path);
     return batch_.erase(Family::names, key);
@@ -228,10 +230,14 @@ void Mender::mend_record(std::string_view key, const Record& record, const std::
     next.home.clear();
     did("{}: its home was not one of its own", path);
   }
+  const auto parsed = found.place == Place::named ? keys::parse_names(key) : std::nullopt;
+  if (next.snapshot_of && (!parsed || parsed->ino != kSnapshotsIno)) {
+    next.snapshot_of.reset();
+    did("{}: is not where snapshots are, and none any more", path);
+  }
   next.is_base = found.is_base;
   if (next.is_base != record.is_base) did("{}: others share its data", path);
-  const auto entry = found.place == Place::named ? keys::parse_names(key) : std::nullopt;
-  if (entry && next.is_directory() && next.home.empty() && keys::too_deep(entry->home, entry->name, next.number())) {
+  if (parsed && next.is_directory() && next.home.empty() && keys::too_deep(parsed->home, parsed->name, next.number())) {
     next.home = keys::far_home(next.number());
     did("{}: its home was too long", path);
   }
@@ -292,7 +298,7 @@ void Mender::mend_second_record(std::string_view key, Record record, const std::
 std::string Mender::move_away(std::string_view key, Record& record, Ino number) {
   const auto entry = keys::parse_names(key);
   const bool is_named = entry && entry->kind == keys::NamesKey::Kind::entry;
-  const std::string from = !record.home.empty() ? record.home : keys::child_home(entry->home, entry->name, record.number());
+  const std::string from = !record.home.empty() || record.ino == kRootIno ? record.home : keys::child_home(entry->home, entry->name, record.number());
   record.home_number = number;
   record.home = is_named && !(record.is_directory() && keys::too_deep(entry->home, entry->name, number)) ? std::string() : keys::far_home(number);
   const std::string to = !record.home.empty() ? record.home : keys::child_home(entry->home, entry->name, number);
@@ -605,12 +611,12 @@ void Mender::mend_base(Record& record, const std::string& path) {
   const auto base = facts_.bases.find(record.number());
   if (base == facts_.bases.end()) {
     did("{}: the base that it shows is lost", path);
-    record.base.clear();
+    record.base.reset();
     record.shift = 0;
     if (record.is_regular()) record.blocks = record.blob_blocks = 0;
     return;
   }
-  if (record.base != base->second.home) did("{}: shows base {}, and not {}", path, base->second.number.v, keys::number_of(record.base)->v);
+  if (record.base != base->second.home) did("{}: shows base {}, and not {}", path, base->second.number.v, keys::number_of(*record.base)->v);
   else if (record.shift != base->second.shift) did("{}: has other inode numbers below it", path);
   record.base = base->second.home;
   record.shift = base->second.shift;
@@ -671,37 +677,18 @@ void Mender::erase_block(std::string_view key) {
 
 // ---- what has no place in the tree gets one
 
-Result<void> Mender::find_lost_and_found() {
-  for (int attempt = 0;; ++attempt) {
-    lost_and_found_ = attempt == 0 ? std::string(kLostAndFound) : fmt::format("{}-{}", kLostAndFound, attempt);
-    LSMFS_ASSIGN(const auto row, store_.get(Family::names, keys::entry("", lost_and_found_), Wait::yes));
-    if (!row) {
-      make_lost_and_found_ = true;
-      lost_and_found_ino_ = unused_number();
-      given_.insert(lost_and_found_ino_);
-      lost_and_found_home_ = keys::child_home("", lost_and_found_, lost_and_found_ino_);
-      return {};
-    }
-    const auto record = decode_record(*row);
-    if (!record || !record->is_directory() || record->has_base()) continue;
-    lost_and_found_ino_ = record->number();
-    lost_and_found_home_ = record->home_in("", lost_and_found_);
-    if (facts_.directory_at(lost_and_found_ino_, lost_and_found_home_)) return {};
-  }
-}
-
 // The next one, or if somebody has the last there is, another that no row has.
 Ino Mender::unused_number() const {
   Ino ino = next_ino_;
-  while (ino < kCountedMax && is_taken(ino)) ++ino.v;
-  while (ino >= kCountedMax || is_taken(ino)) --ino.v;
+  while (ino < kSnapshotsIno && is_taken(ino)) ++ino.v;
+  while (ino >= kSnapshotsIno || is_taken(ino)) --ino.v;
   return ino;
 }
 
 std::string Mender::put_in_lost_and_found(Ino number, const std::string& row) {
   if (std::exchange(make_lost_and_found_, false)) {
     next_ino_ = std::max(next_ino_, Ino{lost_and_found_ino_.v + 1});
-    batch_.put(Family::names, keys::entry("", lost_and_found_), encode(blank(lost_and_found_ino_, S_IFDIR | 0700)));
+    batch_.put(Family::names, keys::entry(root_home(), lost_and_found_), encode(blank(lost_and_found_ino_, S_IFDIR | 0700)));
   }
   std::string name = fmt::format("#{}", number.v), key = keys::entry(lost_and_found_home_, name);
   // What has another home since may have been found once.
@@ -716,7 +703,7 @@ std::string Mender::put_in_lost_and_found(Ino number, const std::string& row) {
 }
 
 Record Mender::blank_at(Ino number, std::uint32_t mode) {
-  const bool is_ino = facts_.moved.contains(number);  // of another one
+  const bool is_ino = facts_.moved.contains(number) || number == kSnapshotsIno;  // of another one
   Record record = blank(is_ino ? new_number() : number, mode);
   if (is_ino) record.home_number = number;
   return record;
@@ -731,22 +718,16 @@ Record Mender::blank(Ino ino, std::uint32_t mode) const {
   return record;
 }
 
-void Mender::mend_root() {
-  if (facts_.inodes.contains(kRootIno)) return;
-  Record root = blank(kRootIno, S_IFDIR | 0755);
-  for (const auto& directory : facts_.stray_directories) {
-    if (!directory.home.empty()) continue;
-    root.size = directory.entries;
-    root.nlink += static_cast<std::uint32_t>(directory.subdirectories);
-  }
-  batch_.put(Family::names, keys::kRoot, encode(root));
-  did("/: its record is lost: owner, mode and times are new");
-}
-
 void Mender::take_in_strays() {
-  std::unordered_set<Ino> taken{kRootIno};
+  std::unordered_set<Ino> taken;
+  if (!facts_.root) taken.insert(kRootIno);
   for (const auto& directory : facts_.stray_directories) {
     if (!is_stray(directory.number, directory.home) || !taken.insert(directory.number).second) continue;
+    if (directory.home == keys::far_home(kSnapshotsIno)) continue;  // mend_snapshots()
+    if (directory.home.empty()) {
+      show_old_root(directory);
+      continue;
+    }
     Record record = blank_at(directory.number, S_IFDIR | 0700);
     record.home = directory.home;
     record.size = directory.entries;

@@ -22,6 +22,8 @@ class Mender {
   Result<void> run();
 
  private:
+  static constexpr std::size_t kBatch = MiB;
+
   template <class... Arguments>
   void did(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
     ++report_.mended;
@@ -82,12 +84,17 @@ class Mender {
   void erase_block(std::string_view key);
 
   // ---- what has no place in the tree gets one
+  std::string root_home() const;
+  Result<bool> expand_root();
   Result<void> find_lost_and_found();
   Ino unused_number() const;
   std::string put_in_lost_and_found(Ino number, const std::string& row);  // gives its path
   Record blank(Ino ino, std::uint32_t mode) const;
   Record blank_at(Ino number, std::uint32_t mode);  // in its home
   void mend_root();
+  void show_old_root(const TreeFacts::Directory& directory);
+  void mend_snapshots_row(std::string_view key, std::string_view value);
+  void mend_snapshots();
   void take_in_strays();
   void add_blobs(Record& record) const;
   void mend_state();
@@ -98,6 +105,7 @@ class Mender {
   Batch batch_;
   Ino next_ino_;
   const Time now_ = Time::now();
+  Ino new_root_;                // the number in its home, if it is made anew and has not its first one
   std::string lost_and_found_;  // its name
   Ino lost_and_found_ino_;
   std::string lost_and_found_home_;

@@ -198,7 +198,7 @@ Result<std::optional<std::uint64_t>> LsmTree::share(Lock& lock, Wait wait, const
   if (copy.at >= source->record.size) return Copied(0);
   const std::uint64_t copied = std::min(copy.length, source->record.size - copy.at);
   if (copy.to_at > kFileSizeMax || copied > kFileSizeMax - copy.to_at) return make_error(EFBIG, "");
-  LSMFS_TRY(may_write(target->record, copy.to_at));
+  LSMFS_TRY(may_write(*target, copy.to_at));
   if (source == target || copy.at % kBlockSize != 0 || copy.to_at % kBlockSize != 0) return Copied();
   std::uint64_t length = std::min(copied, source->record.is_sparse() ? kSparseAtOnce : kSharedAtOnce);
   // A part of a block is shared only if both files end there.
@@ -378,7 +378,7 @@ Result<void> LsmTree::unshare(const Lock& lock, Inode& inode) {
     changed(inode);
     return {};
   }
-  if (state_.next_ino >= kCountedMax) return make_error(ENOSPC, "");  // no number is left
+  if (state_.next_ino >= kSnapshotsIno) return make_error(ENOSPC, "");  // no number is left
   std::vector<std::pair<std::string, std::string>> xattrs;  // those in rows move along
   for (const Xattr& xattr : record.xattrs) {
     if (xattr.row_size == 0) continue;

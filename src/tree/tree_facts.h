@@ -23,8 +23,8 @@ namespace lsmfs {
 struct TreeFacts {
   // An inode: what its record says, and what other rows have said of it.
   struct Inode {
-    enum class Place : std::uint8_t { root, named, linked, orphan } place = Place::named;
-    // Of directories: from the root, from a base that no directory has any more, or not at all.
+    enum class Place : std::uint8_t { top, named, linked, orphan } place = Place::named;
+    // Of directories: from the root or the directory of snapshots, from a base that no directory has any more, or not at all.
     enum class Reach : std::uint8_t { unknown, asked, yes, frozen, no } reach = Reach::unknown;
     std::uint32_t mode = 0, nlink = 0;
     std::uint64_t size = 0, blocks = 0;
@@ -135,6 +135,7 @@ struct TreeFacts {
   }
 
   bool state_seen = false;
+  std::optional<Ino> root;  // the number of its home, if it has a record
   std::optional<State> state;
   TreeCounts counts;  // records that have a name
   std::unordered_map<Ino, Inode> inodes;  // by the numbers of their homes, as is all below that is not said to be of inodes

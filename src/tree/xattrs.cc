@@ -49,7 +49,7 @@ Result<void> LsmTree::setxattr(Ino ino, std::string_view name, std::string_view 
     LSMFS_TRY(begin_change(lock, wait));
     LSMFS_ASSIGN(Inode * inode, find(ino));
     Record& record = inode->record;
-    LSMFS_TRY(may_change(record));
+    LSMFS_TRY(may_change(*inode));
     const Xattr* old = record.find_xattr(name);
     if (old && (flags & XATTR_CREATE)) return make_error(EEXIST, "");
     if (!old && (flags & XATTR_REPLACE)) return make_error(ENODATA, "");
@@ -116,7 +116,7 @@ Result<void> LsmTree::removexattr(Ino ino, std::string_view name, Wait wait) {
   return attempt(wait, [&](Lock& lock) LSMFS_LOCKED -> Result<void> {
     LSMFS_TRY(begin_change(lock, wait));
     LSMFS_ASSIGN(Inode * inode, find(ino));
-    LSMFS_TRY(may_remove_xattr(inode->record, name));
+    LSMFS_TRY(may_remove_xattr(*inode, name));
     if (!inode->record.find_xattr(name)) {
       if (acl::is_name(name)) return {};
       return make_error(ENODATA, "");
@@ -158,7 +158,7 @@ Result<std::optional<acl::List>> LsmTree::load_acl(const Lock& lock, const Inode
 }
 
 Result<LsmTree::Inherited> LsmTree::inherit(const Lock& lock, const Inode& dir, const NewInode& what) {
-  if (state_.next_ino >= kCountedMax) return make_error(ENOSPC, "");  // no number is left
+  if (state_.next_ino >= kSnapshotsIno) return make_error(ENOSPC, "");  // no number is left
   Inherited inherited;
   inherited.mode = what.mode & (S_IFMT | 07777);
   if (S_ISLNK(what.mode)) return inherited;

@@ -21,7 +21,11 @@ MemoryTree::MemoryTree() {
   root.attr.atime = root.attr.mtime = root.attr.ctime = root.attr.btime = now();
   root.parent = kRootIno;
   root.lookups = 1;  // never forgotten
+  Node snapshots = root;
+  snapshots.attr.ino = kSnapshotsIno;
+  snapshots.lookups = 0;
   nodes_[kRootIno] = std::move(root);
+  nodes_[kSnapshotsIno] = std::move(snapshots);
 }
 
 void MemoryTree::set_hook(std::function<Result<void>(const std::string&, Wait)> hook) {
@@ -53,7 +57,7 @@ std::uint64_t MemoryTree::lookups(Ino ino) const {
 
 std::uint64_t MemoryTree::inodes() const {
   std::lock_guard lock(mutex_);
-  return nodes_.size();
+  return nodes_.size() - 1;
 }
 
 std::uint64_t MemoryTree::total_lookups() const {
@@ -123,9 +127,10 @@ Result<std::optional<Attr>> MemoryTree::lookup(Ino dir, std::string_view name, W
   LSMFS_TRY(enter("lookup", wait));
   LSMFS_ASSIGN(Node * d, directory(dir));
   if (name.size() > kNameMax) return make_error(ENAMETOOLONG, "");
+  const bool is_snapshots = dir == kRootIno && name == kSnapshotsName;
   const auto found = d->children.find(name);
-  if (found == d->children.end()) return std::optional<Attr>();
-  Node& n = nodes_.at(found->second);
+  if (!is_snapshots && found == d->children.end()) return std::optional<Attr>();
+  Node& n = nodes_.at(is_snapshots ? kSnapshotsIno : found->second);
   ++n.lookups;
   return std::optional<Attr>(n.attr);
 }
@@ -191,6 +196,7 @@ Result<Attr> MemoryTree::make(Ino dir, std::string_view name, const NewInode& in
   LSMFS_ASSIGN(Node * d, directory(dir));
   if (name.size() > kNameMax) return make_error(ENAMETOOLONG, "");
   if (d->children.contains(name)) return make_error(EEXIST, "");
+  if (dir == kSnapshotsIno) return make_error(EROFS, "");
   const Ino ino{next_ino_++};
   Node n;
   n.attr.ino = ino;
@@ -473,7 +479,7 @@ Result<void> MemoryTree::clone(Ino dir, Ino to, std::string_view name, Wait wait
   if (t->children.contains(name)) return make_error(EEXIST, "");
   for (Ino above = to;; above = nodes_.at(above).parent) {
     if (above == dir) return make_error(EINVAL, "");
-    if (above == kRootIno) break;
+    if (above == kRootIno || above == kSnapshotsIno) break;
   }
   std::map<Ino, Ino> copies;
   const std::function<Ino(Ino, Ino)> copy = [&](Ino of, Ino parent) {
@@ -503,6 +509,19 @@ Result<void> MemoryTree::clone(Ino dir, Ino to, std::string_view name, Wait wait
   ++t->attr.nlink;
   changed(*t);
   return {};
+}
+
+Result<SnapshotInfo> MemoryTree::snapshot_info(Ino ino, Wait wait) {
+  std::lock_guard lock(mutex_);
+  LSMFS_TRY(enter("snapshot_info", wait));
+  LSMFS_ASSIGN(const Node* n, node(ino));
+  if (n->parent != kSnapshotsIno) return make_error(EINVAL, "");
+  return SnapshotInfo{n->attr.ctime, snapshots_of_};
+}
+
+void MemoryTree::set_snapshots_of(std::string path) {
+  std::lock_guard lock(mutex_);
+  snapshots_of_ = std::move(path);
 }
 
 void MemoryTree::on_swept(std::function<void(std::vector<SweptEntry>)> told) {
@@ -547,7 +566,7 @@ TreeSettings MemoryTree::settings() const {
 
 Result<SpaceInfo> MemoryTree::space(Wait) {
   std::lock_guard lock(mutex_);
-  return SpaceInfo{ByteCount{1 * GiB}, ByteCount{512 * MiB}, nodes_.size(), 1000};
+  return SpaceInfo{ByteCount{1 * GiB}, ByteCount{512 * MiB}, nodes_.size() - 1, 1000};
 }
 
 TreeCounts MemoryTree::counts() const { return {}; }

@@ -24,9 +24,10 @@ class MemoryTree : public Tree {
   // Called with the name of each call before it does anything; an error is its result.
   void set_hook(std::function<Result<void>(const std::string& call, Wait wait)> hook);
   void set_surplus(std::vector<Ino> inodes);  // what surplus() gives the next time
+  void set_snapshots_of(std::string path);    // what snapshot_info() says that each is one of; "/" at first
   std::uint64_t calls(const std::string& call) const;
   std::uint64_t lookups(Ino ino) const;  // 0 also when there is no such inode
-  std::uint64_t inodes() const;
+  std::uint64_t inodes() const;  // without the directory of snapshots
   std::uint64_t total_lookups() const;
 
   Result<void> close() override;
@@ -58,6 +59,7 @@ class MemoryTree : public Tree {
   // As far as what lies below counts as gone with it.
   Result<std::string> remove_tree(Ino dir, Ino parent, Wait wait) override;
   Result<void> clone(Ino dir, Ino to, std::string_view name, Wait wait) override;
+  Result<SnapshotInfo> snapshot_info(Ino ino, Wait wait) override;
   Result<bool> sweep() override { return false; }
   void on_swept(std::function<void(std::vector<SweptEntry>)> told) override;
   void tell_swept(std::vector<SweptEntry> entries);  // as a sweep
@@ -103,6 +105,7 @@ class MemoryTree : public Tree {
   std::function<Result<void>(const std::string&, Wait)> hook_;
   std::map<std::string, std::uint64_t> calls_;
   std::vector<Ino> surplus_;
+  std::string snapshots_of_ = "/";
   std::function<void(std::vector<SweptEntry>)> on_swept_;
   TreeSettings settings_;
 };

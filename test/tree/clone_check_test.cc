@@ -335,7 +335,7 @@ TEST_F(CheckClones, PartsOfAFileThatShowsABase) {
   expand("c");
   const Record file = *decode_record(value(row_below("c", "file")));
   FileBlobs::Part part;
-  part.base = file.base;
+  part.base = *file.base;
   part.blocks = 2;
   put(keys::blob(file.number(), BlockIndex{0}), FileBlobs::encode(part));
   expect({{"(home", "2 blocks of data in blobs of its own"}});
@@ -458,6 +458,28 @@ TEST_F(CheckClones, TwoDirectoriesThatShowTheSameInodes) {
   expect_some({{"shows " + base(), "with the inode numbers of another directory"}});
 }
 
+TEST_F(CheckClones, ADirectoryThatShowsInodesThatOthersHave) {
+  expand("d");
+  change(keys::entry(root_, "c"), [](Record& record) { record.shift = 0; });
+  expect_some({{inode(clone_), "shows " + base() + " with inode numbers that others have"}});
+}
+
+// Below what they show, that is.
+TEST_F(CheckClones, DirectoriesThatShowTheSameInodesFurtherBelow) {
+  expand("d");
+  ASSERT_TRUE(decode_record(value(row_below("d", "sub")))->has_base());
+  // None of its entries has the number of one that the clone shows.
+  for (const char* name : {"empty", "file", "symlink", "sub"}) {
+    change(row_below("d", name), [&](Record& record) {
+      const Ino number = record.number();
+      record.ino = fresh();
+      record.home_number = number;
+    });
+  }
+  change(keys::entry(root_, "c"), [](Record& record) { record.shift = 0; });
+  expect_some({{"with inode numbers that others have"}});
+}
+
 TEST_F(CheckClones, NumbersThatWereNotGiven) {
   expand("c");
   const Ino number = decode_record(value(row_below("c", "symlink")))->number();
@@ -465,8 +487,8 @@ TEST_F(CheckClones, NumbersThatWereNotGiven) {
   expect_some({{"the number of its home is not below " + std::to_string(number.v)}});
 }
 
-TEST_F(CheckClones, ARootThatShowsABase) {
-  change(std::string(keys::kRoot), [&](Record& root) { root.base = base_home(); });
+TEST_F(CheckClones, ARootWithAHomeThatIsNotItsOwn) {
+  change(std::string(keys::kRoot), [&](Record& root) { root.home = home("d"); });
   expect_some({{"the root directory's record is damaged"}});
 }
 

@@ -158,15 +158,15 @@ TEST_F(DamagedRows, AFileOfOneNameCanBeRemovedWhateverItsLinkCount) {
 
 TEST_F(DamagedRows, TheLastNumberIsNotGiven) {
   State state = *decode_state(value(std::string(keys::kState)));
-  state.next_ino = Ino{kCountedMax.v - 1};
+  state.next_ino = Ino{kSnapshotsIno.v - 1};
   put(std::string(keys::kState), encode(state));
   ASSERT_TRUE(h_.store().sync());
   h_.crash();
-  EXPECT_EQ(h_.create(kRootIno, "last").v, kCountedMax.v - 1);
+  EXPECT_EQ(h_.create(kRootIno, "last").v, kSnapshotsIno.v - 1);
   EXPECT_EQ(code(h_.tree().make(kRootIno, "one more", {.mode = S_IFREG | 0644}, Wait::yes)), ENOSPC);
   h_.remount();
   EXPECT_EQ(h_.check(), "");
-  state.next_ino = kCountedMax;
+  state.next_ino = kSnapshotsIno;
   EXPECT_TRUE(decode_state(encode(state)));
   ++state.next_ino.v;
   EXPECT_FALSE(decode_state(encode(state)));

@@ -112,9 +112,11 @@ TEST(Keys, OfWhatIsSharedReadBack) {
   ASSERT_TRUE(back);
   EXPECT_EQ(back->base, base);
   EXPECT_EQ(back->user, user);
+  EXPECT_EQ(keys::parse_node(keys::node(kRootIno)), kRootIno);
+  EXPECT_TRUE(keys::parse_user(keys::user(kRootIno, user)));
   EXPECT_LE(keys::users_begin(base), keys::user(base, Ino{2}));
   EXPECT_LT(keys::user(base, Ino{kCountedMax.v - 1}), keys::users_end(base));
-  for (const std::string& bad : {""s, "/n"s, "/r"s, keys::node(kRootIno), keys::node(kCountedMax), keys::node(base) + 'x', keys::user(base, base),
+  for (const std::string& bad : {""s, "/n"s, "/r"s, keys::node(Ino{0}), keys::node(kCountedMax), keys::node(base) + 'x', keys::user(base, base),
                                  keys::user(base, kRootIno), keys::user(kCountedMax, user), keys::users_begin(base)}) {
     EXPECT_FALSE(keys::parse_node(bad)) << testing::PrintToString(bad);
     EXPECT_FALSE(keys::parse_user(bad)) << testing::PrintToString(bad);
@@ -124,9 +126,10 @@ TEST(Keys, OfWhatIsSharedReadBack) {
 TEST(Keys, OfHomesKnowTheirNumbers) {
   const std::string dir = keys::child_home("", "d", Ino{2}), file = keys::child_home(dir, "f", Ino{300});
   EXPECT_EQ(keys::number_of(file), Ino{300});
+  EXPECT_EQ(keys::number_of(""), kRootIno);
   EXPECT_EQ(keys::with_number(file, Ino{70'000}), keys::child_home(dir, "f", Ino{70'000}));
   EXPECT_EQ(keys::with_number(keys::far_home(Ino{5}), Ino{6}), keys::far_home(Ino{6}));
-  for (const std::string& bad : {""s, "x"s, file + 'x', keys::entry(dir, "f")}) EXPECT_FALSE(keys::number_of(bad)) << testing::PrintToString(bad);
+  for (const std::string& bad : {"x"s, file + 'x', keys::entry(dir, "f")}) EXPECT_FALSE(keys::number_of(bad)) << testing::PrintToString(bad);
 }
 
 TEST(Keys, OfNoGrammarAreNotRead) {

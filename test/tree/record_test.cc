@@ -61,6 +61,12 @@ TEST(Record, ReadsBackEveryFieldOfEveryKind) {
   for (const std::uint64_t shift : {std::uint64_t{0}, shifts::kLeast, shifts::kRange}) {
     shared.shift = shift;
     EXPECT_EQ(decode_record(encode(shared)), shared);
+    for (const char* const of : {"/", "/a/b"}) {
+      Record snapshot = shared;
+      snapshot.snapshot_of = of;
+      snapshot.base = "";
+      EXPECT_EQ(decode_record(encode(snapshot)), snapshot);
+    }
   }
   const Node node{keys::child_home("", "a", Ino{300}), 5000, 1, 1};
   EXPECT_EQ(decode_node(encode(node)), node);
@@ -144,6 +150,8 @@ TEST(Record, RefusesImpossibleValues) {
   EXPECT_TRUE(base_refused([](Record& r) { r.is_base = true; }));
   EXPECT_TRUE(base_refused([](Record& r) { r.blocks = 0; })) << "nothing that a base could have";
   EXPECT_TRUE(base_refused([](Record& r) { r.base = "a"; })) << "no home";
+  EXPECT_TRUE(base_refused([](Record& r) { r.base = ""; })) << "of the root, and of a file";
+  EXPECT_TRUE(refused([](Record& r) { r.snapshot_of = "/"; })) << "of a file";
   EXPECT_TRUE(base_refused([](Record& r) { r.mode = S_IFIFO | 0644, r.blocks = 0; }));
   const auto shown_refused = [&](std::uint64_t entries, std::uint64_t shift, const std::string& base) {
     return base_refused([&](Record& r) {

@@ -164,12 +164,20 @@ TEST_F(RepairTree, NumbersThatAreNeverGivenAreErased) {
 }
 
 TEST_F(RepairTree, TheLastNumberMayBeTakenWhenLostAndFoundIsMade) {
-  const Ino last{kCountedMax.v - 1};
+  const Ino last{kSnapshotsIno.v - 1};
   put(keys::block(keys::child_home(root_, "gone", last), BlockIndex{0}), "x", Family::blocks);
   repair();
   EXPECT_EQ(h_.check(), "");
   EXPECT_EQ(h_.read_path(found(last)), "x");
   EXPECT_EQ(h_.walk("lost+found").v, last.v - 1);
+}
+
+TEST_F(RepairTree, DataByTheNumberOfTheDirectoryOfSnapshots) {
+  put(keys::block(keys::child_home(root_, "gone", kSnapshotsIno), BlockIndex{0}), "x", Family::blocks);
+  repair();
+  EXPECT_EQ(h_.check(), "");
+  EXPECT_EQ(h_.read_path(found(kSnapshotsIno)), "x");
+  EXPECT_NE(h_.walk(found(kSnapshotsIno)), kSnapshotsIno);
 }
 
 // ---- tables
