@@ -91,7 +91,7 @@ _lsmfs() {
       first=2
       ;;
   esac
-  local commands=(mkfs mount tune resize umount clone rm fsck scrub info stats top layout trim help)
+  local commands=(mkfs mount tune resize umount clone snapshot rm fsck scrub snapshots info stats top layout trim help)
   if [ "$last" -lt "$first" ]; then
     case $current in
       -*) _lsmfs_words -h --help -V --version ;;
@@ -109,11 +109,12 @@ _lsmfs() {
     tune) options=(-L --label -U --uuid -o) valued=' -L --label -U --uuid -o ' ;;
     resize) ;;
     umount) options=(--wait) ;;
-    clone) ;;
+    clone | snapshot) ;;
     rm) options=(-r -R --recursive) ;;
     fsck) options=(-n -a -p -y -f -v -t -C) ;;
     fsck.lsmfs) options=(-n -a -p -y -f -v -t -C -V --version) ;;
     scrub) options=(--rate) valued=' --rate ' ;;
+    snapshots) options=(--json) ;;
     info) options=(--json --udev) ;;
     stats) options=(--json --prometheus --interval) valued=' --interval ' ;;
     layout)
@@ -187,7 +188,7 @@ _lsmfs() {
       _lsmfs_take < <(_lsmfs_mounts)
       ;;
     layout:0) compopt -o default ;;
-    clone:[01] | rm:*) compopt -o dirnames ;;
+    clone:[01] | snapshot:0 | snapshots:0 | rm:*) compopt -o dirnames ;;
   esac
   _lsmfs_trim
 }

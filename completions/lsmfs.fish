@@ -103,6 +103,8 @@ function __lsmfs_options
             $to -s R -l recursive -d 'With all that lies below'
         case scrub
             $to -l rate -x -a '0 10M 64M' -d 'Read no more than this in a second'
+        case snapshots
+            $to -l json -d 'As JSON'
         case info
             $to -l json -d 'As JSON'
             $to -l udev -d 'As properties of udev'
@@ -153,9 +155,11 @@ set -l commands mkfs\t'Make an empty file system' \
     resize\t'Grow or shrink it' \
     umount\tUnmount \
     clone\t'Copy a directory with all below it' \
+    snapshot\t'Keep a directory with all below it as it is now' \
     rm\t'Remove directories with all below them' \
     fsck\t'Check and repair a file system' \
     scrub\t'Read and verify all of a mounted file system' \
+    snapshots\t'List the snapshots of a directory' \
     info\t'Print facts' \
     stats\t'Print numbers of a mount' \
     top\t'Show what goes on in a mount' \
@@ -178,6 +182,7 @@ complete -c lsmfs -n '__lsmfs_command mount; and __lsmfs_operand 0 2 -o --log' -
 complete -c lsmfs -n '__lsmfs_command mount; and __lsmfs_operand 1 2 -o --log' -a '(__fish_complete_directories)'
 complete -c lsmfs -n '__lsmfs_command umount scrub stats top trim; and __lsmfs_operand 0 2 --rate --interval' -a '(__lsmfs_mounts)'
 complete -c lsmfs -n '__lsmfs_command clone; and begin; __lsmfs_operand 0 2; or __lsmfs_operand 1 2; end' -a '(__fish_complete_directories)'
+complete -c lsmfs -n '__lsmfs_command snapshot snapshots; and __lsmfs_operand 0 2' -a '(__fish_complete_directories)'
 complete -c lsmfs -n '__lsmfs_command rm' -a '(__fish_complete_directories)'
 complete -c lsmfs -n '__lsmfs_command layout; and contains -- -- (commandline -opc)' -F
 complete -c lsmfs -n '__lsmfs_command layout; and test (commandline -opc)[-1] = --' -a '(__fish_complete_command)'

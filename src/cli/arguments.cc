@@ -125,6 +125,21 @@ void take(CLI::App& app, CloneArguments& arguments) {
              "Exit codes: 0 it is made, 1 it is not, and nothing has changed.");
 }
 
+void take(CLI::App& app, SnapshotArguments& arguments) {
+  app.add_option("directory", arguments.source, "a directory of a mount, or where it is mounted")->required();
+  app.add_option("name", arguments.name, "what the snapshot is to be called; not there yet (default: after the directory and the time in UTC)");
+  app.footer("Makes a copy that never changes, .snapshots/NAME where it is mounted, and prints its path. Returns at once, as lsmfs clone.\n"
+             "For root, for who mounted it, and for the owner of the directory, who may write in .snapshots. lsmfs rm -r removes it.\n"
+             "Exit codes: 0 it is made, 1 it is not, and nothing has changed.");
+}
+
+void take(CLI::App& app, SnapshotsArguments& arguments) {
+  app.add_flag("--json", arguments.json, "as JSON");
+  app.add_option("directory", arguments.directory, "a directory of a mount, or where it is mounted: those of all directories (default .)");
+  app.footer("Prints the name of each snapshot, when it was made, and of which directory; the oldest first.\n"
+             "Exit codes: 0 all are listed, 1 some or all are not.");
+}
+
 void take(CLI::App& app, RmArguments& arguments) {
   app.add_flag("-r,-R,--recursive", arguments.recursive, "with all that lies below; must be given");
   app.add_option("directories", arguments.directories, "directories of a mount")->required();

@@ -16,6 +16,8 @@ void take(CLI::App& app, UmountArguments& arguments);
 void take(CLI::App& app, FsckArguments& arguments);
 void take(CLI::App& app, InfoArguments& arguments);
 void take(CLI::App& app, CloneArguments& arguments);
+void take(CLI::App& app, SnapshotArguments& arguments);
+void take(CLI::App& app, SnapshotsArguments& arguments);
 void take(CLI::App& app, RmArguments& arguments);
 void take(CLI::App& app, ScrubArguments& arguments);
 void take(CLI::App& app, StatsArguments& arguments);

@@ -1,9 +1,8 @@
 // lsmfs clone: copies a directory with all that lies below it, at once, within one file system.
 
-#include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/stat.h>
 
+#include "cli/clones.h"
 #include "cli/commands.h"
 #include "cli/exit_codes.h"
 #include "cli/messages.h"
@@ -12,33 +11,10 @@
 namespace lsmfs::cli {
 namespace {
 
-std::string without_trailing_slashes(std::string path) {
-  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
-  return path;
-}
-
-// What a new directory is to be called, and where.
-struct Place {
-  std::string path, parent, name;
-};
-
 Place place_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   if (slash == path.npos) return {path, ".", path};
   return {path, slash == 0 ? "/" : without_trailing_slashes(path.substr(0, slash)), path.substr(slash + 1)};
-}
-
-// Why the source cannot be cloned, whatever the target is; empty: it can be.
-std::string wrong_source(const std::string& source) {
-  if (source.empty()) return "the source has no name";
-  struct stat facts {};
-  if (lstat(source.c_str(), &facts) != 0) return explain(source, make_error(errno, source));
-  if (S_ISLNK(facts.st_mode)) return source + ": is a symbolic link; name the directory itself";
-  if (!S_ISDIR(facts.st_mode)) return source + ": is not a directory; use cp --reflink";
-  if (const auto ours = query_mount(source); !ours) {
-    return ours.error().code == ENOTTY ? source + ": is not in an lsmfs that is mounted; use cp -a" : explain(source, ours.error());
-  }
-  return "";
 }
 
 std::string wrong_place(const Place& place) {
@@ -51,43 +27,12 @@ std::string wrong_place(const Place& place) {
   return "";
 }
 
-std::string explain_cloning(const std::string& source, const Place& place, const Error& error) {
-  const bool of_source = error.context == source;  // or of the place
-  switch (error.code) {
-    case EXDEV:
-      return fmt::format("{}: is in another file system than {}; use cp -a", place.parent, source);
-    case EPERM:
-      return of_source ? source + ": only root, who mounted it and the owner of the directory may clone it"
-                       : place.parent + ": is immutable; see lsattr -d, chattr";
-    case EACCES:
-      return of_source ? source + ": no permission to read it" : place.parent + ": no permission to make a directory there";
-    case EROFS:
-      return place.parent + ": is mounted read-only";
-    case EEXIST:
-      return place.path + ": exists already; name what is not there yet";
-    case EINVAL:
-      return fmt::format("{}: lies in {}, which would then be in itself", place.path, source);
-    case ENAMETOOLONG:
-      return place.path + ": the name is too long";
-    case ENOSPC:
-      return place.path + ": no space left on the device";
-    case ENOTTY:
-      return source + ": is mounted by a version that does not know clones; unmount it, and mount it again";
-    case ESRCH:
-      return source + ": the daemon does not see this process, which is in another process namespace; run it where the mount was made";
-    case EAGAIN:
-      return place.path + ": was not made in time; try again";
-    default:
-      return explain(of_source ? source : place.path, make_error(error.code, ""));
-  }
-}
-
 }  // namespace
 
 int clone(const CloneArguments& arguments) {
   const std::string source = without_trailing_slashes(arguments.source);
   const Place place = place_of(without_trailing_slashes(arguments.target));
-  if (const auto why = wrong_source(source); !why.empty()) return report({kFailure, why});
+  if (const auto why = wrong_source(source, "use cp --reflink", "use cp -a"); !why.empty()) return report({kFailure, why});
   if (const auto why = wrong_place(place); !why.empty()) return report({kFailure, why});
   const auto cloned = clone_in_mount(source, place.parent, place.name);
   return cloned ? kOk : report({kFailure, explain_cloning(source, place, cloned.error())});

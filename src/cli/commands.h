@@ -64,6 +64,18 @@ struct CloneArguments {
 };
 int clone(const CloneArguments& arguments);
 
+struct SnapshotArguments {
+  std::string source;               // a directory in a mount
+  std::optional<std::string> name;  // nullopt: after the time
+};
+int snapshot(const SnapshotArguments& arguments);
+
+struct SnapshotsArguments {
+  std::string directory = ".";  // in a mount
+  bool json = false;
+};
+int snapshots(const SnapshotsArguments& arguments);
+
 struct RmArguments {
   std::vector<std::string> directories;
   bool recursive = false;

@@ -48,10 +48,14 @@ int run(int argc, char** argv) {
   add("Mount", "umount", "Unmount; returns when all is on disk, or says who still uses it elsewhere", umount_arguments, umount);
   CloneArguments clone_arguments;
   add("Use what is mounted", "clone", "Copy a directory with all that lies below it, at once", clone_arguments, lsmfs::cli::clone);  // not clone(2)
+  SnapshotArguments snapshot_arguments;
+  add("Use what is mounted", "snapshot", "Keep a directory with all that lies below it as it is now, at once", snapshot_arguments, snapshot);
   RmArguments rm_arguments;
   add("Use what is mounted", "rm", "Remove directories with all that lies below them, at once", rm_arguments, rm);
   std::string trim_directory;
   add("Use what is mounted", "trim", "Discard free space, as fstrim does; prints how much", trim_directory, trim);
+  SnapshotsArguments snapshots_arguments;
+  add("Look", "snapshots", "List the snapshots of a directory", snapshots_arguments, snapshots);
   InfoArguments info_arguments;
   add("Look", "info", "Print facts: label, sizes, compression, files, levels", info_arguments, info);
   StatsArguments stats_arguments;

@@ -79,12 +79,12 @@ Result<Made> make_file_system(Device& device, const std::string& label) {
   LSMFS_ASSIGN(const auto store, Store::open(*volume, {}));
   LSMFS_TRY(Tree::format(*store));
   if (getuid() != 0) {
-    // Who makes an image wants to write in it.
+    // Who makes an image wants to write in it, and to make snapshots.
     LSMFS_ASSIGN(const auto tree, Tree::open(*store, {}));
     AttrChange owner;
     owner.uid = getuid();
     owner.gid = getgid();
-    LSMFS_TRY(tree->setattr(kRootIno, owner, Wait::yes));
+    for (const Ino ino : {kRootIno, kSnapshotsIno}) LSMFS_TRY(tree->setattr(ino, owner, Wait::yes));
     LSMFS_TRY(tree->close());
   }
   const ByteCount room = store->space().free;

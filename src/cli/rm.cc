@@ -1,13 +1,13 @@
 // lsmfs rm -r: removes directories with all that lies below them, each as a whole or not at all.
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 
-#include <cstring>
+#include <algorithm>
 
 #include "cli/commands.h"
 #include "cli/exit_codes.h"
+#include "cli/located.h"
 #include "cli/messages.h"
 #include "cli/paths.h"
 #include "lsmfs/control.h"
@@ -15,19 +15,6 @@
 
 namespace lsmfs::cli {
 namespace {
-
-// A path below another one, as both are written in the mount table.
-bool is_within(std::string_view path, std::string_view above) {
-  if (above == "/") return true;
-  return path.starts_with(above) && (path.size() == above.size() || path[above.size()] == '/');
-}
-
-// Where a path below a mount point lies in the file system that is mounted there.
-std::string in_file_system(const MountEntry& mount, std::string_view path) {
-  std::string inside = mount.root == "/" ? "" : mount.root;
-  inside += path.substr(mount.mount_point == "/" ? 0 : mount.mount_point.size());
-  return inside.empty() ? "/" : inside;
-}
 
 // Of `mounts`, one on the directory or below it, also where that is reached by another path, as by a bind mount. Empty: none.
 std::string mounted_within(const std::vector<MountEntry>& mounts, const MountEntry& own, const std::string& path) {
@@ -46,19 +33,21 @@ std::string mounted_within(const std::vector<MountEntry>& mounts, const MountEnt
 std::string hindered_by_mounts(const std::string& path) {
   const auto mounts = mount_table();
   if (!mounts) return fmt::format("{}: what is mounted below cannot be told: {}", path, mounts.error().message());
-  struct statx facts {};
-  if (statx(AT_FDCWD, path.c_str(), AT_SYMLINK_NOFOLLOW, STATX_MNT_ID, &facts) != 0) return fmt::format("{}: {}", path, std::strerror(errno));
-  for (const MountEntry& own : *mounts) {
-    if (own.id != facts.stx_mnt_id) continue;
-    if (!own.is_lsmfs()) return path + ": is not in an lsmfs that is mounted; use rm -r";
-    if (own.mount_point == path) return fmt::format("{}: something is mounted there; unmount it, or remove what is in it", path);
-    const std::string within = mounted_within(*mounts, own, path);
-    return within.empty() ? "" : fmt::format("{}: something is mounted at {}; unmount that first", path, printable(within));
-  }
-  return fmt::format("{}: the mount that it is in is not seen from here", path);
+  const auto own = own_mount(*mounts, path);
+  if (!own) return own.error().context;
+  if (!own->is_lsmfs()) return path + ": is not in an lsmfs that is mounted; use rm -r";
+  if (own->mount_point == path) return fmt::format("{}: something is mounted there; unmount it, or remove what is in it", path);
+  const std::string within = mounted_within(*mounts, *own, path);
+  return within.empty() ? "" : fmt::format("{}: something is mounted at {}; unmount that first", path, printable(within));
 }
 
 std::string explain_removing(const std::string& path, const Error& error) {
+  if (error.code == EROFS || error.code == EBUSY) {
+    if (is_directory_of_snapshots(path)) return path + ": holds the snapshots, and is always there; remove those in it";
+    if (const auto snapshot = snapshot_around(path.substr(0, std::max<std::size_t>(path.rfind('/'), 1))); !snapshot.empty()) {
+      return fmt::format("{}: lies in the snapshot {}, in which nothing changes; remove that as a whole", path, snapshot);
+    }
+  }
   switch (error.code) {
     case ENOTTY:
       return path + ": is not in an lsmfs that is mounted; use rm -r";

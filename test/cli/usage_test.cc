@@ -14,7 +14,7 @@ class Usage : public Folder {};
 
 TEST_F(Usage, EveryCommandHasHelp) {
   EXPECT_NE(accepted({"--help"}).find("mount"), std::string::npos);
-  for (const char* command : {"mkfs", "mount", "umount", "fsck", "info", "layout", "trim", "scrub", "tune", "resize", "clone", "rm"}) {
+  for (const char* command : {"mkfs", "mount", "umount", "fsck", "info", "layout", "trim", "scrub", "tune", "resize", "clone", "snapshot", "snapshots", "rm"}) {
     const std::string text = accepted({command, "--help"});
     EXPECT_NE(text.find("lsmfs " + std::string(command) + " [OPTIONS]"), std::string::npos) << text;  // newer CLI11 have no "Usage:"
     EXPECT_NE(text.find("--help"), std::string::npos) << command;
@@ -33,7 +33,7 @@ TEST_F(Usage, HelpIsACommandToo) {
 TEST_F(Usage, CommandsAreGroupedByWhatPeopleDo) {
   const std::string text = accepted({"--help"});
   std::size_t at = 0;
-  for (const char* next : {"\nMake and change", "  mkfs", "  tune", "  resize", "\nMount", "  mount", "  umount", "\nUse what is mounted", "  clone", "  rm", "  trim", "\nLook", "  info", "  layout", "\nCheck and repair", "  fsck", "  scrub"}) {
+  for (const char* next : {"\nMake and change", "  mkfs", "  tune", "  resize", "\nMount", "  mount", "  umount", "\nUse what is mounted", "  clone", "  snapshot", "  rm", "  trim", "\nLook", "  snapshots", "  info", "  layout", "\nCheck and repair", "  fsck", "  scrub"}) {
     const auto found = text.find(next, at);
     ASSERT_NE(found, text.npos) << next << " in its place in\n" << text;
     at = found;
@@ -108,6 +108,20 @@ TEST_F(Usage, WrongArgumentsAreRefusedWithOneLineAndAHint) {
   refused(1, {"clone", "/proc/version", "/tmp/new"}, {"/proc/version", "not a directory"});
   refused(1, {"clone", "/proc/self/", "/tmp/new"}, {"/proc/self:", "symbolic link"});
   refused(1, {"clone", "/proc/sys", "/proc/new"}, {"/proc/sys", "not in an lsmfs", "cp -a"});
+  refused(1, {"snapshot"}, {"directory", "lsmfs snapshot --help"});
+  refused(1, {"snapshot", "/x", "name", "more"}, {"more", "lsmfs snapshot --help"});
+  refused(1, {"snapshot", "/x", ""}, {"has no name"});
+  refused(1, {"snapshot", "/x", "a/b"}, {"a/b", "is a path"});
+  refused(1, {"snapshot", "/x", ".."}, {"..", "another one"});
+  refused(1, {"snapshot", "/x", std::string(256, 'x')}, {"too long", "255 bytes"});
+  refused(1, {"snapshot", "/no/such/directory"}, {"/no/such/directory", "does not exist"});
+  refused(1, {"snapshot", "/proc/version"}, {"/proc/version", "not a directory"});
+  refused(1, {"snapshot", "/proc/self/"}, {"/proc/self:", "symbolic link"});
+  refused(1, {"snapshot", "/proc/sys"}, {"/proc/sys", "not in an lsmfs", "cp -a"});
+  refused(1, {"snapshots", "/x", "/y"}, {"/y", "lsmfs snapshots --help"});
+  refused(1, {"snapshots", "/no/such/directory"}, {"/no/such/directory", "does not exist"});
+  refused(1, {"snapshots", "/proc/version"}, {"/proc/version", "not a directory"});
+  refused(1, {"snapshots", "--json", "/"}, {"/", "not in an lsmfs"});
   refused(1, {"rm"}, {"directories", "lsmfs rm --help"});
   refused(1, {"rm", "/x"}, {"-r", "rm(1)"});
   refused(1, {"rm", "-r", "/no/such/directory"}, {"/no/such/directory", "does not exist"});

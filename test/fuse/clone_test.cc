@@ -219,6 +219,12 @@ TEST_F(Clones, WhereTheOrderHasGoneNothingIsMade) {
   ASSERT_FALSE(cloned);
   EXPECT_EQ(cloned.error().code, EAGAIN);
   EXPECT_EQ(::access(mounted.path("c").c_str(), F_OK), -1);
+  clock.leaps = true;
+  const auto snapshot = clone_in_mount(mounted.path("d"), mounted.path(".snapshots"), "c");
+  clock.leaps = false;
+  ASSERT_FALSE(snapshot);
+  EXPECT_EQ(snapshot.error().code, EAGAIN) << "and not EROFS, as of a directory that is made there";
+  EXPECT_EQ(::access(mounted.path(".snapshots/c").c_str(), F_OK), -1);
   EXPECT_EQ(tree.calls("clone"), 0u);
 }
 

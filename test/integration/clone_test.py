@@ -9,35 +9,13 @@ import stat
 import threading
 
 import harness
+import trees
 from harness import LSMFS, MiB, call, outcome
+from trees import NOBODY, names
 from until import until
 
-NOBODY = 65534
 
-
-class Clone(harness.MountCase):
-    options = ""
-
-    def setUp(self):
-        super().setUp()
-        self.lsmfs = self.volume(1 * harness.GiB)
-        self.lsmfs.mount(self.options)
-        self.must("chmod", "755", self.lsmfs.point)
-
-    def path(self, *parts):
-        return self.lsmfs.path(*parts)
-
-    def make(self, name, contents=b"data"):
-        path = self.path(name)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "wb") as file:
-            file.write(contents)
-        return path
-
-    def read(self, name):
-        with open(self.path(name), "rb") as file:
-            return file.read()
-
+class Clone(trees.TreeCase):
     def fill(self, name, files=200, seed=1):
         """Directories, files of many sizes, and one of each other kind."""
         draw = random.Random(seed)
@@ -80,21 +58,11 @@ class Clone(harness.MountCase):
         self.assertEqual(self.facts(source), self.facts(target))
         self.must("diff", "-r", "--no-dereference", "--exclude", "fifo", "--exclude", "null", self.path(source), self.path(target))
 
-    def check(self):
-        """All is sound, now and after another mount."""
-        self.lsmfs.umount()
-        self.lsmfs.wait_for_end()
-        self.must(LSMFS, "fsck", self.lsmfs.device)
-        self.lsmfs.mount(self.options)
-
-    def names(self):
-        return sorted(os.path.join(at, name) for at, folders, files in os.walk(self.lsmfs.point) for name in folders + files)
-
     def not_cloned(self, source, target, *says):
         """It is refused, with one line that says so, and nothing has changed."""
-        before = self.names()
+        before = names(self.lsmfs.point)
         self.refused(LSMFS, "clone", source, target, says=says, codes=[1])
-        self.assertEqual(self.names(), before)
+        self.assertEqual(names(self.lsmfs.point), before)
 
 
 class Copies(Clone):

@@ -9,10 +9,11 @@ import sys
 import threading
 
 import harness
+import trees
 from harness import LSMFS, MiB, call, outcome
+from trees import NOBODY, names
 from until import until
 
-NOBODY = 65534
 # A process that works in a directory: it says each time it is asked what getcwd(3) gives.
 WORKER = """
 import os, sys
@@ -33,29 +34,7 @@ def fill(folder, files, size=3000):
             file.write(os.urandom(size))
 
 
-def names(folder):
-    return sorted(os.path.join(at, name) for at, folders, files in os.walk(folder) for name in folders + files)
-
-
-class Rm(harness.MountCase):
-    options = ""
-
-    def setUp(self):
-        super().setUp()
-        self.lsmfs = self.volume(1 * harness.GiB)
-        self.lsmfs.mount(self.options)
-        self.must("chmod", "755", self.lsmfs.point)
-
-    def path(self, *parts):
-        return self.lsmfs.path(*parts)
-
-    def make(self, name, contents=b"data"):
-        path = self.path(name)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "wb") as file:
-            file.write(contents)
-        return path
-
+class Rm(trees.TreeCase):
     def rm(self, *directories):
         self.assertEqual(self.must(LSMFS, "rm", "-r", *directories), "")
 

@@ -219,12 +219,14 @@ class Examples(harness.MountCase):
             command = "remount" if "remount" in options else "mount"
             words = ["mount.lsmfs", *([self.image] if command == "remount" else []), *operands, "-o", options]
         last = words[-1]
-        self.be_mounted(command in ("umount", "clone", "rm", "scrub", "stats", "top", "trim", "remount") or (command in ("info", "resize") and last == self.point))
+        self.be_mounted(command in ("umount", "clone", "snapshot", "snapshots", "rm", "scrub", "stats", "top", "trim", "remount") or (command in ("info", "resize") and last == self.point))
         self.prepare(command, words)
         if command == "rm":
             os.makedirs(os.path.join(last, "below"))
         if command == "clone":
             os.makedirs(os.path.join(words[-2], "below"))
+        if command == "snapshot":
+            os.makedirs(words[2], exist_ok=True)
         done = program.run(*words, cwd=self.folder)
         if command == "layout":  # which would have the whole machine drop its caches
             missing = words[words.index("--device") + 1] if "--device" in words else last

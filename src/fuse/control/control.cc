@@ -5,6 +5,7 @@
 #include <linux/fs.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "fuse/control/stats_codec.h"
@@ -31,6 +32,12 @@ Result<void> mount_ioctl(const Fd& fd, const std::string& path, unsigned long re
 Result<void> mount_ioctl(const std::string& path, unsigned long request, void* data = nullptr) {
   LSMFS_ASSIGN(const Fd fd, open_on_mount(path));
   return mount_ioctl(fd, path, request, data);
+}
+
+// Whether the kernel itself lets nobody write there.
+bool is_read_only(const Fd& fd) {
+  struct statvfs facts {};
+  return fstatvfs(fd.get(), &facts) == 0 && (facts.f_flag & ST_RDONLY) != 0;
 }
 
 }  // namespace
@@ -112,10 +119,18 @@ Result<void> clone_in_mount(const std::string& source, const std::string& parent
   ClonedMessage cloned;
   LSMFS_TRY(mount_ioctl(from, source, kClonedIoctl, &cloned));
   if (cloned.outcome == ClonedMessage::kDenied) return make_error(EPERM, source);
-  if (failed != 0) return make_error(failed, parent + "/" + name);
+  // No ordinary directory is made among snapshots, so there a wish that is forgotten is EROFS.
+  const bool forgotten = failed == EROFS && cloned.outcome == ClonedMessage::kOrdinary && of_parent.st_ino == kSnapshotsIno.v && !is_read_only(to);
+  if (failed != 0 && !forgotten) return make_error(failed, parent + "/" + name);
   if (cloned.outcome == ClonedMessage::kCopy) return {};
-  (void)unlinkat(to.get(), name.c_str(), AT_REMOVEDIR);
+  if (!forgotten) (void)unlinkat(to.get(), name.c_str(), AT_REMOVEDIR);
   return make_error(EAGAIN, source);
+}
+
+Result<SnapshotInfo> snapshot_info_of(const std::string& path) {
+  SnapshotMessage message;
+  LSMFS_TRY(mount_ioctl(path, kSnapshotIoctl, &message));
+  return snapshot_of(message);
 }
 
 Result<ByteCount> grow_mount(const std::string& path, std::optional<ByteCount> size) {

@@ -74,4 +74,15 @@ ScrubStep step_of(const ScrubMessage& message) {
   return step;
 }
 
+SnapshotMessage to_message(const SnapshotInfo& info) {
+  SnapshotMessage message{.seconds = info.made.seconds, .nanoseconds = info.made.nanoseconds, .size = static_cast<std::uint32_t>(info.of.size())};
+  info.of.copy(message.of, sizeof message.of);
+  return message;
+}
+
+Result<SnapshotInfo> snapshot_of(const SnapshotMessage& message) {
+  if (message.size > sizeof message.of || message.nanoseconds >= 1'000'000'000) return make_error(EPROTO, "what it says of a snapshot is not understood");
+  return SnapshotInfo{.made = {message.seconds, message.nanoseconds}, .of = std::string(message.of, message.size)};
+}
+
 }  // namespace lsmfs

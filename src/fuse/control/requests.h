@@ -91,6 +91,22 @@ struct ClonedMessage {
 
 inline constexpr unsigned long kClonedIoctl = _IOR('L', 0xfd, ClonedMessage);
 
+// ---- snapshot: what is known of the snapshot of whose directory's descriptor it is asked
+
+struct SnapshotMessage {
+  std::int64_t seconds = 0;        // when it was made
+  std::uint32_t nanoseconds = 0;
+  std::uint32_t size = 0;          // bytes of the path; with a longer one than finds a place here it is not answered
+  char of[16 * KiB - 32] = {};     // the path of its source
+};
+static_assert(sizeof(SnapshotMessage) < 16384);
+
+inline constexpr unsigned long kSnapshotIoctl = _IOR('L', 0xfe, SnapshotMessage);
+
+SnapshotMessage to_message(const SnapshotInfo& info);  // must hold: the path finds a place
+// Errors: EPROTO.
+Result<SnapshotInfo> snapshot_of(const SnapshotMessage& message);
+
 // ---- numbers: a part of them at a time, since all would not fit. Nothing of a version that the caller does not know is sent.
 
 struct StatsMessage {

@@ -351,7 +351,10 @@ void write(fuse_req_t req, fuse_ino_t ino, const char* data, std::size_t size, o
     LSMFS_TRY(drop_hidden_capability(req, Ino{ino}, wait));
     // What reaches past the largest size there can be is written up to it.
     const Bytes fits = to.v < kFileSizeMax ? bytes.first(std::min<std::size_t>(bytes.size(), kFileSizeMax - to.v)) : bytes;
-    LSMFS_TRY(pages ? write_pages(tree, Ino{ino}, to, fits, wait) : tree.write(Ino{ino}, to, fits, wait));
+    const auto written = pages ? write_pages(tree, Ino{ino}, to, fits, wait) : tree.write(Ino{ino}, to, fits, wait);
+    // Of a snapshot: the kernel has the bytes in its pages by now, and would go on to show them.
+    if (pages && !written && written.error().code == EROFS && !tree.read_only()) context_of(req).kernel_cache.drop_pages(Ino{ino}, [] {});
+    if (!written) return written.error();
     return WrittenFile{Ino{ino}, fits.size(), direct && context_of(req).kernel_cache.take_read(Ino{ino})};
   }, as_bytes({data, size}));
 }

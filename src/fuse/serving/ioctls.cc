@@ -229,6 +229,15 @@ void cloned(fuse_req_t req, Ino, Bytes) {
   });
 }
 
+// Whoever could open the snapshot may know of what it is one.
+void snapshot(fuse_req_t req, Ino dir, Bytes) {
+  serve(req, [&tree = context_of(req).tree, dir](Wait wait) -> Result<IoctlOutput> {
+    LSMFS_ASSIGN(const SnapshotInfo info, tree.snapshot_info(dir, wait));
+    if (info.of.size() > sizeof SnapshotMessage::of) return make_error(EMSGSIZE, "");
+    return output_of(to_message(info));
+  });
+}
+
 // ---- the flags of an inode, in the two forms in which the kernel asks for them. It has checked who may change what.
 
 constexpr std::array<std::pair<std::uint32_t, std::uint32_t>, 4> kFlagNames{{{FS_IMMUTABLE_FL, FS_XFLAG_IMMUTABLE},
@@ -324,6 +333,7 @@ constexpr Command kCommands[] = {
     {kRemoveTreeIoctl, 0, remove_tree},
     {kCloneIoctl, sizeof(CloneRequest), clone},
     {kClonedIoctl, 0, cloned},
+    {kSnapshotIoctl, 0, snapshot},
 };
 
 }  // namespace

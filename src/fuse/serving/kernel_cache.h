@@ -9,6 +9,8 @@
 // instead of one for each file. That makes it ask for the attributes of the directory too, before each file in it that is
 // opened, so it is done when files of another directory are read.
 //
+// Pages of a snapshot's file, too, into which a mapping or the writeback cache has put what the tree then refused.
+//
 // Inodes, too: the kernel keeps them as long as it has memory itself, and the daemon must have each of them at hand. Asked to
 // (since Linux 6.18), it lets go of those that nobody uses, as it would for want of memory.
 //

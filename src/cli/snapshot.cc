@@ -1,0 +1,90 @@
+// lsmfs snapshot: keeps a directory with all that lies below it as it is now. It is a clone where nothing changes any more.
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <ctime>
+
+#include "cli/clones.h"
+#include "cli/commands.h"
+#include "cli/exit_codes.h"
+#include "cli/located.h"
+#include "cli/messages.h"
+#include "lsmfs/control.h"
+
+namespace lsmfs::cli {
+namespace {
+
+// Why no snapshot can have the name; empty: one can.
+std::string wrong_name(std::string_view name) {
+  if (name.empty()) return "the snapshot has no name; give it one, or leave that out to name it after the time";
+  if (name.size() > kNameMax) return fmt::format("{}: the name is too long; give one of at most {} bytes", name, kNameMax);
+  if (name == "." || name == "..") return fmt::format("{}: cannot be the name of a snapshot; give another one", name);
+  if (name.find('/') != name.npos) return fmt::format("{}: is a path; give the name of the snapshot alone, without a /", name);
+  return "";
+}
+
+// After the time, and after the directory unless that is the root.
+std::string default_name(const std::string& inside) {
+  const std::time_t seconds = Time::now().seconds;
+  std::tm utc{};
+  gmtime_r(&seconds, &utc);
+  const std::string directory = inside.substr(inside.rfind('/') + 1);
+  return fmt::format("{}{}{:%Y-%m-%d_%H-%M-%S}", directory, directory.empty() ? "" : "-", utc);
+}
+
+std::string explain_snapshot(const std::string& source, const Place& place, const Error& error) {
+  const bool of_source = error.context == source;  // or of the place
+  switch (error.code) {
+    case EPERM:
+      if (of_source) return source + ": only root, who mounted it and the owner of the directory may make a snapshot of it";
+      break;
+    case EACCES:
+      if (!of_source) return place.parent + ": no permission to make a snapshot there; root may give it by chmod or setfacl";
+      break;
+    case EEXIST:
+      return place.path + ": exists already; give another name";
+    case EINVAL:
+      return source + ": holds the snapshots; name another directory";
+    case ENOTTY:
+      return source + ": is mounted by a version that does not know snapshots; unmount it, and mount it again";
+    default:
+      break;
+  }
+  return explain_cloning(source, place, error);
+}
+
+// Makes it under the name, or if `or_next` under the first of NAME, NAME-2, NAME-3, ... that is free. Gives its path; the context of an
+// error is a whole message.
+Result<std::string> make_snapshot(const std::string& source, const std::string& directory, const std::string& given, bool or_next) {
+  std::string name = given;
+  for (std::uint64_t number = 2;; ++number) {
+    if (const auto why = wrong_name(name); !why.empty()) return make_error(ENAMETOOLONG, why);
+    const Place place{directory + "/" + name, directory, name};
+    struct stat facts {};
+    const bool exists = lstat(place.path.c_str(), &facts) == 0;
+    const auto made = exists ? make_error(EEXIST, place.path) : clone_in_mount(source, directory, name);
+    if (made) return place.path;
+    if (!or_next || made.error().code != EEXIST) return make_error(made.error().code, explain_snapshot(source, place, made.error()));
+    name = fmt::format("{}-{}", given, number);
+  }
+}
+
+}  // namespace
+
+int snapshot(const SnapshotArguments& arguments) {
+  const std::string source = without_trailing_slashes(arguments.source);
+  if (const auto why = arguments.name ? wrong_name(*arguments.name) : ""; !why.empty()) return report({kFailure, why});
+  if (const auto why = wrong_source(source, "make a snapshot of the directory that it is in", "use cp -a"); !why.empty()) return report({kFailure, why});
+  const auto place = snapshots_of(source);
+  if (!place) return report({kFailure, place.error().context});
+  const auto made = make_snapshot(source, place->directory, arguments.name.value_or(default_name(place->inside)), !arguments.name);
+  if (!made) return report({kFailure, made.error().context});
+  // For a program it is the path as it is.
+  fmt::print("{}\n", isatty(STDOUT_FILENO) != 0 ? visible(*made) : *made);
+  return kOk;
+}
+
+}  // namespace lsmfs::cli
