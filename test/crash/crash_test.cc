@@ -254,6 +254,14 @@ TEST(Crash, OfAnOperationAfterAClone) {
   try_each(start_in_log(), operations_after_clones(), 40, {});
 }
 
+// All others are as before it, and so is what they were made of.
+TEST(Crash, OfAnOperationWithSnapshotsLeavesTheTreeBeforeOrAfterIt) { try_each(start_with_snapshots(), operations_with_snapshots(), 8, {}); }
+
+TEST(Crash, OfAnOperationAfterASnapshot) {
+  try_each(start_in_tables(), operations_after_snapshots(), 40, {});
+  try_each(start_in_log(), operations_after_snapshots(), 40, {});
+}
+
 // At each request of what takes away clones that nobody sees any more.
 TEST(Crash, OfADropOfClonesLeavesTheSameTree) {
   Count count;
@@ -721,6 +729,18 @@ TEST(CrashEngine, FindsABaseOfADirectoryThatIsErasedTooEarly) {
   trial.clone("A/C", "bar");
   trial.sync();
   trial.remove_tree("A/C");
+  trial.sync();
+  trial.sweep();
+  trial.relocate();
+  trial.sync();
+  EXPECT_NE(trial.judge({}).problem, "");
+}
+
+TEST(CrashEngine, FindsABaseThatIsErasedWhileASnapshotShowsIt) {
+  Trial trial(start_in_tables(), {}, {.store = [](std::unique_ptr<Store> inner) { return std::make_unique<HidesUsers>(std::move(inner)); }});
+  trial.clone("A", ".snapshots/of A");
+  trial.sync();
+  trial.remove_tree("A");
   trial.sync();
   trial.sweep();
   trial.relocate();

@@ -110,6 +110,23 @@ void all_that_clones_do(Trial& trial) {
   trial.sync();
 }
 
+// Snapshots are made, what they are of changes, and they go.
+void all_that_snapshots_do(Trial& trial) {
+  const auto& all = operations_with_snapshots();
+  for (std::size_t i = 0; i < all.size(); i += 4) {
+    all[i].run(trial);
+    if (i % 3 == 0) trial.sync();
+  }
+  trial.flush();
+  for (const char* name : {"all", "of A", "again", "new", "newer"}) trial.remove_tree(std::string(".snapshots/") + name);
+  trial.sync();
+  trial.sweep();
+  trial.relocate();
+  trial.sync();
+}
+
+Story snapshots() { return {start_with_snapshots(), all_that_snapshots_do, everything() ? 2u : 10u}; }
+
 Story clones() { return {start_with_clones(), all_that_clones_do, everything() ? 2u : 10u}; }
 
 Story streams() { return {start_with_streams(), all_that_streams_do, everything() ? 2u : 10u}; }
@@ -178,6 +195,9 @@ TEST(DeviceFaults, OfStreamsAFailedFlushIsReportedAndTheLastThatIsAcknowledged) 
 TEST(DeviceFaults, OfClonesAFailedReadGivesNothingWrong) { each(Kind::read, 6, clones()); }
 TEST(DeviceFaults, OfClonesAFailedWriteIsReportedAndTheLastThatIsAcknowledged) { each(Kind::write, 4, clones()); }
 TEST(DeviceFaults, OfClonesAFailedFlushIsReportedAndTheLastThatIsAcknowledged) { each(Kind::flush, 4, clones()); }
+TEST(DeviceFaults, OfSnapshotsAFailedReadGivesNothingWrong) { each(Kind::read, 6, snapshots()); }
+TEST(DeviceFaults, OfSnapshotsAFailedWriteIsReportedAndTheLastThatIsAcknowledged) { each(Kind::write, 4, snapshots()); }
+TEST(DeviceFaults, OfSnapshotsAFailedFlushIsReportedAndTheLastThatIsAcknowledged) { each(Kind::flush, 4, snapshots()); }
 TEST(DeviceFaults, AFailedDiscardIsReportedAndStopsNothing) { each(Kind::discard, 1000); }
 
 TEST(DeviceFaultsOfAFullVolume, AFailedReadGivesNothingWrong) { each(Kind::read, 3, nearly_full()); }

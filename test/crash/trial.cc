@@ -31,7 +31,7 @@ Trial::Trial(const Start& start, DeviceHook hook, const Between& between)
   }
   stack_ = std::move(*stack);
   mounted_at_ = device_->events();
-  look_up(model_.root);
+  for (const NodePtr& top : {model_.root, model_.snapshots}) look_up(top);
 }
 
 Trial::~Trial() { end_beside(); }
@@ -59,6 +59,7 @@ void Trial::look_up(const NodePtr& node) {
 
 Trial::Place Trial::find(const std::string& path) const {
   Place place{nullptr, "", model_.root};
+  if (path.empty()) return place;
   for (std::size_t at = 0; at <= path.size();) {
     const std::size_t slash = std::min(path.find('/', at), path.size());
     const std::string name = path.substr(at, slash - at);
@@ -66,6 +67,10 @@ Trial::Place Trial::find(const std::string& path) const {
     place.dir = place.node;
     place.name = name;
     if (!place.dir || !place.dir->is_directory()) return {};
+    if (place.dir == model_.root && name == kSnapshotsName) {
+      place.node = model_.snapshots;
+      continue;
+    }
     const auto entry = place.dir->entries.find(name);
     place.node = entry == place.dir->entries.end() ? nullptr : entry->second;
   }
@@ -190,8 +195,10 @@ Result<void> Trial::know_clone(const NodePtr& dir, const std::string& name) {
   asks_itself_ = true;
   const auto known = [&]() -> Result<void> {
     LSMFS_TRY(take_numbers(tree(), dir, name));
-    LSMFS_TRY(both_ways([&](Wait wait) { return tree().lookup(dir->ino, name, wait); }));
-    look_up(dir->entries.at(name));
+    LSMFS_ASSIGN(const std::optional<Attr> made, both_ways([&](Wait wait) { return tree().lookup(dir->ino, name, wait); }));
+    const NodePtr& clone = dir->entries.at(name);
+    if (clone->read_only && made) clone->btime = made->btime;
+    look_up(clone);
     return {};
   }();
   asks_itself_ = false;
@@ -243,21 +250,22 @@ int Trial::setxattr(const std::string& path, const std::string& name, std::size_
   const Place at = find(path);
   if (!at.node) return ENOENT;
   const std::string value = pattern(size, ++seed_);
-  at.node->xattrs[name] = value;
-  return both("setxattr " + path, 0, [&](Wait wait) { return tree().setxattr(at.node->ino, name, value, 0, wait); }, {at.node});
+  const int expected = at.node->read_only ? EROFS : 0;
+  if (expected == 0) at.node->xattrs[name] = value;
+  return both("setxattr " + path, expected, [&](Wait wait) { return tree().setxattr(at.node->ino, name, value, 0, wait); }, {at.node});
 }
 
 int Trial::removexattr(const std::string& path, const std::string& name) {
   const Place at = find(path);
   if (!at.node) return ENOENT;
-  return both("removexattr " + path, at.node->xattrs.erase(name) ? 0 : ENODATA,
+  return both("removexattr " + path, at.node->read_only ? EROFS : at.node->xattrs.erase(name) ? 0 : ENODATA,
               [&](Wait wait) { return tree().removexattr(at.node->ino, name, wait); }, {at.node});
 }
 
 int Trial::setattr(const std::string& path, const AttrChange& change) {
   const Place at = find(path);
   if (!at.node) return ENOENT;
-  const int expected = change.size ? model_.truncate(at.node, *change.size) : 0;
+  const int expected = at.node->read_only ? EROFS : change.size ? model_.truncate(at.node, *change.size) : 0;
   if (expected == 0) {
     Node& node = *at.node;
     if (change.mode) node.mode = (node.mode & S_IFMT) | *change.mode;

@@ -52,7 +52,7 @@ class Trial {
   // The same where reads may fail, but not lie.
   std::string read_what_can_be();
 
-  // Operations by path ("A/foo"), on both sides. The result is that of the tree, 0 or an errno, which the model must share:
+  // Operations by path ("A/foo", "" is the root), on both sides. The result is that of the tree, 0 or an errno, which the model must share:
   // what differs is a problem of its own.
   int make(const std::string& path, std::uint32_t mode, const std::string& target = {});
   int make_unnamed_and_link(const std::string& path);

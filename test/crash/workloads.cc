@@ -322,6 +322,107 @@ std::vector<Operation> make_operations_after_clones() {
   return all;
 }
 
+// What nobody sees any more goes.
+void let_go(Trial& trial) {
+  trial.sync();
+  for (bool more = true; more;) {
+    more = trial.sweep();
+    more |= trial.relocate();
+    trial.sync();
+  }
+}
+
+std::vector<Operation> make_operations_with_snapshots() {
+  std::vector<Operation> all;
+  const auto add = [&](const std::string& text, std::function<void(Trial&)> run) { all.push_back({text, std::move(run)}); };
+  for (const std::string of : {"", "A", "A/C", "B/clone", ".snapshots/all/A", ".snapshots/of A"}) {
+    const auto change = [=](Trial& t) {
+      t.write(of.empty() ? "A/foo" : of.ends_with("C") ? of + "/x" : of + "/foo", 50, 100);
+      t.make(of.empty() ? "bar" : of + "/bar", S_IFREG | 0644);
+    };
+    add("snapshot of /" + of, [=](Trial& t) { t.clone(of, ".snapshots/new"); });
+    add("snapshot of /" + of + ", and change it", [=](Trial& t) {
+      t.clone(of, ".snapshots/new");
+      change(t);
+    });
+    add("snapshot of /" + of + ", sync, and change it", [=](Trial& t) {
+      t.clone(of, ".snapshots/new");
+      t.sync();
+      change(t);
+    });
+    add("two snapshots of /" + of + ", one of which goes", [=](Trial& t) {
+      t.clone(of, ".snapshots/new");
+      change(t);
+      t.clone(of, ".snapshots/newer");
+      t.remove_tree(".snapshots/new");
+      t.sweep();
+    });
+  }
+  for (const char* name : {"all", "of A", "again"}) {
+    const std::string path = std::string(".snapshots/") + name;
+    add("rm -r " + path, [=](Trial& t) {
+      t.remove_tree(path);
+      t.sweep();
+    });
+    add("rm -r " + path + ", and what nobody sees any more goes", [=](Trial& t) {
+      t.remove_tree(path);
+      let_go(t);
+    });
+    all.push_back(rename_of(path, ".snapshots/renamed"));
+    all.push_back(rename_of(path, ".snapshots/other", RENAME_EXCHANGE));
+    add("clone " + path, [=](Trial& t) { t.clone(path, "back"); });
+    add("clone " + path + ", and write", [=](Trial& t) {
+      t.clone(path, "back");
+      t.write(path == ".snapshots/of A" ? "back/C/x" : "back/A/C/x", 10, 100);
+      t.remove_tree(path);
+    });
+    add("what is refused in " + path, [=](Trial& t) {
+      const std::string file = path + "/foo";
+      t.write(file, 10, 100);
+      t.setattr(file, {.mode = 0600});
+      t.unlink(file);
+      t.make(path + "/bar", S_IFREG | 0644);
+      t.rename(path, "bar");
+      t.rename("foo", path + "/bar");
+    });
+  }
+  for (const char* top : {"A", "E"}) {
+    add(std::string("rm -r ") + top, [=](Trial& t) {
+      t.remove_tree(top);
+      let_go(t);
+    });
+  }
+  add("write A/foo", [](Trial& t) { t.write("A/foo", 50, 100); });
+  add("write A/big", [](Trial& t) { t.write("A/big", 100'000, 9'000); });
+  add("write A/C/x", [](Trial& t) { t.write("A/C/x", 4'000, 3'000); });
+  add("chmod of the directory of snapshots", [](Trial& t) { t.setattr(".snapshots", {.mode = 0700}); });
+  add("setxattr of the directory of snapshots", [](Trial& t) { t.setxattr(".snapshots", "user.large", 9'000); });
+  add("rm -r all snapshots", [](Trial& t) {
+    for (const char* name : {"all", "of A", "again", "other"}) t.remove_tree(std::string(".snapshots/") + name);
+    let_go(t);
+  });
+  add("rm -r all that is no snapshot", [](Trial& t) {
+    for (const char* name : {"A", "B", "E"}) t.remove_tree(name);
+    for (const char* name : {"foo", "big"}) t.unlink(name);
+    let_go(t);
+  });
+  return all;
+}
+
+std::vector<Operation> make_operations_after_snapshots() {
+  std::vector<Operation> all;
+  for (const Operation& operation : operations()) {
+    for (const bool synced : {false, true}) {
+      all.push_back({synced ? "snapshot; sync; " + operation.text : "snapshot; " + operation.text, [=](Trial& t) {
+        t.clone("", ".snapshots/all");
+        if (synced) t.sync();
+        operation.run(t);
+      }});
+    }
+  }
+  return all;
+}
+
 std::vector<Operation> make_operations_on_streams() {
   const std::string path = "A/stream";
   std::vector<Operation> all;
@@ -466,6 +567,23 @@ const Start& start_with_clones() {
   return start;
 }
 
+const Start& start_with_snapshots() {
+  static const Start start = [] {
+    Trial trial(start_with_clones());
+    trial.clone("", ".snapshots/all");
+    trial.write("A/C/x", 300, 200);
+    trial.clone("A", ".snapshots/of A");
+    trial.setattr("A", {.mode = 0711});
+    trial.clone("", ".snapshots/again");
+    trial.write("A/big", 30'000, 10'000);
+    trial.make("B/empty/new", S_IFREG | 0644);
+    trial.clone("B/empty", ".snapshots/other");
+    trial.flush();
+    return trial.close();
+  }();
+  return start;
+}
+
 const Start& start_with_a_huge_file() {
   static const Start start = [] {
     Trial trial(empty_start());
@@ -566,6 +684,16 @@ const std::vector<Operation>& operations_on_clones() {
 
 const std::vector<Operation>& operations_after_clones() {
   static const std::vector<Operation> all = make_operations_after_clones();
+  return all;
+}
+
+const std::vector<Operation>& operations_with_snapshots() {
+  static const std::vector<Operation> all = make_operations_with_snapshots();
+  return all;
+}
+
+const std::vector<Operation>& operations_after_snapshots() {
+  static const std::vector<Operation> all = make_operations_after_snapshots();
   return all;
 }
 

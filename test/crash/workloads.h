@@ -41,6 +41,8 @@ const Start& start_with_big_files();
 const Start& start_with_copies();
 // start_with_big_files() with A/L, which has two names of a file, and clones: B/clone of A, and E of that, in which some was changed since.
 const Start& start_with_clones();
+// That one with snapshots: of everything, then of A, and again of everything, with a change before each; and with one after them.
+const Start& start_with_snapshots();
 // foo, and a file of more rows than are erased one by one.
 const Start& start_with_a_huge_file();
 // On a larger volume, where nearly all that is appended goes into blobs: foo, and A/stream, of which the first block has a row alone.
@@ -64,5 +66,8 @@ const std::vector<Operation>& operations_on_streams();
 const std::vector<Operation>& operations_on_clones();
 // operations(), each right after a clone of the directory where it does most of its work, and one of its target.
 const std::vector<Operation>& operations_after_clones();
+const std::vector<Operation>& operations_with_snapshots();
+// operations(), each right after a snapshot of everything.
+const std::vector<Operation>& operations_after_snapshots();
 
 }  // namespace lsmfs::test

@@ -134,7 +134,7 @@ std::string with_field(const std::string& value, std::uint64_t field, std::uint6
     return encode(*link);
   }
   Record& r = std::get<Record>(*row);
-  switch (field % 16) {
+  switch (field % 18) {
     case 0: r.ino = Ino{number}; break;
     case 1: r.mode = static_cast<std::uint32_t>(number % 16) << 12 | (r.mode & 07777); break;
     case 2: r.nlink = static_cast<std::uint32_t>(number); break;
@@ -147,9 +147,11 @@ std::string with_field(const std::string& value, std::uint64_t field, std::uint6
     case 9: r.atime.seconds = static_cast<std::int64_t>(number); break;
     case 10: r.set_xattr({std::string(text), "", static_cast<std::uint32_t>(number)}); break;
     case 11: r.home_number = Ino{number}; break;
-    case 12: r.base.clear(); break;
-    case 13: r.base = keys::number_of(r.base) ? keys::with_number(r.base, Ino{number}) : keys::child_home(text, "x", Ino{number}); break;
+    case 12: r.base.reset(); break;
+    case 13: r.base = r.has_base() && !r.base->empty() ? keys::with_number(*r.base, Ino{number}) : keys::child_home(text, "x", Ino{number}); break;
     case 14: r.shift = number; break;
+    case 15: r.snapshot_of = text; break;
+    case 16: r.snapshot_of.reset(); break;
     default: r.set_xattr({number % 2 ? "system.posix_acl_access" : "system.posix_acl_default", std::string(text), 0}); break;
   }
   return encode(r);
@@ -220,8 +222,8 @@ class Walk {
   }
 
   void run() {
-    std::deque<Ino> directories{kRootIno};
-    seen_.insert(kRootIno);
+    std::deque<Ino> directories{kRootIno, kSnapshotsIno};
+    seen_.insert(directories.begin(), directories.end());
     while (!directories.empty() && found_.size() < kStepsMax) {
       const std::size_t first = found_.size();
       list(directories.front());
@@ -356,7 +358,7 @@ void scrub(Volume& volume) {
 std::optional<Error> use(Tree& tree, const std::vector<Walk::Found>& found) {
   std::optional<Error> unsound;
   const auto note = [&](const auto& result) {
-    static const std::set<int> kUnsound{EUCLEAN, EIO, ESTALE, EROFS, EAGAIN, ENOMEM};
+    static const std::set<int> kUnsound{EUCLEAN, EIO, ESTALE, EAGAIN, ENOMEM};
     if (!result && kUnsound.contains(result.error().code) && !unsound) unsound = result.error();
     return result.has_value();
   };
@@ -368,6 +370,7 @@ std::optional<Error> use(Tree& tree, const std::vector<Walk::Found>& found) {
     tree.forget(made->ino, 1);
   };
   make(kRootIno);
+  if (found.size() % 2 == 0) note(both_ways([&](Wait wait) { return tree.clone(kRootIno, kSnapshotsIno, "made", wait); }));
   for (int i = 0; i < 20; ++i) note(tree.relocate());  // what the walk has found to lie elsewhere
   for (std::size_t i = 0; i < found.size() && i < 60; ++i) {
     const Ino parent = found[i].dir, ino = found[i].attr.ino;
@@ -390,7 +393,10 @@ std::optional<Error> use(Tree& tree, const std::vector<Walk::Found>& found) {
         break;
       default: note(both_ways([&](Wait wait) { return tree.rmdir(parent, entry, wait); })); break;
     }
+    if (parent == kSnapshotsIno && i % 2 == 0) note(both_ways([&](Wait wait) { return tree.remove_tree(ino, parent, wait); }));
   }
+  // In snapshots nothing changes. Elsewhere the same error tells of one before.
+  if (tree.read_only() && !unsound) unsound = make_error(EROFS, "");
   return unsound;
 }
 
@@ -398,9 +404,11 @@ std::optional<Error> use(Tree& tree, const std::vector<Walk::Found>& found) {
 
 // How many inodes can be seen, by the rows of a sound tree: what clones show is there once for each of them. Or any number over kStepsMax.
 std::size_t inodes_in(Store& store) {
-  std::deque<std::string> homes{""};
+  std::deque<std::string> homes{keys::far_home(kSnapshotsIno)};
+  const auto row_of_root = store.get(Family::names, keys::kRoot, Wait::yes);
+  if (const auto root = row_of_root && *row_of_root ? decode_record(**row_of_root) : std::nullopt) homes.push_back(root->has_base() ? *root->base : root->home);
   std::set<Ino> linked;
-  std::size_t named = 1;
+  std::size_t named = 2;  // the root, and the directory of snapshots
   for (; !homes.empty() && named <= kStepsMax; homes.pop_front()) {
     const std::string home = homes.front(), end = keys::entries_end(home);
     const auto cursor = store.cursor(Family::names, {});
@@ -412,7 +420,7 @@ std::size_t inodes_in(Store& store) {
       ++named;
       if (!record->is_directory() || record->size == 0) continue;
       const std::string own = record->home.empty() ? keys::child_home(home, keys::entry_name(home, cursor->key()), record->number()) : record->home;
-      homes.push_back(record->has_base() ? record->base : own);
+      homes.push_back(record->has_base() ? *record->base : own);
     }
   }
   return named + linked.size();

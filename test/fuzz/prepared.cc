@@ -73,8 +73,22 @@ class Maker {
     file(find(find(kRootIno, "clone"), "below"), "new", 3'000);
   }
 
-  void first_half() {
+  // Of a directory, of everything, and of a part of a snapshot. What they are of has changed since.
+  void take_snapshots() {
+    const Ino source = find(kRootIno, "source");
+    must(tree_.clone(source, kSnapshotsIno, "of source", Wait::yes));
+    must(tree_.clone(kRootIno, kSnapshotsIno, "of all", Wait::yes));
+    must(tree_.clone(find(find(kSnapshotsIno, "of source"), "below"), kSnapshotsIno, "of below", Wait::yes));
+    file(find(source, "below"), "since then", 2'000);
+  }
+
+  // `frozen`: the root has another home than at first, since a snapshot shows that.
+  void first_half(bool frozen) {
     a_ = mkdir(kRootIno, "A");
+    if (frozen) {
+      file(a_, "early", 1'000);
+      must(tree_.clone(kRootIno, kSnapshotsIno, "early", Wait::yes));
+    }
     const Ino b = mkdir(kRootIno, "B"), c = mkdir(a_, "C");
     foo_ = file(kRootIno, "foo", 9'000);
     file(a_, "foo", 14'000);
@@ -91,6 +105,7 @@ class Maker {
     must(tree_.rename(kRootIno, "before", a_, "after", 0, Wait::yes));
     share();
     clone();
+    take_snapshots();
     set(foo_, "user.small", "value");
     set(foo_, "user.large", test::pattern(6'000, 1));
     const acl::List list{{ACL_USER_OBJ, 7, kNobody}, {ACL_USER, 6, 1000}, {ACL_GROUP_OBJ, 5, kNobody},
@@ -187,7 +202,7 @@ Prepared prepare(bool in_log) {
   must(Stack::format(device));
   auto stack = must(Stack::mount(device));
   Maker maker(*stack.tree);
-  maker.first_half();
+  maker.first_half(in_log);
   must(stack.store->flush());
   maker.second_half();
   Prepared p;

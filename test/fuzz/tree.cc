@@ -84,12 +84,13 @@ void check_record(const Record& r) {
   check(r.ino.v != 0 && r.ino < kInoMax, "an inode number that is never given");
   check(r.number().v != 0 && r.number() < kCountedMax && r.home_number != kRootIno, "the number of a home that is never given");
   if (r.has_base()) {
-    const auto number = keys::number_of(r.base);
-    check(number && *number > kRootIno && *number < kCountedMax, "a base that is no home");
+    const auto number = keys::number_of(*r.base);
+    check(number && (*number > kRootIno || r.is_directory()) && *number < kCountedMax, "a base that is no home");
     check(r.shows_something() && !r.is_base, "a base of what has nothing to show");
-    check(!r.is_directory() || r.base.size() <= keys::kPathHomeMax, "a base that is too long");
+    check(!r.is_directory() || r.base->size() <= keys::kPathHomeMax, "a base that is too long");
     check(shifts::shifted(r.ino, r.shift) < kInoMax && (r.shift == 0 || shifts::shifted(r.ino, r.shift) >= kCountedMax), "a number that is never seen");
   }
+  check(!r.snapshot_of || r.is_directory(), "a snapshot that is no directory");
   check(r.shift == 0 || (r.has_base() && r.is_directory() && r.shift <= shifts::kRange), "a shift of what shows nothing");
   check(S_ISREG(r.mode) || S_ISDIR(r.mode) || S_ISLNK(r.mode) || S_ISCHR(r.mode) || S_ISBLK(r.mode) || S_ISFIFO(r.mode) || S_ISSOCK(r.mode), "an unknown type");
   check((r.mode & ~(S_IFMT | 07777u)) == 0, "a mode of unknown bits");
@@ -124,7 +125,7 @@ bool run_record(std::string_view input) {
   if (input.front() & 1) {
     const auto state = decode_state(value);
     if (!state) return false;
-    check(state->next_ino.v >= 2 && state->next_ino <= kCountedMax, "a next inode number that cannot be");
+    check(state->next_ino.v >= 2 && state->next_ino <= kSnapshotsIno, "a next inode number that cannot be");
     const auto again = decode_state(encode(*state));
     check(again && encode(*again) == encode(*state) && again->next_ino == state->next_ino, "a state does not survive");
     return true;
@@ -133,7 +134,7 @@ bool run_record(std::string_view input) {
     const auto node = decode_node(value);
     if (!node) return false;
     const auto number = keys::number_of(node->home);
-    check(number && *number > kRootIno && *number < kCountedMax, "a base that is no home");
+    check(number && (*number > kRootIno || node->directory) && *number < kCountedMax, "a base that is no home");
     check(node->size <= kFileSizeMax && node->blocks + node->blob_blocks <= block_count(node->size), "the size of a base");
     check(!node->directory || (node->size == 0 && node->home.size() <= keys::kPathHomeMax), "a base that has data and entries, or none can lie there");
     check(decode_node(encode(*node)) == *node, "a base does not survive");
@@ -181,9 +182,16 @@ std::vector<std::string> record_examples() {
     some.base = keys::child_home("", "base", Ino{299});
     if (type == S_IFDIR) some.shift = shifts::kLeast;
     all.push_back(row + encode(some));
+    if (type != S_IFDIR) continue;
+    some.snapshot_of = "/dir";
+    all.push_back(row + encode(some));
+    some.snapshot_of = "/";
+    some.base = "";  // the root's home
+    all.push_back(row + encode(some));
   }
   all.push_back(node + encode(Node{keys::child_home("", "base", Ino{299}), 10'000, 2, 1}));
   all.push_back(node + encode(Node{keys::child_home("", "base", Ino{299}), 0, 0, 0, true}));
+  all.push_back(node + encode(Node{.home = "", .directory = true}));
   all.push_back(row + encode(Link{Ino{77}, S_IFREG}));
   all.push_back(state + encode(State{Ino{301}, {5, 4, 3, 2, 1}}));
   return all;

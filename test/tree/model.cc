@@ -33,23 +33,47 @@ NodePtr deep_copy(const NodePtr& top) {
   return visit(top);
 }
 
+// Of attributes of the directory of snapshots. One that has always been empty has no lines.
+bool is_worth_a_line(const auto& snapshots) { return snapshots.nlink > 2 || snapshots.ctime != snapshots.btime; }
+
+// "": it is not below.
+std::string path_below(const NodePtr& top, const NodePtr& dir) {
+  for (const auto& [name, child] : top->entries) {
+    if (!child->is_directory()) continue;
+    const std::string below = child == dir ? "" : path_below(child, dir);
+    if (child == dir || !below.empty()) return "/" + name + below;
+  }
+  return "";
+}
+
 }  // namespace
 
-Model::Model() : root(std::make_shared<Node>()) {
+Model::Model() : root(std::make_shared<Node>()), snapshots(std::make_shared<Node>()) {
   root->ino = kRootIno;
-  root->mode = S_IFDIR | 0755;
-  root->nlink = 2;
+  snapshots->ino = kSnapshotsIno;
+  for (const NodePtr& top : {root, snapshots}) {
+    top->mode = S_IFDIR | 0755;
+    top->nlink = 2;
+  }
 }
 
 Model Model::copy() const {
   Model twin;
   twin.root = deep_copy(root);
+  twin.snapshots = deep_copy(snapshots);
   return twin;
+}
+
+std::string Model::path_of(const NodePtr& dir) const {
+  if (dir == root) return "/";
+  const std::string path = path_below(root, dir);
+  return path.empty() ? fmt::format("/{}{}", kSnapshotsName, path_below(snapshots, dir)) : path;
 }
 
 int Model::make(const NodePtr& dir, const std::string& name, std::uint32_t mode, const std::string& target, NodePtr& made) {
   if (dir->nlink == 0) return ENOENT;
   if (dir->entries.contains(name)) return EEXIST;
+  if (dir->read_only || dir == snapshots) return EROFS;
   made = std::make_shared<Node>();
   made->mode = mode;
   made->nlink = S_ISDIR(mode) ? 2 : 1;
@@ -63,6 +87,7 @@ int Model::make(const NodePtr& dir, const std::string& name, std::uint32_t mode,
 int Model::link(const NodePtr& node, const NodePtr& dir, const std::string& name) {
   if (dir->nlink == 0) return ENOENT;
   if (dir->entries.contains(name)) return EEXIST;
+  if (dir->read_only || dir == snapshots || node->read_only) return EROFS;
   if (node->is_directory()) return EPERM;
   if (node->nlink == 0 && !node->linkable) return ENOENT;
   node->linkable = false;
@@ -75,6 +100,7 @@ int Model::unlink(const NodePtr& dir, const std::string& name) {
   if (dir->nlink == 0) return ENOENT;
   auto it = dir->entries.find(name);
   if (it == dir->entries.end()) return ENOENT;
+  if (dir->read_only) return EROFS;
   if (it->second->is_directory()) return EISDIR;
   --it->second->nlink;
   dir->entries.erase(it);
@@ -85,6 +111,7 @@ int Model::rmdir(const NodePtr& dir, const std::string& name) {
   if (dir->nlink == 0) return ENOENT;
   auto it = dir->entries.find(name);
   if (it == dir->entries.end()) return ENOENT;
+  if (dir->read_only) return EROFS;
   if (!it->second->is_directory()) return ENOTDIR;
   if (!it->second->entries.empty()) return ENOTEMPTY;
   it->second->nlink = 0;
@@ -120,6 +147,7 @@ int Model::remove_tree(const NodePtr& dir, const std::string& name) {
   if (it == dir->entries.end()) return ENOENT;
   const NodePtr tree = it->second;
   if (!tree->is_directory()) return ENOTDIR;
+  if (dir->read_only) return EROFS;
   auto directories = all_below(tree);
   directories.push_back(tree);
   std::erase_if(directories, [](const NodePtr& node) { return !node->is_directory(); });
@@ -141,8 +169,12 @@ int Model::clone(const NodePtr& dir, const NodePtr& to, const std::string& name,
     if (node->nlink == 0) return ENOENT;
   }
   if (to->entries.contains(name)) return EEXIST;
-  if (dir == root || contains(dir, to)) return EINVAL;
+  if (to->read_only) return EROFS;
+  if (dir == snapshots || contains(dir, to)) return EINVAL;
   made = deep_copy(dir);
+  const bool is_snapshot = to == snapshots;
+  made->data = Contents(is_snapshot ? path_of(dir) : "");
+  if (is_snapshot) made->btime = {};
   auto all = all_below(made);
   for (const NodePtr& node : all) {
     if (!node->is_directory()) node->nlink = 0;
@@ -151,6 +183,7 @@ int Model::clone(const NodePtr& dir, const NodePtr& to, const std::string& name,
   for (const NodePtr& node : all) {
     node->ino = Ino{};
     node->held = node->linkable = false;
+    node->read_only = is_snapshot;
     for (const auto& [of, child] : node->entries) child->nlink += !child->is_directory();
   }
   to->entries[name] = made;
@@ -169,6 +202,9 @@ int Model::rename(const NodePtr& from_dir, const std::string& from, const NodePt
   if ((flags & RENAME_NOREPLACE) && exists) return EEXIST;
   NodePtr node = source->second;
   if (exists && target->second == node) return 0;
+  if (from_dir->read_only || to_dir->read_only) return EROFS;
+  if ((from_dir == snapshots) != (to_dir == snapshots)) return EROFS;
+  if (from_dir == snapshots && (flags & RENAME_WHITEOUT)) return EROFS;
   if (node->is_directory() && contains(node, to_dir)) return EINVAL;
   if (flags & RENAME_EXCHANGE) {
     NodePtr other = target->second;
@@ -211,6 +247,7 @@ int Model::rename(const NodePtr& from_dir, const std::string& from, const NodePt
 int Model::write(const NodePtr& node, std::uint64_t offset, const std::string& data) {
   if (!S_ISREG(node->mode)) return node->is_directory() ? EISDIR : EINVAL;
   if (data.empty()) return 0;
+  if (node->read_only) return EROFS;
   std::string& bytes = node->data.change();
   if (bytes.size() < offset + data.size()) bytes.resize(offset + data.size());
   bytes.replace(offset, data.size(), data);
@@ -218,6 +255,7 @@ int Model::write(const NodePtr& node, std::uint64_t offset, const std::string& d
 }
 
 int Model::truncate(const NodePtr& node, std::uint64_t size) {
+  if (node->read_only) return EROFS;
   if (!S_ISREG(node->mode)) return node->is_directory() ? EISDIR : EINVAL;
   node->data.change().resize(size);
   return 0;
@@ -232,6 +270,7 @@ int Model::copy_range(const NodePtr& from, std::uint64_t at, const NodePtr& to, 
 
 int Model::fallocate(const NodePtr& node, int mode, std::uint64_t offset, std::uint64_t length) {
   if (!S_ISREG(node->mode)) return node->is_directory() ? EISDIR : ENODEV;
+  if (node->read_only) return EROFS;
   const std::uint64_t end = offset + length;
   std::string& bytes = node->data.change();
   if (!(mode & FALLOC_FL_KEEP_SIZE) && end > bytes.size()) bytes.resize(end);
@@ -271,6 +310,7 @@ std::string Model::dump() const {
     for (auto& [name, child] : n.entries) visit(path + "/" + name, *child);
   };
   visit("", *root);
+  if (is_worth_a_line(*snapshots)) visit(fmt::format("/{}", kSnapshotsName), *snapshots);
   return out;
 }
 
@@ -280,7 +320,7 @@ std::string dump(Tree& tree, std::set<std::string>* failed) {
     if (failed) failed->insert(path);
     return error.message();
   };
-  std::function<void(const std::string&, const Attr&)> visit = [&](const std::string& path, const Attr& a) {
+  std::function<void(const std::string&, const Attr&, bool)> visit = [&](const std::string& path, const Attr& a, bool in_snapshots) {
     std::string contents;
     if (S_ISREG(a.mode)) {
       contents.assign(a.size, '?');
@@ -292,6 +332,9 @@ std::string dump(Tree& tree, std::set<std::string>* failed) {
     } else if (S_ISLNK(a.mode)) {
       auto target = both_ways([&](Wait w) { return tree.readlink(a.ino, w); });
       contents = target ? *target : fail(path, target.error());
+    } else if (in_snapshots) {
+      auto info = both_ways([&](Wait w) { return tree.snapshot_info(a.ino, w); });
+      contents = !info ? fail(path, info.error()) : info->made == a.btime ? info->of : "was made at another time than it says";
     }
     std::map<std::string, std::string> xattrs;
     const auto names = both_ways([&](Wait w) { return tree.listxattr(a.ino, w); });
@@ -320,13 +363,17 @@ std::string dump(Tree& tree, std::set<std::string>* failed) {
       if (!listed) out += fail(path, listed.error()) + "\n";
     }
     for (auto& [name, attr] : children) {
-      visit(path + "/" + name, attr);
+      visit(path + "/" + name, attr, a.ino == kSnapshotsIno);
       tree.forget(attr.ino, 1);
     }
   };
   auto root = both_ways([&](Wait w) { return tree.getattr(kRootIno, w); });
   if (!root) return fail("", root.error());
-  visit("", *root);
+  visit("", *root, false);
+  auto snapshots = both_ways([&](Wait w) { return tree.getattr(kSnapshotsIno, w); });
+  const std::string path = fmt::format("/{}", kSnapshotsName);
+  if (!snapshots) out += fail(path, snapshots.error());
+  else if (is_worth_a_line(*snapshots)) visit(path, *snapshots, false);
   return out;
 }
 

@@ -45,12 +45,13 @@ struct Node {
   Ino ino;  // as the tree numbered it
   std::uint32_t mode = 0, nlink = 0, uid = 0, gid = 0, flags = 0;
   std::uint64_t rdev = 0;
-  Contents data;  // a file's contents, a symbolic link's target
+  Contents data;  // a file's contents, a symbolic link's target, the path of what a snapshot is of
   Time mtime, ctime, btime;
   std::map<std::string, std::string> xattrs;
   std::map<std::string, std::shared_ptr<Node>> entries;
   bool linkable = false;  // made without a name, and without one so far
   bool held = false;      // in use, and stays so without a name
+  bool read_only = false; // a snapshot, or something in one
   bool is_directory() const { return S_ISDIR(mode); }
   // What is made in a directory has these flags of it, of whatever type it is.
   void inherit_flags(const Node& dir) { flags = dir.flags & (FS_NODUMP_FL | FS_NOATIME_FL); }
@@ -63,11 +64,11 @@ struct Node {
 };
 using NodePtr = std::shared_ptr<Node>;
 
-// Each operation gives 0 or the errno that rename(2), unlink(2) ... give on ext4.
+// Each operation gives 0 or the errno that rename(2), unlink(2) ... give on ext4, and EROFS for what would change a snapshot.
 class Model {
  public:
   Model();
-  NodePtr root;
+  NodePtr root, snapshots;  // the latter: the directory of snapshots, which is nobody's entry
   Model copy() const;  // with nodes of its own; hard links stay so
 
   int make(const NodePtr& dir, const std::string& name, std::uint32_t mode, const std::string& target, NodePtr& made);
@@ -75,7 +76,8 @@ class Model {
   int unlink(const NodePtr& dir, const std::string& name);
   int rmdir(const NodePtr& dir, const std::string& name);
   int remove_tree(const NodePtr& dir, const std::string& name);
-  // The copy and all below it have no numbers yet: take_numbers() gives them.
+  // A snapshot, where `to` is their directory. The copy and all below it have no numbers yet: take_numbers() gives them. Nor is it known when a
+  // snapshot was made: take_times() tells.
   int clone(const NodePtr& dir, const NodePtr& to, const std::string& name, NodePtr& made);
   // All files and directories below it, once each; and whether each name of a file is among those.
   static std::vector<NodePtr> all_below(const NodePtr& dir);
@@ -86,7 +88,10 @@ class Model {
   int copy_range(const NodePtr& from, std::uint64_t at, const NodePtr& to, std::uint64_t to_at, std::uint64_t length);
   int fallocate(const NodePtr& node, int mode, std::uint64_t offset, std::uint64_t length);
 
-  // All that a user can see of the tree, one line for each name in order.
+  // The path of a directory, as SnapshotInfo has it.
+  std::string path_of(const NodePtr& dir) const;
+
+  // All that a user can see of the tree, one line for each name in order; snapshots come last, if ever there was one.
   std::string dump() const;
   static std::string line(const std::string& path, const Attr& attr, const Contents& contents,
                           const std::map<std::string, std::string>& xattrs);

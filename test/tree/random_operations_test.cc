@@ -16,6 +16,7 @@
 #include <map>
 #include <random>
 #include <sstream>
+#include <utility>
 
 #include "base/planted.h"
 #include "kv/store_decorator.h"
@@ -23,6 +24,7 @@
 #include "tree/cold_store.h"
 #include "tree/harness.h"
 #include "tree/hides_users.h"
+#include "tree/keys.h"
 #include "tree/model.h"
 
 namespace lsmfs::test::random_operations_test {
@@ -39,8 +41,8 @@ class Driver {
         harness_(stream_from < TreeOptions().stream_from ? ByteCount{GiB} : ByteCount{kDeviceMin},
                  {.sync_interval_ms = 0, .stream_from = stream_from, .share_past = share_past,
                   .expand_at_once = clones == Clones::some && seed % 4 < 2 ? 2 : TreeOptions().expand_at_once}, std::move(between)) {
-    known_ = {model_.root};
-    copy_times(model_.root);
+    know_tops();
+    for (const NodePtr& top : known_) copy_times(top);
   }
 
   void run() {
@@ -62,9 +64,11 @@ class Driver {
   std::uint64_t below(std::uint64_t n) { return std::uniform_int_distribution<std::uint64_t>(0, n - 1)(random_); }
   bool chance(int percent) { return below(100) < static_cast<std::uint64_t>(percent); }
 
+  // What cannot change any more comes less often.
   NodePtr pick(bool directory) {
     std::vector<NodePtr> fit;
-    for (auto& n : known_) if (n->is_directory() == directory) fit.push_back(n);
+    const bool any = clones_ == Clones::none || chance(20);
+    for (auto& n : known_) if (n->is_directory() == directory && (any || !n->read_only)) fit.push_back(n);
     return fit.empty() ? nullptr : fit[below(fit.size())];
   }
   // Few names, so that they meet; some that sort next to each other in awkward ways.
@@ -104,20 +108,34 @@ class Driver {
     if (it->second->ino != Ino{} && !knows(it->second)) look_up(dir, n);
     return it->second;
   }
+  // What is always in use.
+  bool is_top(const NodePtr& node) const { return node == model_.root || node == model_.snapshots; }
+  void know_tops() {
+    known_ = {model_.root};
+    if (clones_ == Clones::some) known_.push_back(model_.snapshots);
+    lookups_.clear();
+  }
+  // The tree has raised its lookup count.
+  void has_found(const NodePtr& node) {
+    ++lookups_[node];
+    if (!knows(node)) known_.push_back(node);
+  }
+  // No more than was raised: what the tree itself holds on to is its own matter.
+  void forget(const NodePtr& node) { harness_.tree().forget(node->ino, std::exchange(lookups_[node], 0)); }
   bool knows(const NodePtr& node) const { return std::ranges::find(known_, node) != known_.end(); }
   void look_up(const NodePtr& dir, const std::string& n) {
     const NodePtr& child = dir->entries.at(n);
     const auto found = both_ways([&](Wait w) { return harness_.tree().lookup(dir->ino, n, w); });
     ASSERT_TRUE(found && *found) << n;
     ASSERT_EQ((*found)->ino, child->ino) << n;
-    if (!knows(child)) known_.push_back(child);
+    has_found(child);
   }
 
   void step() {
     Tree& tree = harness_.tree();
     const NodePtr dir = pick(true);
     const std::string n = name();
-    if (clones_ == Clones::some && chance(8)) return chance(35) ? clone() : use_a_name();
+    if (clones_ == Clones::some && chance(10)) return chance(30) ? clone() : chance(30) ? use_a_snapshot() : use_a_name();
     switch (below(29)) {
       case 0: case 1: case 2: case 3: {
         static const std::uint32_t kinds[] = {S_IFREG, S_IFREG, S_IFREG, S_IFDIR, S_IFDIR, S_IFLNK, S_IFIFO, S_IFCHR, S_IFSOCK};
@@ -137,7 +155,7 @@ class Driver {
         made->gid = dir->mode & S_ISGID ? dir->gid : 8;
         if (S_ISDIR(mode) && (dir->mode & S_ISGID)) made->mode |= S_ISGID;
         made->rdev = rdev;
-        known_.push_back(made);
+        has_found(made);
         copy_times(made);
         copy_times(dir);
         ++changes_;
@@ -164,17 +182,22 @@ class Driver {
         const NodePtr node = pick(chance(30));
         if (!node) return;
         AttrChange change;
-        if (chance(50)) change.mode = node->mode = (node->mode & S_IFMT) | static_cast<std::uint32_t>(below(07777));
-        if (change.mode) change.mode = *change.mode & 07777;
-        if (chance(50)) change.uid = node->uid = static_cast<std::uint32_t>(random_());
+        if (chance(50)) change.mode = static_cast<std::uint32_t>(below(07777));
+        if (chance(50)) change.uid = static_cast<std::uint32_t>(random_());
+        if (!node->read_only) {
+          if (change.mode) node->mode = (node->mode & S_IFMT) | *change.mode;
+          node->uid = change.uid.value_or(node->uid);
+        }
         if (chance(50)) change.mtime = Time{static_cast<std::int64_t>(below(1ull << 35)) - (1ll << 33), static_cast<std::uint32_t>(below(1'000'000'000))};
-        both("setattr", 0, [&](Wait w) { return tree.setattr(node->ino, change, w); }, {node});
+        both("setattr", node->read_only ? EROFS : 0, [&](Wait w) { return tree.setattr(node->ino, change, w); }, {node});
         return;
       }
       case 11: {
         const NodePtr node = pick(chance(5));
         if (!node) return;
-        both("link", model_.link(node, dir, n), [&](Wait w) { return tree.link(node->ino, dir->ino, n, w); }, {node, dir});
+        const int expected = model_.link(node, dir, n);
+        both("link", expected, [&](Wait w) { return tree.link(node->ino, dir->ino, n, w); }, {node, dir});
+        if (expected == 0) has_found(node);
         return;
       }
       case 12: case 13: {
@@ -187,40 +210,14 @@ class Driver {
         both("rmdir", model_.rmdir(dir, n), [&](Wait w) { return tree.rmdir(dir->ino, n, w); }, {dir, victim});
         return;
       }
-      case 25: {
-        if (!chance(30)) return;  // else little would be left
-        const NodePtr victim = at(dir, n);
-        // What is known of a file by its other names changes with the sweep alone.
-        const bool whole = victim && victim->is_directory() && Model::has_all_names(victim);
-        std::vector<NodePtr> below = victim ? Model::all_below(victim) : std::vector<NodePtr>();
-        const bool linked = std::ranges::any_of(below, [](const NodePtr& node) { return !node->is_directory() && node->nlink > 1; });
-        if (!victim) return;
-        if (linked && victim->is_directory()) look_up_below(victim);
-        both("remove_tree", model_.remove_tree(dir, n), [&](Wait w) { return tree.remove_tree(victim->ino, dir->ino, w); }, {dir, victim});
-        if (!victim->is_directory() || victim->nlink > 0 || (whole && !linked)) return;
-        sweep(INT_MAX);
-        for (const NodePtr& node : below) {
-          if (knows(node)) copy_times(node);
-        }
-        ASSERT_TRUE(harness_.tree().sync());
-        synced();
+      case 25:
+        if (chance(30)) remove_tree(dir, n);  // else little would be left
         return;
-      }
       case 15: case 16: case 17: {
         const NodePtr to_dir = chance(40) ? dir : pick(true);
         const std::string to = name();
         static const unsigned kinds[] = {RENAME_EXCHANGE, RENAME_NOREPLACE, RENAME_WHITEOUT, RENAME_WHITEOUT | RENAME_NOREPLACE};
-        const unsigned flags = chance(60) ? 0 : kinds[below(std::size(kinds))];
-        const NodePtr source = at(dir, n), target = at(to_dir, to);
-        both("rename", model_.rename(dir, n, to_dir, to, flags),
-             [&](Wait w) { return tree.rename(dir->ino, n, to_dir->ino, to, flags, w); }, {dir, to_dir, source, target});
-        if (const NodePtr whiteout = at(dir, n); whiteout && whiteout->ino == Ino{}) {
-          const auto found = both_ways([&](Wait w) { return tree.lookup(dir->ino, n, w); });
-          ASSERT_TRUE(found && *found) << "the whiteout";
-          whiteout->ino = (*found)->ino;
-          known_.push_back(whiteout);
-          copy_times(whiteout);
-        }
+        rename(dir, n, to_dir, to, chance(60) ? 0 : kinds[below(std::size(kinds))]);
         return;
       }
       case 18: {
@@ -247,14 +244,16 @@ class Driver {
         const auto got = both_ways([&](Wait w) {
           return tree.make_unnamed(dir->ino, {.mode = S_IFREG | 0600, .uid = 7, .gid = 8}, w);
         });
-        ASSERT_TRUE(got);
+        const bool permitted = !dir->read_only && dir != model_.snapshots;
+        ASSERT_EQ(code(got), permitted ? 0 : EROFS) << "make_unnamed";
+        if (!permitted) return;
         NodePtr made = std::make_shared<Node>();
         made->ino = got->ino;
         made->mode = S_IFREG | 0600;
         made->uid = 7;
         made->gid = dir->mode & S_ISGID ? dir->gid : 8;
         made->linkable = true;
-        known_.push_back(made);
+        has_found(made);
         copy_times(made);
         ++changes_;
         return;
@@ -309,14 +308,14 @@ class Driver {
         static const char* names[] = {"user.a", "user.b", "user.\xff", "security.capability", "trusted.x", "user.aa"};
         const std::string xattr = names[below(std::size(names))];
         if (chance(30)) {
-          const int expected = node->xattrs.erase(xattr) ? 0 : ENODATA;
+          const int expected = node->read_only ? EROFS : node->xattrs.erase(xattr) ? 0 : ENODATA;
           both("removexattr", expected, [&](Wait w) { return tree.removexattr(node->ino, xattr, w); }, {node});
           return;
         }
         const std::string value = bytes(chance(60) ? below(300) : chance(80) ? below(3000) : below(kXattrSizeMax + 1));
         const int flags = chance(70) ? 0 : chance(50) ? XATTR_CREATE : XATTR_REPLACE;
         const bool exists = node->xattrs.contains(xattr);
-        const int expected = exists && flags == XATTR_CREATE ? EEXIST : !exists && flags == XATTR_REPLACE ? ENODATA : 0;
+        const int expected = node->read_only ? EROFS : exists && flags == XATTR_CREATE ? EEXIST : !exists && flags == XATTR_REPLACE ? ENODATA : 0;
         if (expected == 0) node->xattrs[xattr] = value;
         both("setxattr", expected, [&](Wait w) { return tree.setxattr(node->ino, xattr, value, flags, w); }, {node});
         return;
@@ -342,13 +341,50 @@ class Driver {
     }
   }
 
+  void rename(const NodePtr& dir, const std::string& n, const NodePtr& to_dir, const std::string& to, unsigned flags) {
+    Tree& tree = harness_.tree();
+    const NodePtr source = at(dir, n), target = at(to_dir, to);
+    ASSERT_NO_FATAL_FAILURE(both("rename", model_.rename(dir, n, to_dir, to, flags),
+                                 [&](Wait w) { return tree.rename(dir->ino, n, to_dir->ino, to, flags, w); }, {dir, to_dir, source, target}));
+    if (const NodePtr whiteout = at(dir, n); whiteout && whiteout->ino == Ino{}) {
+      const auto found = both_ways([&](Wait w) { return tree.lookup(dir->ino, n, w); });
+      ASSERT_TRUE(found && *found) << "the whiteout";
+      whiteout->ino = (*found)->ino;
+      has_found(whiteout);
+      copy_times(whiteout);
+    }
+  }
+
+  void remove_tree(const NodePtr& dir, const std::string& n) {
+    const NodePtr victim = at(dir, n);
+    if (!victim) return;
+    // What is known of a file by its other names changes with the sweep alone.
+    const bool whole = victim->is_directory() && Model::has_all_names(victim);
+    const std::vector<NodePtr> below = Model::all_below(victim);
+    const bool linked = std::ranges::any_of(below, [](const NodePtr& node) { return !node->is_directory() && node->nlink > 1; });
+    if (linked) look_up_below(victim);
+    ASSERT_NO_FATAL_FAILURE(both("remove_tree", model_.remove_tree(dir, n), [&](Wait w) { return harness_.tree().remove_tree(victim->ino, dir->ino, w); }, {dir, victim}));
+    if (!victim->is_directory() || victim->nlink > 0 || (whole && !linked)) return;
+    sweep(INT_MAX);
+    for (const NodePtr& node : below) {
+      if (knows(node)) copy_times(node);
+    }
+    ASSERT_TRUE(harness_.tree().sync());
+    synced();
+  }
+
+  // Of a directory, or a snapshot, often of all.
   void clone() {
-    const NodePtr dir = pick(chance(95)), to = pick(chance(97));
+    const bool is_snapshot = chance(40);
+    clone(is_snapshot && chance(60) ? model_.root : pick(chance(95)), is_snapshot ? model_.snapshots : pick(chance(97)));
+  }
+
+  void clone(const NodePtr& dir, const NodePtr& to) {
     if (!dir || !to) return;
     const std::string n = name();
     // What is there must not grow without end.
     std::size_t files = 0, bytes = 0;
-    for (const NodePtr& top : {model_.root, dir}) {
+    for (const NodePtr& top : {model_.root, model_.snapshots, dir}) {
       for (const NodePtr& node : Model::all_below(top)) {
         ++files;
         bytes += node->data->size();
@@ -365,8 +401,28 @@ class Driver {
     cloned_ = true;
     const auto numbered = take_numbers(harness_.tree(), to, n);
     ASSERT_TRUE(numbered) << numbered.error().message();
-    if (chance(80)) look_up(to, n);
+    if (chance(80) || made->read_only) look_up(to, n);
+    if (made->read_only) made->btime = harness_.attr(made->ino).btime;
     if (chance(30)) look_up_below(made);
+  }
+
+  void use_a_snapshot() {
+    const auto& snapshots = model_.snapshots->entries;
+    if (snapshots.empty()) return;
+    auto it = snapshots.begin();
+    std::advance(it, static_cast<std::ptrdiff_t>(below(snapshots.size())));
+    const std::string n = it->first;
+    switch (below(6)) {
+      case 0: case 1: case 2: return remove_tree(model_.snapshots, n);
+      case 3: return rename(model_.snapshots, n, chance(90) ? model_.snapshots : pick(true), name(), chance(70) ? 0 : RENAME_EXCHANGE);
+      default: break;
+    }
+    // Who brings back what was there looks into it.
+    const NodePtr snapshot = at(model_.snapshots, n);
+    ASSERT_NO_FATAL_FAILURE(look_up_below(snapshot));
+    std::vector<NodePtr> sources = known_;
+    std::erase_if(sources, [](const NodePtr& node) { return !node->is_directory() || !node->read_only || node->nlink == 0; });
+    clone(chance(50) ? snapshot : sources[below(sources.size())], pick(true));
   }
 
   // Who was not used since it was cloned is found by its name only.
@@ -388,28 +444,31 @@ class Driver {
 
   // All space is back, whatever had what in common.
   void remove_everything() {
-    while (!model_.root->entries.empty()) {
-      auto it = model_.root->entries.begin();
-      std::advance(it, static_cast<std::ptrdiff_t>(below(model_.root->entries.size())));
+    while (!model_.root->entries.empty() || !model_.snapshots->entries.empty()) {
+      const NodePtr dir = model_.root->entries.empty() || (!model_.snapshots->entries.empty() && chance(50)) ? model_.snapshots : model_.root;
+      auto it = dir->entries.begin();
+      std::advance(it, static_cast<std::ptrdiff_t>(below(dir->entries.size())));
       const std::string n = it->first;
-      const NodePtr node = at(model_.root, n);
+      const NodePtr node = at(dir, n);
       if (node->is_directory()) {
-        ASSERT_EQ(model_.remove_tree(model_.root, n), 0);
-        const auto removed = both_ways([&](Wait w) { return harness_.tree().remove_tree(node->ino, kRootIno, w); });
+        ASSERT_EQ(model_.remove_tree(dir, n), 0);
+        const auto removed = both_ways([&](Wait w) { return harness_.tree().remove_tree(node->ino, dir->ino, w); });
         ASSERT_TRUE(removed) << removed.error().message();
       } else {
-        ASSERT_EQ(model_.unlink(model_.root, n), 0);
-        ASSERT_EQ(code(both_ways([&](Wait w) { return harness_.tree().unlink(kRootIno, n, w); })), 0);
+        ASSERT_EQ(model_.unlink(dir, n), 0);
+        ASSERT_EQ(code(both_ways([&](Wait w) { return harness_.tree().unlink(dir->ino, n, w); })), 0);
       }
       if (chance(20)) relocate(50);
       if (chance(20)) sweep(static_cast<int>(below(5)));
     }
     for (const NodePtr& node : known_) {
-      if (node != model_.root) harness_.tree().forget(node->ino, 1000);
+      if (!is_top(node)) forget(node);
     }
-    known_ = {model_.root};
-    for (const auto& [n, value] : model_.root->xattrs) {
-      ASSERT_EQ(code(both_ways([&](Wait w) { return harness_.tree().removexattr(kRootIno, n, w); })), 0);
+    know_tops();
+    for (const NodePtr& top : known_) {
+      for (const auto& [n, value] : top->xattrs) {
+        ASSERT_EQ(code(both_ways([&](Wait w) { return harness_.tree().removexattr(top->ino, n, w); })), 0);
+      }
     }
     sweep(INT_MAX);
     relocate(100);
@@ -417,10 +476,20 @@ class Driver {
     EXPECT_EQ(counts.regular + counts.symlinks + counts.others, 0u);
     EXPECT_EQ(counts.directories, 1u);
     EXPECT_EQ(harness_.rows(Family::blocks), 0u);
-    EXPECT_EQ(harness_.rows(Family::names), 2u) << "more than the root and the state";
     ASSERT_TRUE(harness_.tree().sync());
+    EXPECT_EQ(other_rows(), "") << "more than the root, the state and the directory of snapshots";
     EXPECT_EQ(harness_.store().blobs(), decltype(harness_.store().blobs()){});
     EXPECT_EQ(harness_.check(), "") << "with nothing left";
+  }
+
+  // The keys of all rows of names that are not always there, for people.
+  std::string other_rows() {
+    std::string others;
+    const auto cursor = harness_.store().cursor(Family::names, {});
+    for (cursor->seek(""); cursor->valid(); cursor->next()) {
+      if (cursor->key() != keys::kRoot && cursor->key() != keys::kState && cursor->key() != keys::kSnapshots) others += testing::PrintToString(std::string(cursor->key())) + "\n";
+    }
+    return others;
   }
 
   void relocate(int percent) {
@@ -433,9 +502,9 @@ class Driver {
 
   // Different files have different numbers, with or without a name.
   void check_numbers() {
-    std::map<Ino, NodePtr> owners{{kRootIno, model_.root}};
-    auto all = Model::all_below(model_.root);
-    all.insert(all.end(), known_.begin(), known_.end());
+    std::map<Ino, NodePtr> owners{{kRootIno, model_.root}, {kSnapshotsIno, model_.snapshots}};
+    std::vector<NodePtr> all = known_;
+    for (const NodePtr& top : {model_.root, model_.snapshots}) std::ranges::copy(Model::all_below(top), std::back_inserter(all));
     for (const NodePtr& node : all) {
       ASSERT_EQ(owners.emplace(node->ino, node).first->second, node) << node->ino.v << " is the number of two";
       ASSERT_LT(node->ino, kInoMax);
@@ -500,7 +569,7 @@ class Driver {
     for (std::size_t i = 0; i < known_.size(); ++i) {
       if (known_[i]->nlink > 0 || was_found_in(known_[i])) continue;
       sweep(INT_MAX);  // or something may be in it, or a removed directory still names it
-      harness_.tree().forget(known_[i]->ino, 1000);
+      forget(known_[i]);
       ASSERT_EQ(code(harness_.tree().getattr(known_[i]->ino, Wait::yes)), ESTALE);
       known_.erase(known_.begin() + static_cast<std::ptrdiff_t>(i));
       return;
@@ -509,7 +578,7 @@ class Driver {
 
   // A fresh tree knows no inode: drop those without a name and look up all the others again.
   void look_up_again() {
-    known_ = {model_.root};
+    know_tops();
     std::function<void(const NodePtr&)> visit = [&](const NodePtr& dir) {
       for (auto& [n, child] : dir->entries) {
         if (cloned_ && chance(20)) continue;  // is found later, if at all
@@ -517,7 +586,7 @@ class Driver {
         if (child->is_directory()) visit(child);
       }
     };
-    visit(model_.root);
+    for (const NodePtr& top : std::vector(known_)) visit(top);
   }
 
   void remount() {
@@ -538,25 +607,25 @@ class Driver {
     ASSERT_TRUE(it != history_.rend()) << "after a crash the tree is at no moment since the last sync:\n"
                                        << now << "the last moment was:\n" << history_.back().dump;
     ASSERT_EQ(harness_.check(), "") << "after a crash";
-    model_.root = it->root;
+    model_ = it->model;
     look_up_again();
     synced();
   }
 
   struct Moment {
     std::string dump;
-    NodePtr root;  // a copy of the model as it was
+    Model model;  // a copy of it as it was
   };
 
   void record() {
     if (changes_ == recorded_) return;
     recorded_ = changes_;
-    history_.push_back({model_.dump(), model_.copy().root});
+    history_.push_back({model_.dump(), model_.copy()});
   }
   void synced() {
     history_.clear();
     recorded_ = ++changes_;
-    history_.push_back({model_.dump(), model_.copy().root});
+    history_.push_back({model_.dump(), model_.copy()});
   }
 
   // Says the first line that differs: the whole is long.
@@ -581,6 +650,7 @@ class Driver {
   Harness harness_;
   Model model_;
   std::vector<NodePtr> known_;  // those whose number may be used: with a lookup held
+  std::map<NodePtr, std::uint64_t> lookups_;  // of these
   std::uint64_t changes_ = 1, recorded_ = 0;
   std::vector<Moment> history_;
 };
