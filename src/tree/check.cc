@@ -14,8 +14,9 @@ std::string subject_of(Family family, std::string_view key) {
       return parsed->kind == keys::NamesKey::Kind::xattr ? "an attribute of " + path_in(parsed->home) : path_in(parsed->home, parsed->name);
     }
   }
+  if (const std::string path = keys::path_of(key); !path.empty()) return "what begins with " + printable("/" + path);
   const std::string_view begin = key.substr(0, key.find('\0'));
-  return begin.empty() ? "row " + hex(key) : "what begins with /" + printable(begin);
+  return begin.empty() || begin.front() == '/' ? "row " + hex(key) : "what begins with /" + printable(begin);
 }
 
 std::string place_of(Family family, std::string_view key) {

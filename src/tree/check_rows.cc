@@ -33,8 +33,7 @@ std::string hex(std::string_view bytes) {
 // ---- family names
 
 void Checker::take_name(std::string_view key, std::string_view value) {
-  const bool far_home = key.starts_with("/\0"sv);
-  if (key.starts_with('/') && !far_home) return take_numbered(key, value);
+  if (key.starts_with('/') && key >= keys::kNumberedBegin) return take_numbered(key, value);
   const auto parsed = keys::parse_names(key);
   if (!parsed) return problem("a row of names has the malformed key {}", hex(key));
   switch (parsed->kind) {
@@ -78,7 +77,7 @@ void Checker::take_numbered(std::string_view key, std::string_view value) {
 void Checker::take_root(std::string_view key, std::string_view value) {
   const auto record = decode_record(value);
   // Who left what it had to a snapshot has got another home.
-  if (!record || record->ino != kRootIno || !record->is_directory() || record->home != (record->number() == kRootIno ? "" : keys::far_home(record->number()))) {
+  if (!record || record->ino != kRootIno || !record->is_directory() || record->home != keys::root_home(record->number())) {
     return problem("inode {}: the root directory's record is damaged", kRootIno.v);
   }
   facts_.root = record->number();

@@ -279,8 +279,9 @@ Result<bool> LsmTree::build_some(Lock& lock, Ino ino, Expands what_for) {
     Build begun;
     begun.number = state_.next_ino;
     ++state_.next_ino.v;
-    begun.home = dir->removed() || dir->is_top() || keys::too_deep(*dir->dir_home, dir->name, begun.number) ? keys::far_home(begun.number)
-                                                                                          : keys::child_home(*dir->dir_home, dir->name, begun.number);
+    if (ino == kRootIno) begun.home = keys::root_home(begun.number);
+    else if (dir->removed() || keys::too_deep(*dir->dir_home, dir->name, begun.number)) begun.home = keys::far_home(begun.number);
+    else begun.home = keys::child_home(*dir->dir_home, dir->name, begun.number);
     begun.base = *dir->record.base;
     rows_.put_node(begun.number, encode(Node{.home = begun.home, .directory = true}));
     rows_.know_entries(begun.home);

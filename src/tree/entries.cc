@@ -92,7 +92,7 @@ void LsmTree::put_inherited(Inode& inode, const Inherited& inherited) {
 // Gives a directory a home of its own if it is too deep for one that follows from its path, or has none. Must hold: nothing lies below it.
 void LsmTree::settle_far_away(Inode& inode) {
   const Ino number = inode.record.number();
-  if (inode.is_top()) inode.record.home = keys::far_home(number);
+  if (inode.ino() == kRootIno) inode.record.home = keys::root_home(number);
   else if (inode.record.is_directory() && keys::too_deep(*inode.dir_home, inode.name, number)) inode.record.home = keys::far_home(number);
 }
 

@@ -6,6 +6,8 @@
 namespace lsmfs::keys {
 namespace {
 
+using std::string_view_literals::operator""sv;
+
 // Rows that belong to a number, and those of them that have another one as well.
 std::string numbered(std::string_view prefix, Ino number) {
   std::string key(prefix);
@@ -37,6 +39,7 @@ bool too_deep(std::string_view parent_home, std::string_view name, Ino ino) {
 }
 
 std::string far_home(Ino ino) { return child_home("/", "", ino); }
+std::string root_home(Ino number) { return number == kRootIno ? "" : child_home("//", "", number); }
 
 std::string entry(std::string_view dir_home, std::string_view name) {
   std::string key;
@@ -113,12 +116,12 @@ struct Component {
   std::size_t size;  // in the key
 };
 
-// The component of `key` that begins at `at`. The first one may be a far home.
+// The component of `key` that begins at `at`. The first one may be a far home, or the root's.
 std::optional<Component> parse_component(std::string_view key, std::size_t at) {
   const std::string_view rest = key.substr(at);
   const auto zero = rest.find('\0');
   if (zero == rest.npos || zero + 1 >= rest.size()) return std::nullopt;
-  if (!is_name(rest.substr(0, zero)) && !(at == 0 && zero == 1 && rest.front() == '/')) return std::nullopt;
+  if (!is_name(rest.substr(0, zero)) && !(at == 0 && (rest.starts_with("/\0"sv) || rest.starts_with("//\0"sv)))) return std::nullopt;
   const std::size_t length = static_cast<std::uint8_t>(rest[zero + 1]);
   const std::size_t size = zero + 2 + length;
   if (length == 0 || length > 8 || size > rest.size() || rest[zero + 2] == 0) return std::nullopt;
@@ -223,9 +226,11 @@ std::string path_of(std::string_view home) {
   std::string path;
   std::size_t at = 0;
   while (const auto component = parse_component(home, at)) {
-    if (!path.empty()) path += '/';
-    path += component->name == "/" ? "..." : component->name;
     at += component->size;
+    if (component->name == "//") continue;  // of the root
+    if (!path.empty()) path += '/';
+    if (component->name != "/") path += component->name;
+    else path += component->ino == kSnapshotsIno ? kSnapshotsName : "...";
   }
   return path;
 }

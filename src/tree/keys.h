@@ -25,11 +25,14 @@ inline constexpr std::size_t kPathHomeMax = 16 * KiB;
 inline constexpr std::size_t kHomeMax = kPathHomeMax + kNameMax + 7;  // of what is no directory
 bool too_deep(std::string_view parent_home, std::string_view name, Ino ino);
 std::string far_home(Ino ino);
+// The root's: empty with its own number. It gets another one when it has left what it had to a snapshot.
+std::string root_home(Ino number);
 
 // ---- family names
 inline constexpr std::string_view kRoot{"\0", 1};  // the root's own record: an entry without a name
 inline constexpr std::string_view kState = "/s";   // the tree's counters
 inline constexpr std::string_view kSnapshots = "/v";  // the record of the directory of snapshots
+inline constexpr std::string_view kNumberedBegin = "/0";  // rows by numbers, here and below, come after it; homes that begin with '/' before
 inline constexpr std::string_view kLinkedPrefix = "/i";
 inline constexpr std::string_view kOrphanPrefix = "/o";
 inline constexpr std::string_view kBlobPrefix = "/b";   // parts: blobs, and what is shared

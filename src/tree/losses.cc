@@ -136,7 +136,7 @@ Result<void> LsmTree::know_what_is_nobodys(const Stop& stop) {
     CursorOptions options{.lower = {}, .upper = {}, .readahead = ByteCount{2 * MiB}, .fill_cache = false};
     for (const LostRange& range : lost) {
       if (range.family != Family::names) continue;
-      if (range.from <= keys::kRoot || (range.from < "0" && range.to > "/")) {  // of the tree itself, or by number
+      if (range.from <= keys::kRoot || (range.from < "0" && range.to > keys::kNumberedBegin)) {  // of the tree itself, or by number
         cursors.clear();
         return {};
       }
@@ -154,6 +154,7 @@ Result<void> LsmTree::know_what_is_nobodys(const Stop& stop) {
     for (cursor->seek(""); cursor->valid(); cursor->next()) {
       if (stop()) return make_error(EINTR, "");
       if (const auto node = cursor->key().starts_with(keys::kNodePrefix) ? decode_node(cursor->value()) : std::nullopt) {
+        if (node->directory && owned.add(Family::names, keys::entries_begin(node->home), keys::entries_end(node->home))) return {};
         owned.add(Family::blocks, keys::block(node->home, BlockIndex{0}), keys::block(node->home, BlockIndex{block_count(node->size)}));
         continue;
       }

@@ -122,7 +122,7 @@ bool Mender::is_stray(Ino number, std::string_view home) const {
 // ---- family names
 
 void Mender::mend_name(std::string_view key, std::string_view value) {
-  if (key.starts_with('/') && !key.starts_with("/\0"sv)) return mend_numbered(key, value);
+  if (key.starts_with('/') && key >= keys::kNumberedBegin) return mend_numbered(key, value);
   const auto parsed = keys::parse_names(key);
   if (!parsed) {
     did("a row of names with the malformed key {}: erased", hex(key));
@@ -300,7 +300,8 @@ std::string Mender::move_away(std::string_view key, Record& record, Ino number) 
   const bool is_named = entry && entry->kind == keys::NamesKey::Kind::entry;
   const std::string from = !record.home.empty() || record.ino == kRootIno ? record.home : keys::child_home(entry->home, entry->name, record.number());
   record.home_number = number;
-  record.home = is_named && !(record.is_directory() && keys::too_deep(entry->home, entry->name, number)) ? std::string() : keys::far_home(number);
+  if (record.ino == kRootIno) record.home = keys::root_home(number);
+  else record.home = is_named && !(record.is_directory() && keys::too_deep(entry->home, entry->name, number)) ? std::string() : keys::far_home(number);
   const std::string to = !record.home.empty() ? record.home : keys::child_home(entry->home, entry->name, number);
   for (const Xattr& xattr : record.xattrs) {
     if (xattr.row_size == 0) continue;

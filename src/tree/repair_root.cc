@@ -11,8 +11,7 @@ constexpr std::string_view kLostAndFound = "lost+found";
 
 // Where its entries lie. One that is made anew has its first home, unless a snapshot has what lies there.
 std::string Mender::root_home() const {
-  const Ino number = facts_.root ? *facts_.root : facts_.nodes.contains(kRootIno) ? new_root_ : kRootIno;
-  return number == kRootIno ? "" : keys::far_home(number);
+  return keys::root_home(facts_.root ? *facts_.root : facts_.nodes.contains(kRootIno) ? new_root_ : kRootIno);
 }
 
 // Something may have to come to the root. Where it shows a base that is there, it gets entries of its own first. False: it has some.

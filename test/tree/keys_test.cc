@@ -127,6 +127,22 @@ TEST(Keys, OfHomesKnowTheirNumbers) {
   const std::string dir = keys::child_home("", "d", Ino{2}), file = keys::child_home(dir, "f", Ino{300});
   EXPECT_EQ(keys::number_of(file), Ino{300});
   EXPECT_EQ(keys::number_of(""), kRootIno);
+  const std::string root = keys::root_home(Ino{70'000});
+  EXPECT_EQ(keys::number_of(root), Ino{70'000});
+  EXPECT_EQ(keys::root_home(kRootIno), "");
+  EXPECT_EQ(keys::path_of(root), "");
+  EXPECT_EQ(keys::path_of(keys::child_home(keys::child_home(root, "d", Ino{2}), "f", Ino{3})), "d/f");
+  EXPECT_EQ(keys::path_of(keys::child_home(keys::far_home(Ino{4}), "f", Ino{3})), ".../f");
+  EXPECT_EQ(keys::path_of(keys::child_home(keys::far_home(kSnapshotsIno), "s", Ino{3})), ".snapshots/s");
+  for (const std::string& home : {root, keys::far_home(Ino{4})}) {
+    EXPECT_LT(home, keys::kNumberedBegin);
+    EXPECT_TRUE(keys::parse_names(keys::entry(home, "f")));
+    EXPECT_FALSE(keys::number_of(keys::child_home("", "d", Ino{2}) + home)) << "it is the first";
+  }
+  for (const std::string_view row : {keys::kState, keys::kSnapshots, keys::kLinkedPrefix, keys::kOrphanPrefix, keys::kBlobPrefix, keys::kBlobPatchPrefix, keys::kNodePrefix,
+                                     keys::kUserPrefix}) {
+    EXPECT_GT(row, keys::kNumberedBegin);
+  }
   EXPECT_EQ(keys::with_number(file, Ino{70'000}), keys::child_home(dir, "f", Ino{70'000}));
   EXPECT_EQ(keys::with_number(keys::far_home(Ino{5}), Ino{6}), keys::far_home(Ino{6}));
   for (const std::string& bad : {"x"s, file + 'x', keys::entry(dir, "f")}) EXPECT_FALSE(keys::number_of(bad)) << testing::PrintToString(bad);

@@ -195,5 +195,55 @@ TEST_F(ScrubTree, LostNamesAreErrorsAndAllOthersAreThere) {
   ASSERT_TRUE((*store)->close());
 }
 
+// Nobody but the base itself says that they are there.
+TEST_F(ScrubTree, LostNamesThatAreShownAreErrors) {
+  const Ino many = h_.mkdir(kRootIno, "many");
+  std::mt19937_64 random(3);
+  std::string value;
+  for (int i = 0; i < 500; ++i) {
+    std::string bytes(200, '\0');
+    for (char& c : bytes) c = static_cast<char>(random());
+    ASSERT_TRUE(h_.tree().setxattr(h_.create(many, "file" + std::to_string(1000 + i)), "user.x", bytes, 0, Wait::yes));
+    if (i == 250) value = bytes;
+  }
+  ASSERT_TRUE(h_.tree().clone(many, kRootIno, "clone", Wait::yes));
+  h_.remount();
+  ASSERT_TRUE(h_.tree().drop_caches());
+  flip(place_of(value));
+  EXPECT_FALSE(scrub().empty());
+  ASSERT_TRUE(until([&] { return h_.store().losses() > 0; }));
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(scrub().empty());
+  for (const char* const side : {"many", "clone"}) EXPECT_EQ(code(h_.tree().lookup(find(kRootIno, side), "file1250", Wait::yes)), EUCLEAN) << side;
+}
+
+// Below a root that was left to a snapshot, as anywhere else.
+TEST_F(ScrubTree, LostAttributesGoWithTheirFiles) {
+  ASSERT_TRUE(h_.tree().clone(kRootIno, kSnapshotsIno, "snapshot", Wait::yes));
+  const Ino many = h_.mkdir(kRootIno, "many");
+  std::mt19937_64 random(3);
+  std::string value;
+  for (int i = 0; i < 100; ++i) {
+    std::string bytes(3000, '\0');
+    for (char& c : bytes) c = static_cast<char>(random());
+    ASSERT_TRUE(h_.tree().setxattr(h_.create(many, "file" + std::to_string(1000 + i)), "user.x", bytes, 0, Wait::yes));
+    if (i == 50) value = bytes;
+  }
+  h_.remount();
+  ASSERT_TRUE(h_.tree().drop_caches());
+  flip(place_of(std::string_view(value).substr(0, 60)));
+  EXPECT_FALSE(scrub().empty());
+  ASSERT_TRUE(until([&] { return h_.store().losses() > 0; }));
+  const Ino dir = find(kRootIno, "many");
+  for (int i = 0; i < 100; ++i) {
+    const std::string name = "file" + std::to_string(1000 + i);
+    const auto file = h_.tree().lookup(dir, name, Wait::yes);
+    ASSERT_TRUE(file && *file) << name;
+    ASSERT_TRUE(h_.tree().unlink(dir, name, Wait::yes));
+    h_.tree().forget((*file)->ino, UINT64_MAX);
+  }
+  ASSERT_TRUE(h_.tree().sync());
+  EXPECT_TRUE(until([&] { return scrub().empty(); })) << testing::PrintToString(scrub());
+}
+
 }  // namespace
 }  // namespace lsmfs::test::scrub_test
