@@ -270,7 +270,8 @@ class Driver {
         if (from == to) length = std::min(length, size - std::min(size, offset));  // as the kernel does: it grows meanwhile
         if (length == 0) return;
         // Else it may be several writes, each of them a moment that is not known here.
-        const bool is_one = offset % kBlockSize == 0 && target % kBlockSize == 0 && length % kBlockSize == 0;
+        const std::uint64_t there = std::min(length, size - std::min(size, offset));
+        const bool is_one = offset % kBlockSize == 0 && target % kBlockSize == 0 && there % kBlockSize == 0;
         if (from == to && offset < target + length && target < offset + length) return;  // which the kernel refuses
         // As a caller does, until there is no more.
         for (;;) {
