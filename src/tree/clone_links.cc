@@ -149,6 +149,7 @@ void LsmTree::Copying::apply() {
     Inode* const known = change.ino.v == 0 ? nullptr : tree.inodes_.find(change.ino);
     if (!known) {
       tree.batch().put(Family::names, change.key, encode(change.record));
+      tree.copied_group_ = tree.open_group().number;  // who looks them up waits for it
       continue;
     }
     known->record = std::move(change.record);

@@ -1,6 +1,8 @@
 // readdir: one scan over a directory's range of family names.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "tree/lsm_tree.h"
 
 namespace lsmfs {
@@ -61,7 +63,7 @@ Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, AttrsOf attrs, cons
     LSMFS_ASSIGN(Inode * dir, find(ino));
     if (!dir->record.is_directory()) return make_error(ENOTDIR, "");
     if (is_gone(*dir)) return {};  // nothing is left in it, not even the dots
-    LSMFS_TRY(settle(lock, dir->entries_group));
+    LSMFS_TRY(settle(lock, std::max(dir->entries_group, copied_group_)));
     if (!dir->cookies) dir->cookies = std::make_unique<DirCookies>(cookie_seed_, cookie_memory_);
     DirCookies& cookies = *dir->cookies;
 

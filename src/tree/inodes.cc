@@ -1,6 +1,7 @@
 // Lookup, forget and attributes; loading and saving of records.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cassert>
 
 #include "tree/acl.h"
@@ -60,6 +61,7 @@ Result<Inode*> LsmTree::adopt(const Lock& lock, Inode& dir, std::string_view nam
   }
   Inode inode;
   if (is_link) {
+    LSMFS_TRY(settle(lock, copied_group_));
     LSMFS_ASSIGN(const auto linked, rows_.linked(lock, ino));
     if (!linked) return damaged("the record", ino);
     auto record = decode_record(*linked);
@@ -103,7 +105,7 @@ Result<Inode*> LsmTree::load(const Lock& lock, Inode& dir, std::string_view name
     // The store does not show it yet. An inode that a group names stays in the table.
     return ino->v == 0 ? nullptr : inodes_.find(*ino);
   }
-  LSMFS_TRY(settle(lock, dir.home_group));
+  LSMFS_TRY(settle(lock, std::max(dir.home_group, copied_group_)));
   LSMFS_ASSIGN(const auto value, rows_.entry(lock, dir.record.has_base() ? *dir.record.base : *dir.shared_home(), name));
   if (!value) {
     absent_.dir = dir.ino();

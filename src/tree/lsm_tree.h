@@ -536,6 +536,7 @@ class LsmTree final : public Tree, private History::Client {
   std::map<Ino, Build> builds_ LSMFS_GUARDED_BY(tree_mutex);      // by directory
   std::uint64_t layouts_ LSMFS_GUARDED_BY(tree_mutex) = 0;        // how many times a directory had its entries elsewhere, or those that it shows
   // How many times there may have come below some directory what walks look for: what is immutable or append-only, or a name of a file of several.
+  std::uint64_t copied_group_ LSMFS_GUARDED_BY(tree_mutex) = 0;   // the last one that has rows of inodes that are not in the table
   std::uint64_t below_changes_ LSMFS_GUARDED_BY(tree_mutex) = 0;
   std::deque<RemovedTree> removed_trees_ LSMFS_GUARDED_BY(tree_mutex);  // the last one is swept first
   Mutex swept_mutex_;  // not while the other is held

@@ -5,6 +5,8 @@
 // next. So a sweep has as many of them under way as the tree is deep, and each is an orphan of its own to the next mount.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "tree/lsm_tree.h"
 
 namespace lsmfs {
@@ -63,7 +65,7 @@ Result<bool> LsmTree::sweep_some(Lock& lock, std::vector<SweptEntry>& held) {
     return true;
   }
   // From here on nobody but a sweep changes which entries it has, and that one has passed those that it takes away.
-  if (!tree->settled) LSMFS_TRY(settle(lock, std::max(dir.entries_group, dir.home_group)));
+  if (!tree->settled) LSMFS_TRY(settle(lock, std::max({dir.entries_group, dir.home_group, copied_group_})));
   tree->settled = true;
   const std::string home = *dir.shared_home();
   const auto rows = rows_.entries(lock, home, tree->after, kSweptAtOnce);

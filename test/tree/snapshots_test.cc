@@ -320,6 +320,34 @@ TEST_F(Snapshots, MayBeRemovedWithWhatIsImmutableInThem) {
   sound();
 }
 
+// Of a directory below which files have several names, each entry is copied. The first to use one of its files comes right after that.
+TEST_F(Snapshots, OfFilesThatAreNotInMemory) {
+  for (const bool listed : {false, true}) {
+    populate("d");
+    add_links("d");
+    const std::string small = noise(kSmall, 1);
+    must(tree().sync());
+    forget_all();
+    ASSERT_EQ(snapshot("d", "s"), 0);
+    if (listed) (void)h_.list(ino("d"));
+    write("d/small", 0, "changed");
+    write("d-outside", 0, "CUT");
+    unlink("d/large");
+    unlink("d/sub/file");
+    forget_all();
+    settle();
+    EXPECT_EQ(read(at("s") + "/small"), small);
+    EXPECT_EQ(read(at("s") + "/large"), noise(kLarge, 2));
+    EXPECT_EQ(read(at("s") + "/sub/file"), noise(5000, 3));
+    EXPECT_EQ(read(at("s") + "/inside and outside"), "cut");
+    sound();
+    remove_tree("d");
+    unlink("d-outside");
+    remove_snapshots();
+    sound();
+  }
+}
+
 // Who is in use below one that is removed stays usable.
 TEST_F(Snapshots, MayBeRemovedWhileTheyAreInUse) {
   populate("d");
