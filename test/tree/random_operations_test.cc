@@ -135,7 +135,7 @@ class Driver {
     Tree& tree = harness_.tree();
     const NodePtr dir = pick(true);
     const std::string n = name();
-    if (clones_ == Clones::some && chance(10)) return chance(30) ? clone() : chance(30) ? use_a_snapshot() : use_a_name();
+    if (clones_ == Clones::some && chance(10)) return chance(30) ? clone() : chance(30) ? use_a_snapshot() : chance(10) ? forget_files() : use_a_name();
     switch (below(29)) {
       case 0: case 1: case 2: case 3: {
         static const std::uint32_t kinds[] = {S_IFREG, S_IFREG, S_IFREG, S_IFDIR, S_IFDIR, S_IFLNK, S_IFIFO, S_IFCHR, S_IFSOCK};
@@ -424,6 +424,16 @@ class Driver {
     std::vector<NodePtr> sources = known_;
     std::erase_if(sources, [](const NodePtr& node) { return !node->is_directory() || !node->read_only || node->nlink == 0; });
     clone(chance(50) ? snapshot : sources[below(sources.size())], pick(true));
+  }
+
+  // Files that have names, of which the kernel lets go when it wants memory. They are found by these again.
+  void forget_files() {
+    const int percent = static_cast<int>(below(101));
+    std::erase_if(known_, [&](const NodePtr& node) {
+      const bool goes = !node->is_directory() && node->nlink > 0 && chance(percent);
+      if (goes) forget(node);
+      return goes;
+    });
   }
 
   // Who was not used since it was cloned is found by its name only.
