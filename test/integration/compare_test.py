@@ -434,6 +434,19 @@ class Folders(MountCase):
         self.assertFalse(os.path.exists(work.path))
         look.wait()
 
+    def test_of_work_are_unmounted_whatever_a_signal_has_left_open(self):
+        with workspace.Workspace("left-open") as work:
+            image, point = os.path.join(work.path, "image"), work.sub("mnt")
+            loop.make_sparse(image, 64 * MiB)
+            device = loop.attach(image)
+            self.must("mkfs.ext4", "-q", device)
+            self.must("mount", device, point)
+            left = os.open(os.path.join(point, "file"), os.O_WRONLY | os.O_CREAT)
+            self.assertEqual(workspace.clean(work.path, patience=3), [f"mount at {point}", f"loop device {device}"])
+        self.assertEqual(workspace.mounts_below(work.path) + workspace.loops_below(work.path), [])
+        with self.assertRaises(OSError):
+            os.close(left)
+
 
 @lsmfs_only
 class Meter(MountCase):
