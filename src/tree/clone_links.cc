@@ -21,6 +21,7 @@ Result<LsmTree::Linked> LsmTree::look_for_links(const std::string& home, std::ui
   Linked found{.as_of = as_of, .homes = {}};
   std::vector<Directory> directories{{home, 0}};
   std::vector<std::size_t> left{0};
+  std::vector<Ino> linked;
   while (!left.empty()) {
     const std::size_t at = left.back();
     left.pop_back();
@@ -29,7 +30,8 @@ Result<LsmTree::Linked> LsmTree::look_for_links(const std::string& home, std::ui
     for (cursor->seek(begin); cursor->valid(); cursor->next()) {
       const auto entry = decode_entry(cursor->value());
       if (!entry) return make_error(EUCLEAN, "the row of an entry is damaged");
-      if (std::holds_alternative<Link>(*entry)) {
+      if (const auto* const link = std::get_if<Link>(&*entry)) {
+        linked.push_back(link->ino);
         for (std::size_t up = at; found.homes.insert(directories[up].home).second;) up = directories[up].above;
         continue;
       }
@@ -47,7 +49,23 @@ Result<LsmTree::Linked> LsmTree::look_for_links(const std::string& home, std::ui
     }
     LSMFS_TRY(cursor->status());
   }
+  LSMFS_TRY(read_ahead_linked(std::move(linked)));
   return found;
+}
+
+// Has the records of these inodes in memory, in their order on the device. Who copies them holds the lock, and would begin again for each
+// that is not.
+Result<void> LsmTree::read_ahead_linked(std::vector<Ino> inodes) const {
+  if (inodes.empty()) return {};
+  std::ranges::sort(inodes);
+  const auto records = store_.cursor(Family::names, {.lower = std::string(keys::kLinkedPrefix), .upper = keys::prefix_end(keys::kLinkedPrefix), .readahead = kRowsReadahead});
+  records->seek(keys::linked(inodes.front()));
+  for (const Ino ino : inodes) {
+    const std::string key = keys::linked(ino);
+    if (records->valid() && records->key() < key) records->next();  // mostly it is that one
+    if (records->valid() && records->key() < key) records->seek(key);
+  }
+  return records->status();
 }
 
 // What is at home `home`, of directory `dir`, is to be at `to` as well.

@@ -334,6 +334,7 @@ class LsmTree final : public Tree, private History::Client {
   // ---- clones of directories with names of files that have several (clone_links.cc)
   struct Linked;
   class Copying;
+  Result<void> read_ahead_linked(std::vector<Ino> inodes) const;
   Result<Linked> look_for_links(const std::string& home, std::uint64_t as_of) const;
 
   // ---- relocation (relocation.cc)

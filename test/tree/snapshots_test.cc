@@ -17,6 +17,7 @@
 #include <fmt/format.h>
 
 #include "seed.h"
+#include "kv/store_decorator.h"
 #include "tree/clone_fixture.h"
 #include "tree/harness.h"
 #include "tree/keys.h"
@@ -412,6 +413,42 @@ TEST_F(Snapshots, OfADirectoryWithManyEntriesThenOneMore) {
     if (i == 1) crash();
   }
   settle();
+  sound();
+}
+
+// A store that counts the records of files of several names that somebody waits for.
+class CountsLinked final : public StoreDecorator {
+ public:
+  CountsLinked(std::unique_ptr<Store> inner, std::size_t& waits) : StoreDecorator(std::move(inner)), waits_(waits) {}
+  Result<std::optional<std::string>> get(Family family, std::string_view key, Wait wait) override {
+    if (family == Family::names && key.starts_with(keys::kLinkedPrefix) && wait == Wait::yes) ++waits_;
+    return StoreDecorator::get(family, key, wait);
+  }
+
+ private:
+  std::size_t& waits_;
+};
+
+// A clone begins again for each record that is not in memory. So they are read before.
+TEST_F(Snapshots, OfManyLinksThatAreNotInMemory) {
+  std::size_t waits = 0;
+  h_.between.store = [&](std::unique_ptr<Store> inner) -> std::unique_ptr<Store> { return std::make_unique<CountsLinked>(std::move(inner), waits); };
+  mkdir("store");
+  mkdir("d");
+  for (int i = 0; i < 3000; ++i) {
+    const Ino file = h_.create(h_.walk("store"), std::to_string(i));
+    must(tree().link(file, h_.walk("d"), std::to_string(i), Wait::yes));
+    tree().forget(file, UINT64_MAX);
+  }
+  remount();
+  must(tree().drop_caches());
+  const Ino d = ino("d");
+  waits = 0;
+  must(tree().clone(d, kSnapshotsIno, "s", Wait::yes));
+  EXPECT_LT(waits, 5u);
+  EXPECT_EQ(h_.list(ino(at("s"))).size(), 3000u);
+  EXPECT_EQ(h_.attr(ino(at("s") + "/17")).nlink, 1u);
+  EXPECT_EQ(h_.attr(ino("d/17")).nlink, 2u);
   sound();
 }
 
