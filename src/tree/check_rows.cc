@@ -77,7 +77,7 @@ void Checker::take_numbered(std::string_view key, std::string_view value) {
 void Checker::take_root(std::string_view key, std::string_view value) {
   const auto record = decode_record(value);
   // Who left what it had to a snapshot has got another home.
-  if (!record || record->ino != kRootIno || !record->is_directory() || record->home != keys::root_home(record->number())) {
+  if (!record || !is_of_root(*record)) {
     return problem("inode {}: the root directory's record is damaged", kRootIno.v);
   }
   facts_.root = record->number();
@@ -86,7 +86,7 @@ void Checker::take_root(std::string_view key, std::string_view value) {
 
 void Checker::take_snapshots(std::string_view key, std::string_view value) {
   const auto record = decode_record(value);
-  if (!record || record->ino != kSnapshotsIno || !record->is_directory() || record->has_base() || record->home != keys::far_home(kSnapshotsIno)) {
+  if (!record || !is_of_snapshots(*record)) {
     return problem("the record of the directory of snapshots is damaged");
   }
   add(key, *record, Found::Place::top, record->home);

@@ -87,7 +87,7 @@ Result<Inode> LsmTree::directory_of_snapshots(const Record& root) {
   LSMFS_ASSIGN(const auto row, store_.get(Family::names, keys::kSnapshots, Wait::yes));
   if (row) {
     auto known = decode_record(*row);
-    if (!known || known->ino != kSnapshotsIno || !known->is_directory() || known->has_base()) return make_error(EUCLEAN, "the record of the directory of snapshots is damaged");
+    if (!known || !is_of_snapshots(*known)) return make_error(EUCLEAN, "the record of the directory of snapshots is damaged");
     record = *std::move(known);
   } else {
     record.ino = kSnapshotsIno;
@@ -103,7 +103,7 @@ Result<void> LsmTree::start() {
   LSMFS_ASSIGN(const auto row, store_.get(Family::names, keys::kRoot, Wait::yes));
   if (!row) return make_error(EUCLEAN, "the root directory's record is missing");
   auto record = decode_record(*row);
-  if (!record || record->ino != kRootIno || !record->is_directory()) {
+  if (!record || !is_of_root(*record)) {
     return make_error(EUCLEAN, "the root directory's record is damaged");
   }
   Inode root;

@@ -133,6 +133,14 @@ std::string Record::home_in(std::string_view dir_home, std::string_view name) co
   return home.empty() ? keys::child_home(dir_home, name, number()) : home;
 }
 
+bool is_of_root(const Record& record) {
+  return record.ino == kRootIno && record.is_directory() && record.home == keys::root_home(record.number());
+}
+
+bool is_of_snapshots(const Record& record) {
+  return record.ino == kSnapshotsIno && record.is_directory() && !record.has_base() && record.home == keys::far_home(kSnapshotsIno);
+}
+
 Record record_shown(const std::string& base, std::uint64_t shift, std::string_view name, Record row, std::string& row_home) {
   std::string home = row.home_in(base, name);
   row.ino = shifts::shifted(row.ino, shift);

@@ -119,6 +119,10 @@ struct State {
 
 using EntryRow = std::variant<Record, Link>;
 
+// Whether it can be the record of the root, or of the directory of snapshots: these have numbers and homes of their own.
+bool is_of_root(const Record& record);
+bool is_of_snapshots(const Record& record);
+
 // The record of an entry whose row is `row`, in a directory that shows `base` by `shift`: what it has below lies at the base. `row_home`:
 // where its attributes have rows, if they do.
 Record record_shown(const std::string& base, std::uint64_t shift, std::string_view name, Record row, std::string& row_home);

@@ -143,6 +143,14 @@ TEST_F(CheckSnapshots, ADirectoryOfSnapshotsWithADamagedRecord) {
   expect_some("the record of the directory of snapshots is damaged");
 }
 
+// Else it would be taken for what lies there.
+TEST_F(CheckSnapshots, ADirectoryOfSnapshotsAtAnotherHomeIsNotMounted) {
+  expand();
+  change(snapshots(), [](Record& record) { record.home = keys::root_home(Ino{3}); });
+  const auto opened = Tree::open(h_.store(), {.read_only = true});
+  EXPECT_EQ(code(opened), EUCLEAN);
+}
+
 TEST_F(CheckSnapshots, ADirectoryOfSnapshotsThatMiscounts) {
   change(snapshots(), [](Record& record) { ++record.size, ++record.nlink; });
   expect_some("of 1 entries that says it has 2");
