@@ -19,7 +19,7 @@ function(manual target list folder)
   set(${list} ${pages} PARENT_SCOPE)
 endfunction()
 
-manual(manual LSMFS_PAGES man lsmfs.5 lsmfs.8 lsmfs-clone.8 lsmfs-fsck.8 lsmfs-info.8 lsmfs-layout.8 lsmfs-mkfs.8 lsmfs-mount.8 lsmfs-resize.8 lsmfs-rm.8 lsmfs-scrub.8 lsmfs-snapshot.8 lsmfs-snapshots.8 lsmfs-stats.8 lsmfs-top.8 lsmfs-trim.8 lsmfs-tune.8 lsmfs-umount.8)
+manual(manual LSMFS_PAGES man lsmfs.5 lsmfs.8 lsmfs-changes.8 lsmfs-clone.8 lsmfs-diff.8 lsmfs-fsck.8 lsmfs-import.8 lsmfs-info.8 lsmfs-layout.8 lsmfs-mkfs.8 lsmfs-mount.8 lsmfs-prune.8 lsmfs-receive.8 lsmfs-resize.8 lsmfs-rm.8 lsmfs-rollback.8 lsmfs-scrub.8 lsmfs-send.8 lsmfs-snapshot.8 lsmfs-snapshots.8 lsmfs-stats.8 lsmfs-top.8 lsmfs-trim.8 lsmfs-tune.8 lsmfs-umount.8)
 add_dependencies(lsmfs manual)  # who builds nothing but the program can install it
 manual(bench_manual LSMFS_BENCH_PAGES bench/man lsmfs-aging.1 lsmfs-compare.1 lsmfs-simdisk.1)
 add_dependencies(lsmfs-simdisk bench_manual)

@@ -56,7 +56,7 @@ _lsmfs_mount_options() {
     io_uring=*) _lsmfs_words io_uring={auto,on,off} ;;
     *)
       _lsmfs_words ro rw cache= sync_interval= relatime noatime strictatime nodiratime atime norelatime nostrictatime diratime acl noacl xattr noxattr user_rm nouser_rm \
-        remount latency= io_uring= writeback sync dirsync async nosuid nodev noexec lazytime nosymfollow suid dev exec nolazytime symfollow context= fscontext= defcontext= rootcontext= \
+        snapshot= remount latency= io_uring= writeback sync dirsync async nosuid nodev noexec lazytime nosymfollow suid dev exec nolazytime symfollow context= fscontext= defcontext= rootcontext= \
         allow_other nofail
       ;;
   esac
@@ -91,7 +91,7 @@ _lsmfs() {
       first=2
       ;;
   esac
-  local commands=(mkfs mount tune resize umount clone snapshot rm fsck scrub snapshots info stats top layout trim help)
+  local commands=(mkfs mount tune resize umount clone import snapshot prune rollback send receive rm fsck scrub snapshots diff changes info stats top layout trim help)
   if [ "$last" -lt "$first" ]; then
     case $current in
       -*) _lsmfs_words -h --help -V --version ;;
@@ -102,19 +102,25 @@ _lsmfs() {
 
   # `valued`: options that take a value.
   case $command in
-    mkfs) options=(-L --label -f --force --size) valued=' -L --label --size ' ;;
-    mkfs.lsmfs) options=(-L --label -f --force --size -v -V --version) valued=' -L --label --size ' ;;
+    mkfs) options=(-L --label -f --force --size -d --from) valued=' -L --label --size -d --from ' ;;
+    mkfs.lsmfs) options=(-L --label -f --force --size -d --from -v -V --version) valued=' -L --label --size -d --from ' ;;
     mount) options=(-o -f --foreground --log) valued=' -o --log ' ;;
     mount.lsmfs) options=(-o -s -f -r -w -n -v -t -V --version) valued=' -o -t ' ;;
     tune) options=(-L --label -U --uuid -o) valued=' -L --label -U --uuid -o ' ;;
     resize) ;;
     umount) options=(--wait) ;;
-    clone | snapshot) ;;
+    clone | import | snapshot) ;;
+    prune) options=(--all -n --dry-run --json) ;;
+    rollback) options=(--discard) ;;
+    send) options=(-i --from --resume -q --quiet) valued=' -i --from --resume ' ;;
+    receive) options=(-t --tokens -q --quiet) ;;
     rm) options=(-r -R --recursive) ;;
     fsck) options=(-n -a -p -y -f -v -t -C) ;;
     fsck.lsmfs) options=(-n -a -p -y -f -v -t -C -V --version) ;;
     scrub) options=(--rate) valued=' --rate ' ;;
-    snapshots) options=(--json) ;;
+    diff) options=(--all -0 --null --json) ;;
+    changes) options=(--since -0 --null --json --git) valued=' --since ' ;;
+    snapshots) options=(--json --sizes) ;;
     info) options=(--json --udev) ;;
     stats) options=(--json --prometheus --interval) valued=' --interval ' ;;
     layout)
@@ -160,7 +166,7 @@ _lsmfs() {
       --interval) _lsmfs_words 1 10 60 ;;
       --buffer) _lsmfs_words 16M 64M ;;
       --device) _lsmfs_take < <(_lsmfs_devices) ;;
-      --log | --output | --trace) compopt -o default ;;
+      --log | --output | --trace | -d | --from) compopt -o default ;;
     esac
     _lsmfs_trim
     return
@@ -187,8 +193,10 @@ _lsmfs() {
       compopt -o filenames
       _lsmfs_take < <(_lsmfs_mounts)
       ;;
-    layout:0) compopt -o default ;;
-    clone:[01] | snapshot:0 | snapshots:0 | rm:*) compopt -o dirnames ;;
+    layout:0 | import:0) compopt -o default ;;
+    import:1) compopt -o dirnames ;;
+    clone:[01] | rollback:[01] | diff:[01] | send:0 | receive:0 | snapshot:0 | snapshots:0 | changes:0 | prune:0 | rm:*) compopt -o dirnames ;;
+    prune:*) _lsmfs_words latest=10 hourly=24 daily=7 weekly=5 monthly=12 yearly=2 ;;
   esac
   _lsmfs_trim
 }

@@ -31,7 +31,8 @@ function __lsmfs_mount_options
         nostrictatime\t'Take back strictatime' diratime\t'Take back nodiratime' \
         acl\t'Keep access control lists' noacl\t'Keep no access control lists' \
         xattr\t'Keep extended attributes' noxattr\t'Keep no extended attributes' \
-        user_rm\t'Let owners of directories use lsmfs rm' nouser_rm\t'Take back user_rm' \
+        user_rm\t'Let owners of directories use lsmfs rm and rollback' nouser_rm\t'Take back user_rm' \
+        snapshot=\t'Show this snapshot alone' \
         remount\t'Change the options of what is mounted' \
         latency={auto,on,off}\t'Keep processors from sleeping' \
         io_uring={auto,on,off}\t'Take requests by rings' \
@@ -81,6 +82,7 @@ function __lsmfs_options
             $to -s L -l label -x -d 'Name the file system'
             $to -s f -l force -d 'Destroy what is there'
             $to -l size -x -a '1G 4G 16G' -d 'Make an image of this size'
+            $to -s d -l from -r -d 'Have in it what this archive or directory has'
         case mount mount.lsmfs
             $to -s o -x -a '(__fish_complete_list , __lsmfs_mount_options)' -d 'Mount options'
         case fsck fsck.lsmfs
@@ -101,10 +103,33 @@ function __lsmfs_options
         case rm
             $to -s r -d 'With all that lies below'
             $to -s R -l recursive -d 'With all that lies below'
+        case prune
+            $to -l all -d 'Also those to which somebody gave a name'
+            $to -s n -l dry-run -d 'Print what would be removed'
+            $to -l json -d 'As JSON'
+        case diff
+            $to -l all -d 'Also what lies below directories that only one has'
+            $to -s 0 -l null -d 'End entries with NUL'
+            $to -l json -d 'As JSON'
+        case send
+            $to -s i -l from -x -a '(__fish_complete_directories)' -d 'Send only what differs from this snapshot'
+            $to -l resume -x -d 'Send what is not there yet'
+            $to -s q -l quiet -d 'Show no progress'
+        case receive
+            $to -s t -l tokens -d 'Print where streams go on'
+            $to -s q -l quiet -d 'Show no progress'
+        case changes
+            $to -l since -x -d 'Tell what has changed since this token'
+            $to -s 0 -l null -d 'End entries with NUL'
+            $to -l json -d 'As JSON'
+            $to -l git -d 'Answer git'
+        case rollback
+            $to -l discard -d 'Make no snapshot of what is there before'
         case scrub
             $to -l rate -x -a '0 10M 64M' -d 'Read no more than this in a second'
         case snapshots
             $to -l json -d 'As JSON'
+            $to -l sizes -d 'How much each has, too'
         case info
             $to -l json -d 'As JSON'
             $to -l udev -d 'As properties of udev'
@@ -155,11 +180,18 @@ set -l commands mkfs\t'Make an empty file system' \
     resize\t'Grow or shrink it' \
     umount\tUnmount \
     clone\t'Copy a directory with all below it' \
+    import\t'Make a directory of an archive' \
     snapshot\t'Keep a directory with all below it as it is now' \
+    prune\t'Remove the snapshots that no rule keeps' \
+    rollback\t'Make a directory again what a snapshot has kept' \
+    send\t'Write a snapshot to a stream' \
+    receive\t'Make a snapshot of a stream' \
     rm\t'Remove directories with all below them' \
     fsck\t'Check and repair a file system' \
     scrub\t'Read and verify all of a mounted file system' \
     snapshots\t'List the snapshots of a directory' \
+    diff\t'Tell what differs between two directories' \
+    changes\t'Tell what has changed since a moment' \
     info\t'Print facts' \
     stats\t'Print numbers of a mount' \
     top\t'Show what goes on in a mount' \
@@ -174,15 +206,20 @@ for command in $commands
         __lsmfs_options $pair[1] complete -c lsmfs -n "__lsmfs_command $pair[1]"
     end
 end
-complete -c lsmfs -n '__lsmfs_command mkfs; and __lsmfs_operand 0 2 -L --label --size' -F -a '(__lsmfs_devices)'
+complete -c lsmfs -n '__lsmfs_command mkfs; and __lsmfs_operand 0 2 -L --label --size -d --from' -F -a '(__lsmfs_devices)'
 complete -c lsmfs -n '__lsmfs_command fsck info resize; and __lsmfs_operand 0 2' -F -a '(__lsmfs_devices) (__lsmfs_tags)'
 complete -c lsmfs -n '__lsmfs_command tune; and __lsmfs_operand 0 2 -L --label -U --uuid -o' -F -a '(__lsmfs_devices) (__lsmfs_tags)'
 complete -c lsmfs -n '__lsmfs_command resize; and __lsmfs_operand 1 2' -a '1G 4G 16G'
 complete -c lsmfs -n '__lsmfs_command mount; and __lsmfs_operand 0 2 -o --log' -F -a '(__lsmfs_devices) (__lsmfs_tags)'
 complete -c lsmfs -n '__lsmfs_command mount; and __lsmfs_operand 1 2 -o --log' -a '(__fish_complete_directories)'
 complete -c lsmfs -n '__lsmfs_command umount scrub stats top trim; and __lsmfs_operand 0 2 --rate --interval' -a '(__lsmfs_mounts)'
-complete -c lsmfs -n '__lsmfs_command clone; and begin; __lsmfs_operand 0 2; or __lsmfs_operand 1 2; end' -a '(__fish_complete_directories)'
-complete -c lsmfs -n '__lsmfs_command snapshot snapshots; and __lsmfs_operand 0 2' -a '(__fish_complete_directories)'
+complete -c lsmfs -n '__lsmfs_command clone rollback diff; and begin; __lsmfs_operand 0 2; or __lsmfs_operand 1 2; end' -a '(__fish_complete_directories)'
+complete -c lsmfs -n '__lsmfs_command import; and __lsmfs_operand 0 2' -F
+complete -c lsmfs -n '__lsmfs_command import; and __lsmfs_operand 1 2' -a '(__fish_complete_directories)'
+complete -c lsmfs -n '__lsmfs_command send; and __lsmfs_operand 0 2 -i --from --resume' -a '(__fish_complete_directories)'
+complete -c lsmfs -n '__lsmfs_command changes; and __lsmfs_operand 0 2 --since' -a '(__fish_complete_directories)'
+complete -c lsmfs -n '__lsmfs_command snapshot snapshots prune receive; and __lsmfs_operand 0 2' -a '(__fish_complete_directories)'
+complete -c lsmfs -n '__lsmfs_command prune; and not __lsmfs_operand 0 2' -a 'latest=10 hourly=24 daily=7 weekly=5 monthly=12 yearly=2'
 complete -c lsmfs -n '__lsmfs_command rm' -a '(__fish_complete_directories)'
 complete -c lsmfs -n '__lsmfs_command layout; and contains -- -- (commandline -opc)' -F
 complete -c lsmfs -n '__lsmfs_command layout; and test (commandline -opc)[-1] = --' -a '(__fish_complete_command)'
@@ -192,7 +229,7 @@ __lsmfs_options mkfs.lsmfs complete -c mkfs.lsmfs
 for name in {fsck,mount}.{,fuse.,fuseblk.}lsmfs
     __lsmfs_options (string split -f 1 . $name).lsmfs complete -c $name
 end
-complete -c mkfs.lsmfs -n '__lsmfs_operand 0 1 -L --label --size' -F -a '(__lsmfs_devices)'
+complete -c mkfs.lsmfs -n '__lsmfs_operand 0 1 -L --label --size -d --from' -F -a '(__lsmfs_devices)'
 for helper in fsck.{,fuse.,fuseblk.}lsmfs
     complete -c $helper -n '__lsmfs_operand 0 1' -F -a '(__lsmfs_devices) (__lsmfs_tags)'
 end

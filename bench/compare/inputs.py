@@ -2,16 +2,21 @@
 
 import lzma
 import os
+import re
 import shutil
 import tarfile
 
+import layer
 import made_up
+import projects
 import synthetic_repository
 from shared.cold import seeded
 from shared.commands import ENVIRONMENT, Problem, call, read, run
 
 KiB, MiB = 1 << 10, 1 << 20
 ENVIRONMENT["GIT_CONFIG_GLOBAL"] = os.path.join(os.path.dirname(os.path.realpath(__file__)), "gitconfig")
+
+_BAD_TAR = (OSError, tarfile.TarError, lzma.LZMAError, EOFError)
 
 
 def check_tree(path):
@@ -23,8 +28,18 @@ def check_tree(path):
         raise Problem(f"--tree {path}: xz is not installed; install it (scripts/install-deps --bench) or give a .tar")
     try:
         tarfile.open(path, "r:xz" if packed else "r:").close()
-    except (OSError, tarfile.TarError, lzma.LZMAError, EOFError) as error:
+    except _BAD_TAR as error:
         raise Problem(f"--tree {path}: is no {'.tar.xz' if packed else '.tar'}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def has_linux(path):
+    """Whether there is such a tar file, and it is the source of Linux. It is read as far as to its Kconfig."""
+    try:
+        check_tree(path)
+        with tarfile.open(path, "r|xz" if path.endswith(".xz") else "r|") as tar:
+            return any(re.fullmatch(r"(\./)?([^/]+/)?Kconfig", entry.name) for entry in tar)
+    except (Problem, *_BAD_TAR):
+        return False
 
 
 def check_repository(path):
@@ -43,6 +58,8 @@ def room(name, tree, repository, settings):
         return 0 if repository else (settings["repo-commits"] + settings["repo-files"]) * 16 * KiB
     if name == "beside":
         return settings[name]
+    if name in projects.KINDS:
+        return settings[name] * projects.KIB_OF_PACKAGE * KiB
     return settings[name] * 16 * KiB
 
 
@@ -65,8 +82,9 @@ class Inputs:
             raise Problem(f"{tree} has {entries} entries and {size} bytes, and {what} had {first[0]} and {first[1]} before: something is lost")
 
     def path(self, name):
-        """"tree" and the kinds of made_up: a tar file; "repository": a git repository; "tree-repository": a bare one of the
-        files of the tree; "beside": a large file. Made when it is first asked for."""
+        """"tree", "layer" and the kinds of made_up: a tar file; "repository": a git repository; "tree-repository": a bare one of
+        the files of the tree; "beside": a large file; the kinds of projects: a folder with a "large" one and a "small" one. Made when it
+        is first asked for."""
         if name not in self._paths:
             if name == "tree":
                 self._paths[name] = self._plain_tar()
@@ -76,10 +94,15 @@ class Inputs:
                 self._paths[name] = self._repository_of_tree(name)
             elif name == "beside":
                 self._paths[name] = self._large_file(name)
+            elif name in projects.KINDS:
+                self._paths[name] = self._projects(name)
             else:
                 self._say(f"making up a tree: {name}")
                 self._paths[name] = os.path.join(self._folder, name + ".tar")
-                made_up.make(name, self._paths[name], self._settings[name], self._seed)
+                if name == "layer":
+                    layer.make(self._paths[name], self._settings[name], self._seed)
+                else:
+                    made_up.make(name, self._paths[name], self._settings[name], self._seed)
         return self._paths[name]
 
     def _plain_tar(self):
@@ -89,6 +112,13 @@ class Inputs:
         tar = os.path.join(self._folder, "tree.tar")
         run("sh", "-c", 'xz -dc "$1" > "$2"', "sh", self._tree, tar)
         return tar
+
+    def _projects(self, kind):
+        self._say(f"making up projects: {kind}")
+        folder = os.path.join(self._folder, kind)
+        for size, packages in (("large", self._settings[kind]), ("small", 1)):
+            projects.make(kind, os.path.join(folder, size), packages, self._seed)
+        return folder
 
     def _large_file(self, name):
         """Data that does not compress."""

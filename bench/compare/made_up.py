@@ -24,7 +24,7 @@ def make(kind, path, files, seed):
             tar.addfile(entry, io.BytesIO(data))
 
 
-class _Text:
+class Text:
     def __init__(self, rng):
         self._rng = rng
         words = ["".join(rng.choices("etaoinshrdlucmfw", k=rng.randint(2, 9))) for _ in range(3000)]
@@ -38,7 +38,7 @@ class _Text:
         return ("\n".join(lines) + "\n").encode()
 
 
-def _size(rng, middle, spread, most=MiB):
+def some_size(rng, middle, spread, most=MiB):
     """Log-normal, as sizes of files are."""
     return max(16, min(most, int(middle * rng.lognormvariate(0, spread))))
 
@@ -49,32 +49,38 @@ def _objects(rng, files):
     yield pack + ".pack", rng.randbytes(min(files * 2 * KiB, 256 * MiB))
     for _ in range(files):
         name = rng.randbytes(20).hex()
-        yield f"objects/{name[:2]}/{name[2:]}", rng.randbytes(_size(rng, 1 * KiB, 1.4))
+        yield f"objects/{name[:2]}/{name[2:]}", rng.randbytes(some_size(rng, 1 * KiB, 1.4))
 
 
 def _modules(rng, files):
-    text = _Text(rng)
+    text = Text(rng)
     packages = []
     left = files
     while left > 0:
         inside = rng.choice(packages) + "/" if packages and rng.random() < 0.25 else ""
         package = f"{inside}node_modules/{rng.choice('abcdefghijklmnopqrstuvwxyz')}-package-{len(packages):05}"
         packages.append(package if inside.count("/") < 8 else packages[0])
-        yield f"{package}/package.json", text.take(_size(rng, 1 * KiB, 0.5))
+        yield f"{package}/package.json", text.take(some_size(rng, 1 * KiB, 0.5))
         left -= 1
-        for number in range(min(left, _size(rng, 20, 0.9, most=600))):
-            folder = rng.choice(("", "lib/", "lib/", "dist/", "dist/esm/", "src/", "test/"))
-            kind = rng.choice(("js", "js", "js", "d.ts", "js.map", "md"))
-            yield f"{package}/{folder}file{number:03}.{kind}", text.take(_size(rng, 2 * KiB, 1.3))
+        for name, data in files_of_package(rng, text, left):
+            yield f"{package}/{name}", data
             left -= 1
 
 
+def files_of_package(rng, text, most=600):
+    """(path in it, contents) of all files of a package of npm but package.json."""
+    for number in range(min(most, some_size(rng, 20, 0.9, most=600))):
+        folder = rng.choice(("", "lib/", "lib/", "dist/", "dist/esm/", "src/", "test/"))
+        kind = rng.choice(("js", "js", "js", "d.ts", "js.map", "md"))
+        yield f"{folder}file{number:03}.{kind}", text.take(some_size(rng, 2 * KiB, 1.3))
+
+
 def _mail(rng, files):
-    text = _Text(rng)
+    text = Text(rng)
     boxes = [f"mail/user{number % 4}/box{number:03}" for number in range(max(1, files // 500))]
     for number in range(files):
         name = f"{1_600_000_000 + number * 60}.M{rng.randrange(1_000_000)}P{rng.randrange(30_000)}.host:2,S"
-        size = _size(rng, 5 * KiB, 1.0)
+        size = some_size(rng, 5 * KiB, 1.0)
         head = f"Message-ID: <{rng.randbytes(12).hex()}@example.org>\nSubject: message {number}\n\n".encode()
         body = text.take(size) if rng.random() < 0.85 else base64.encodebytes(rng.randbytes(size * 6))
         yield f"{rng.choice(boxes)}/cur/{name}", head + body

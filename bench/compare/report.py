@@ -3,19 +3,22 @@
 import statistics
 
 from costs import median
-from work import FIGURES
+from work import FIGURES, PIECES
 from work.piece import BEST, UNITS, GiB, KiB, MiB, shown
 
 PEERS = {"ext4", "xfs", "btrfs"}  # that budgets mean by the best peer
 
 
-def summarize(rounds, systems, conditions):
-    """rounds: [{fs: {figure: value}}]; systems: {fs: kind}; conditions: {fs of kind lsmfs: what its budgets go by} ->
-    {figure: {"fs": {fs: {values, median, min, max, to_best_peer, to_ext4}}, "budget": text, "met": {fs: True, False, or None}}}
+def summarize(rounds, systems, conditions, missing):
+    """rounds: [{fs: {figure: value}}]; systems: {fs: kind}; conditions: {fs of kind lsmfs: what its budgets go by}; missing: {piece: why
+    it was left out} ->
+    {figure: {"fs": {fs: {values, median, min, max, to_best_peer, to_ext4}}, "budget": text, "met": {fs: True, False, or None}}}, and
+    {figure: {"fs": {}, "missing": why}} of what was left out
 
     Peers are all file systems but lsmfs. What cannot be said for want of peers, figures or a budget is left out. None: less was
     done than the budget is about."""
     result = {}
+    left_out = {figure.name: missing[piece.name] for piece in PIECES if piece.name in missing for figure in piece.figures}
     for figure in FIGURES.values():
         cells = {}
         for figures in rounds:
@@ -23,6 +26,8 @@ def summarize(rounds, systems, conditions):
                 if figure.name in values:
                     cells.setdefault(fs, {"values": []})["values"].append(values[figure.name])
         if not cells:
+            if figure.name in left_out:
+                result[figure.name] = {"fs": {}, "missing": left_out[figure.name]}
             continue
         for cell in cells.values():
             cell.update(median=statistics.median(cell["values"]), min=min(cell["values"]), max=max(cell["values"]))
@@ -67,7 +72,8 @@ def _times(ratio):
 
 
 def rows(summary, systems):
-    """The table, its head first. Each cell: median [min-max], and for a peer the ratio of its median to the best peer's."""
+    """The table, its head first. Each cell: median [min-max], and for a peer the ratio of its median to the best peer's. Of what was left
+    out, the first says why."""
     own = [fs for fs, kind in systems.items() if kind == "lsmfs"]
     head = ["work", "unit", *systems]
     for fs in own:
@@ -76,6 +82,7 @@ def rows(summary, systems):
     for name, row in summary.items():
         cells, unit = row["fs"], FIGURES[name].unit
         line = [name, unit] + [_cell(cells[fs], unit, "" if fs in own else "to_best_peer") if fs in cells else "-" for fs in systems]
+        line[2] = row.get("missing", line[2])
         for fs in own:
             line += [_times(cells[fs][key]) if key in cells.get(fs, {}) else "-" for key in ("to_best_peer", "to_ext4")]
         if own:

@@ -15,12 +15,14 @@ from .commands import Problem, call, one_line, read, run
 FOLDER = os.path.join(os.path.dirname(os.path.realpath(__file__)), "fs")
 COMMANDS = ("mkfs", "mount", "umount")
 # Those that a description may leave out. `folder` makes one that `clone` can clone. `pending` prints something as long as what was
-# removed is still being freed, and may hasten that.
+# removed is still being freed, and may hasten that. `fsmonitor` tells git what has changed, as its core.fsmonitor.
 CLONING = {
     "folder": ["mkdir", "{target}"],
     "clone": ["cp", "-a", "{source}", "{target}"],
     "remove": ["rm", "-rf", "{target}"],
+    "unpack": ["sh", "-c", 'mkdir "$2" && exec tar -xf "$1" -C "$2"', "sh", "{source}", "{target}"],
     "pending": [],
+    "fsmonitor": [],
 }
 DAEMON_PATIENCE = 600  # seconds for a daemon to end after umount(8)
 BUSY_PATIENCE = 10  # seconds for others to close what they have open; df(1), for one, opens all there is for a moment
@@ -137,9 +139,17 @@ class FileSystem:
         """Makes `target`, which is not there, a copy of such a folder and of all below it."""
         return self._command("clone", source=source, target=target)
 
+    def unpack_command(self, archive, target):
+        """Makes `target`, which is not there, a folder of what the archive has."""
+        return self._command("unpack", source=archive, target=target)
+
     def remove_command(self, target):
         """Removes such a folder, or a clone, with all below it."""
         return self._command("remove", target=target)
+
+    def fsmonitor(self):
+        """What git may call to be told what has changed, as one line for a shell; "": nothing."""
+        return shlex.join(self._command("fsmonitor"))
 
     def frees(self, point):
         """Whether it is still busy to free what was removed, as far as it tells."""

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "lsmfs/base.h"
+#include "lsmfs/import.h"
 #include "lsmfs/tree.h"
 
 namespace lsmfs {
@@ -101,8 +102,69 @@ Result<void> remove_tree_of_mount(const std::string& path);
 // has asked for much else). Where `parent` is the directory of snapshots, it makes a snapshot.
 Result<void> clone_in_mount(const std::string& source, const std::string& parent, const std::string& name);
 
+// A tree that is sent as a stream of records (lsmfs/import.h), and is there as a whole when all has come: `name` in the directory `parent`.
+class SentImport {
+ public:
+  // Errors: those of making a file in `parent`, with that as the context; ENOTTY, EEXIST (`name` is there), ENAMETOOLONG, EPERM.
+  static Result<SentImport> begin(const std::string& parent, const std::string& name);
+  // Gone with all that has been sent, unless it was named.
+  ~SentImport() = default;
+  SentImport(SentImport&&) = default;
+
+  // The next of it. After an error there is nothing more to send: refusal() may say more.
+  Result<void> send(std::string_view stream);
+  // Why the daemon has refused what was sent, with the path that it is about in the tree as the context; nullopt: it has not.
+  Result<std::optional<Error>> refusal();
+  // All was sent. Durable when this returns. Errors: of refusal(), `in_tree`; of making the directory.
+  Result<ImportCounts> finish(bool& in_tree);
+
+ private:
+  Result<ImportCounts> ask(std::string_view name, std::optional<Error>& refused);
+  SentImport(Fd parent_fd, Fd file, std::string parent, std::string name)
+      : parent_fd_(std::move(parent_fd)), file_(std::move(file)), parent_(std::move(parent)), name_(std::move(name)) {}
+
+  Fd parent_fd_, file_;
+  std::string parent_, name_;
+  std::uint64_t sent_ = 0;
+};
+
+enum class RollBack : std::uint8_t { now, only_asks };  // the latter: whether the caller may, and nothing is done
+// Gives the directory `directory` what the snapshot `snapshot` has, as Tree::roll_back(). What is mounted below it is unmounted by the kernel:
+// whoever minds looks before. The context of an error is the path that it is about. Errors: those, those of open(2), ENOTDIR also for a
+// symbolic link, ENOTTY, EXDEV, EACCES of `directory` (the caller is neither root nor who mounted it, and the mount option user_rm is not set,
+// or he does not own both), ESRCH and EAGAIN as of clone_in_mount().
+Result<void> roll_back_in_mount(const std::string& directory, const std::string& snapshot, RollBack what = RollBack::now);
+
+// What differs from the directory `a` to the directory `b`, as find_differences() tells it, after the kernel was asked for what programs have
+// written and it still keeps. Takes as long as there is much of it, and waits for others who compare. The context of an error is the path that it is about. Errors:
+// those of Tree::differences() but EBUSY, of which EUCLEAN is EIO; those of open(2), ENOTDIR also for a symbolic link, ENOTTY, EXDEV, EPERM of `b`
+// (the caller is neither root nor who mounted it, nor owns both), ESRCH and EAGAIN as of clone_in_mount().
+// `Exactness::all`: also of what DifferencesAsked::exact has compared.
+enum class Exactness : std::uint8_t { usual, all };
+Result<std::vector<Difference>> differences_in_mount(const std::string& a, const std::string& b, OneSided one_sided, Exactness exactness = Exactness::usual);
+
+// The names below a directory of files that have several names anywhere, in the order of a walk, each with the number of its file. Costs the
+// directories on the way to them. Errors: likewise.
+struct LinkedName {
+  std::string path;  // from the directory on
+  Ino file;
+};
+Result<std::vector<LinkedName>> linked_names_in_mount(const std::string& directory);
+
+// Of two files, by their paths below two directories: blocks that are the same in both. Others may be the same, too. Reads no data. Errors of both: likewise.
+using AskSameBlocks = std::function<Result<std::vector<SameBlocks>>(const std::string& in_a, const std::string& in_b)>;
+Result<AskSameBlocks> same_blocks_in_mount(const std::string& a, const std::string& b);
+
+// What may have changed below the directory `path` since the moment of a token, as find_changes() tells it, after the kernel was asked for what
+// programs have written and it still keeps. nullopt: only a token is wanted. Errors: those of Tree::changes(); those of open(2), ENOTDIR also
+// for a symbolic link, ENOTTY, EPERM (the caller is neither root nor who mounted it, nor owns the directory), EPROTO.
+Result<Changes> changes_in_mount(const std::string& path, const std::optional<ChangesToken>& since);
+
 // What is known of the snapshot at `path`. Errors: EINVAL (it is no snapshot, or lies in one), EMSGSIZE (the path of its source is longer than 16,352 bytes).
 Result<SnapshotInfo> snapshot_info_of(const std::string& path);
+// How much that one has, as Tree::snapshot_sizes(). Takes its time, and waits for others who ask. Errors: those but EBUSY, of
+// which EUCLEAN is EIO; EPERM (the caller is neither root nor who mounted it, nor owns the snapshot).
+Result<SnapshotSizes> snapshot_sizes_of(const std::string& path);
 
 // Gives it so many bytes of its device, or all; gives how many it has then. Errors: EPERM (only root may, and who mounted it), and those of
 // Volume::grow().

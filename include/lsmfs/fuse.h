@@ -37,6 +37,8 @@ struct MountOptions {
   std::string mount_point; // absolute path of a directory
   bool block_device = false;  // mount as fuseblk, so that umount(8) waits until all is on disk
   bool read_only = false;
+  // By root, after prepare_mount(): what alone is to be seen at the mount point, by its path below the root; "": all.
+  std::string shows;
   bool acl = true;         // POSIX access control lists count
   bool xattr = true;       // there are extended attributes; acl wants them
   bool user_rm = false;    // the owner of a directory may remove it with all below it, whosever that is
@@ -88,7 +90,8 @@ class Mount {
   virtual ~Mount() = default;
   // Serves until unmounted or told to stop by SIGINT, SIGTERM, SIGXCPU or SIGHUP (then it unmounts itself).
   // `on_ready` runs once the mount answers. `on_destroy` runs when the kernel has sent its last
-  // request; umount(8) of a fuseblk mount returns only after it.
+  // request; umount(8) of a fuseblk mount returns only after it. Errors before `on_ready`: MountOptions::shows cannot be shown, as ENOENT,
+  // or it was told to stop before (EINTR).
   virtual Result<void> serve(std::function<void()> on_ready, std::function<void()> on_destroy) = 0;
 };
 
@@ -101,6 +104,7 @@ struct MountEntry {
   std::string mount_point;
   std::string type;    // "fuse.lsmfs" and "fuseblk.lsmfs" are ours
   std::string source;
+  std::string options;  // of the file system, with commas; who mounted it is its user_id
   bool is_lsmfs() const { return type == "fuse.lsmfs" || type == "fuseblk.lsmfs"; }
   // Whether both show one file system of ours. Its number alone does not say so: the kernel gives that to the next mount as
   // soon as it has been unmounted, which is before its daemon has ended.
@@ -125,6 +129,14 @@ Result<void> unmount(const std::string& mount_point, bool lazy);
 // is not named is as in a new mount; only how access times are kept stays as it is unless it is named. It tells the
 // daemon nothing. Errors: EBUSY (read_only, and files are open to write), EACCES (not read_only, and the device is), EPERM.
 Result<void> remount(const std::string& mount_point, bool read_only, const std::vector<std::string>& kernel_options);
+
+// The directory at the path `part` below the root of the mount at `whole`, as with O_PATH. Whatever the daemon answers, it is in that mount.
+// Errors: ENOENT, ENOTDIR, ELOOP (a symbolic link), EXDEV (another mount is on the way, or there), ENOSYS (Linux before 5.6).
+Result<Fd> open_part(const std::string& whole, const std::string& part);
+
+// Mounts that directory at `mount_point` as well, read-only and without what is mounted below it. Of `kernel_options` those
+// count that say what may not be done with files, as nosuid. For root. Errors: ENOENT, EPERM, ENOSYS (Linux before 5.12), and the like.
+Result<void> mount_part(const Fd& part, const std::string& mount_point, const std::vector<std::string>& kernel_options);
 
 std::vector<Library> fuse_libraries();
 

@@ -65,6 +65,10 @@ class Batch {
   void know(Family family, std::string_view from, std::string_view to, std::optional<std::uint64_t> as_of = std::nullopt);
   // After it family blocks has so many rows, see Store::note_rows().
   void note_rows(std::uint64_t rows);
+  // What is put after save() is taken out by go_back(), or stays by keep(). Nothing else is done in between.
+  void save();
+  void go_back();
+  void keep();
 
   bool empty() const;
   std::size_t bytes() const;  // encoded size

@@ -26,6 +26,8 @@
 
 #include "lsmfs/base.h"
 #include "lsmfs/clock.h"
+#include "lsmfs/changes.h"
+#include "lsmfs/differences.h"
 #include "lsmfs/kv.h"
 
 namespace lsmfs {
@@ -113,10 +115,18 @@ struct TreeCounts {  // inodes that have a name
   std::uint64_t regular = 0, directories = 0, symlinks = 0, others = 0;
   std::uint64_t displaced = 0;  // of these: whose rows lie elsewhere than their only name says, as after some renames
   std::uint64_t fixed = 0;      // of these: immutable or append-only
+  TreeCounts& operator+=(const TreeCounts& more) {
+    regular += more.regular, directories += more.directories, symlinks += more.symlinks, others += more.others;
+    displaced += more.displaced, fixed += more.fixed;
+    return *this;
+  }
 };
 
 // Whether a read counts as access: O_NOATIME says that it does not.
 enum class AccessTime : std::uint8_t { now, stays };
+
+// Whether a write counts as a change now: who keeps times himself tells them with setattr(), before or after.
+enum class ChangeTime : std::uint8_t { now, stays };
 
 enum class AtimePolicy : std::uint8_t { relatime, noatime, strictatime };
 
@@ -165,6 +175,12 @@ struct SnapshotInfo {
   std::string of;  // the path of its source at that time, in the tree: "/" is the root
 };
 
+// How much a snapshot has: data as files have them, before compression, in whole blocks as Attr::blocks counts them.
+struct SnapshotSizes {
+  ByteCount alone;   // that would come back if only this one were removed
+  ByteCount refers;  // of all files in it, one of several names once
+};
+
 class Tree {
  public:
   // Writes the root directory (mode 0755, owner 0) into an empty store.
@@ -195,7 +211,11 @@ class Tree {
   virtual Result<Attr> make(Ino dir, std::string_view name, const NewInode& inode, Wait wait) = 0;
   // A file without a name (O_TMPFILE) that lies near those of `dir`; link() may give it one while it is in use.
   virtual Result<Attr> make_unnamed(Ino dir, const NewInode& inode, Wait wait) = 0;
+  // Also gives a directory that stage() has made its name, as of which all in it is there.
   virtual Result<Attr> link(Ino ino, Ino dir, std::string_view name, Wait wait) = 0;
+  // A directory without a name, in which things can be made, and which lies where `name` in `dir` would have it; link() may give it one while
+  // it is in use. If that does not come, or after a crash, it goes with all that lies below it as by remove_tree().
+  virtual Result<Attr> stage(Ino dir, std::string_view name, const NewInode& inode, Wait wait) = 0;
   virtual Result<void> unlink(Ino dir, std::string_view name, Wait wait) = 0;  // EISDIR
   virtual Result<void> rmdir(Ino dir, std::string_view name, Wait wait) = 0;   // ENOTDIR, ENOTEMPTY
   // flags: 0, RENAME_EXCHANGE, or any of RENAME_NOREPLACE and RENAME_WHITEOUT, of rename(2); else EINVAL.
@@ -220,6 +240,27 @@ class Tree {
   virtual Result<void> clone(Ino dir, Ino to, std::string_view name, Wait wait) = 0;
   // EINVAL: the inode is not a snapshot as a whole.
   virtual Result<SnapshotInfo> snapshot_info(Ino ino, Wait wait) = 0;
+  // As of all that was done before; what has been removed, and has not gone yet, counts as there. Reads the names of what is in the snapshot,
+  // of what nobody else has each time. Waits for the device, and holds up nobody. EINVAL as above; ENOENT (it is removed); EBUSY (others ask
+  // for the sizes of one: ask again); EINTR (stopped); EUCLEAN.
+  virtual Result<SnapshotSizes> snapshot_sizes(Ino ino, const Stop& stop) = 0;
+  // A step of telling what the directories `a` and `b` have below them that is not the same, as of all that was done before. Reads the names of
+  // what is not, and data of none. Waits for the device, and holds up nobody. ENOTDIR, ESTALE (one is removed), ENOENT (nothing lies at a path that is
+  // asked of), EINVAL (that is no path), ENAMETOOLONG (a path is too long to be told, which is the context), EBUSY (others compare just now: ask again), EINTR (stopped),
+  // EUCLEAN.
+  virtual Result<DifferencesStep> differences(Ino a, Ino b, const DifferencesAsked& asked, const Stop& stop) = 0;
+  // A step of telling which paths below the directory `dir` may have changed since a moment, as of all that was done before. The first question
+  // has the tree keep a log of changes from then on, until nobody has asked for a month. Waits for the device, and holds up nobody.
+  // ENOTDIR, ESTALE (it is removed), EROFS (no log is kept, and none can be), EINTR (stopped).
+  virtual Result<ChangesStep> changes(Ino dir, const ChangesAsked& asked, const Stop& stop) = 0;
+  // Gives the directory `dir` what the snapshot `snapshot` has, at once however much that is: all that lies below it, and its mode, owner,
+  // times of access and of change, flags and attributes. It keeps its number, its name and its place. What lay below it is gone as by
+  // remove_tree(), and what somebody holds on to there stays usable. The snapshot stays. Gives the entries that `dir` had, as far as somebody
+  // holds on to what they were. ENOTDIR, ENOENT (one is removed), EINVAL (`snapshot` is not one as a whole), EROFS (`dir` lies in a snapshot,
+  // or is their directory), EPERM and EAGAIN as of remove_tree(), ENOSPC.
+  virtual Result<std::vector<SweptEntry>> roll_back(Ino dir, Ino snapshot, Wait wait) = 0;
+  // Whether somebody holds on to what was found by this name, where it is the only one that this has. Waits for nothing but others.
+  virtual bool in_use(Ino dir, std::string_view name) = 0;
 
   // Takes away some of what lies below directories that remove_tree() has taken away, also before the last mount; false: nothing is left
   // that can be. Many files are many calls, and others get their turn between them.
@@ -243,7 +284,7 @@ class Tree {
   virtual Result<std::size_t> read(Ino ino, ByteOffset offset, MutableBytes to, Wait wait,
                                    AccessTime atime = AccessTime::now) = 0;
   // All of data or nothing. EFBIG, ENOSPC.
-  virtual Result<void> write(Ino ino, ByteOffset offset, Bytes data, Wait wait) = 0;
+  virtual Result<void> write(Ino ino, ByteOffset offset, Bytes data, Wait wait, ChangeTime time = ChangeTime::now) = 0;
 
   // Makes bytes of a file those of another one, or of other bytes of its own. Gives how many, which may be less than asked: whoever wants
   // more asks again. 0: the source has none there. Whole blocks are shared where both files have them at multiples of kBlockSize, past
@@ -304,6 +345,15 @@ class Tree {
   virtual TreeActivity activity() const = 0;
 };
 
+// Calls again after ENOSPC as long as that may find room.
+template <class Call>
+auto with_room(Tree& tree, const Call& call) {
+  std::uint64_t seen = 0;
+  auto result = call();
+  while (!result && result.error().code == ENOSPC && tree.room_comes(Wait::yes, seen)) result = call();
+  return result;
+}
+
 // What check_tree() found.
 struct CheckReport {
   static constexpr std::size_t kLinesMax = 1000;
@@ -336,7 +386,7 @@ Result<CheckReport> check_tree(Store& store, const std::function<void(std::uint6
 std::string rows_between(Family family, std::string_view after, std::string_view before);
 
 // Makes the rows of a tree agree with each other again: counts become what they count, what is damaged is erased, and
-// directories and data whose records are lost get new ones in the directory lost+found. Does nothing when rows cannot
+// directories and data whose records are lost get new ones in the directory lost+found. Does nothing but forget the log of changes when rows cannot
 // be read, as `left` then says. What is mended when it fails or is killed stays mended. Must hold, errors and
 // `progress`: as for check_tree(), several times over, and EROFS, ENOSPC.
 Result<RepairReport> repair_tree(Store& store, const std::function<void(std::uint64_t bytes)>& progress = {});

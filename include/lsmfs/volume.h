@@ -32,7 +32,7 @@
 
 namespace lsmfs {
 
-inline constexpr std::uint32_t kFormatVersion = 16;
+inline constexpr std::uint32_t kFormatVersion = 17;
 inline constexpr std::size_t kLabelMax = 64;          // bytes
 inline constexpr std::size_t kMadeByMax = 16;         // bytes
 inline constexpr std::size_t kMountOptionsMax = 256;  // bytes

@@ -14,6 +14,22 @@ std::string without_trailing_slashes(std::string path) {
   return path;
 }
 
+Place place_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  if (slash == path.npos) return {path, ".", path};
+  return {path, slash == 0 ? "/" : without_trailing_slashes(path.substr(0, slash)), path.substr(slash + 1)};
+}
+
+std::string wrong_place(const Place& place) {
+  struct stat facts {};
+  if (lstat(place.path.c_str(), &facts) == 0) return place.path + ": exists already; name what is not there yet";
+  if (place.name.empty()) return "the target has no name";
+  if (errno == ENAMETOOLONG) return place.path + ": the name is too long";
+  if (stat(place.parent.c_str(), &facts) != 0) return explain(place.parent, make_error(errno, place.parent));
+  if (!S_ISDIR(facts.st_mode)) return place.parent + ": is not a directory";
+  return "";
+}
+
 std::string wrong_source(const std::string& source, std::string_view of_file, std::string_view elsewhere) {
   if (source.empty()) return "the source has no name";
   struct stat facts {};

@@ -12,6 +12,7 @@ struct MkfsArguments {
   std::string path;   // device or image
   std::string label;
   std::string size;   // empty: as large as it is
+  std::string from;   // a tar archive, or a directory, whose copy it is to have; "-": standard input
   bool force = false;
 };
 int mkfs(const MkfsArguments& arguments);
@@ -21,6 +22,7 @@ struct MountArguments {
   std::vector<std::string> options;  // as given with -o, commas and all
   bool sloppy = false;               // unknown options are passed over
   bool fake = false;                 // all but the mounting
+  bool repeats = false;              // that the snapshot is mounted there already is no error
   bool foreground = false;
   std::string log;  // a file; empty: syslog, or stderr in the foreground
 };
@@ -64,17 +66,72 @@ struct CloneArguments {
 };
 int clone(const CloneArguments& arguments);
 
+struct ImportArguments {
+  std::string source;  // a tar archive or a directory; "-": an archive by standard input
+  std::string target;  // the directory that is made
+};
+int import_tree(const ImportArguments& arguments);  // "import" is a keyword where modules are
+
 struct SnapshotArguments {
   std::string source;               // a directory in a mount
   std::optional<std::string> name;  // nullopt: after the time
 };
 int snapshot(const SnapshotArguments& arguments);
 
+struct RollbackArguments {
+  std::string snapshot;                  // where it is
+  std::optional<std::string> directory;  // in the same mount; nullopt: of which the snapshot was made
+  bool discard = false;                  // no snapshot is made of what is there
+};
+int rollback(const RollbackArguments& arguments);
+
 struct SnapshotsArguments {
   std::string directory = ".";  // in a mount
   bool json = false;
+  bool sizes = false;
 };
 int snapshots(const SnapshotsArguments& arguments);
+
+struct DiffArguments {
+  std::string from, to;  // directories in one mount
+  bool all = false;      // also what lies below a directory that only one has
+  bool zero = false;     // entries end with a 0, and nothing is quoted
+  bool json = false;
+};
+int diff(const DiffArguments& arguments);
+
+struct SendArguments {
+  std::string snapshot;             // where it is
+  std::optional<std::string> from;  // only what differs from this one, of the same mount
+  std::optional<std::string> resume;  // a token of receive: what comes behind that
+  bool quiet = false;
+};
+int send(const SendArguments& arguments);
+
+struct ReceiveArguments {
+  std::string directory;            // in a mount
+  std::optional<std::string> name;  // of the snapshot; nullopt: as it was sent
+  bool tokens = false;              // print where what is there in part goes on
+  bool quiet = false;
+};
+int receive(const ReceiveArguments& arguments);
+
+struct ChangesArguments {
+  std::vector<std::string> operands;  // a directory in a mount; for git what it gives its hook: the version of their protocol, and a token
+  std::optional<std::string> since;   // a token
+  bool git = false;                   // who asks is git
+  bool zero = false;                  // entries end with a 0, and nothing is quoted
+  bool json = false;
+};
+int changes(const ChangesArguments& arguments);
+
+struct PruneArguments {
+  std::string directory;           // in a mount
+  std::vector<std::string> rules;  // as "daily=7"
+  bool all = false;                // also those to which somebody gave a name
+  bool dry_run = false, json = false;
+};
+int prune(const PruneArguments& arguments);
 
 struct RmArguments {
   std::vector<std::string> directories;

@@ -28,6 +28,8 @@ int mount_helper(const std::string& name, int argc, char** argv) {
   app.add_option("source", arguments.path, "block device or image file, or LABEL=... or UUID=...")->required();
   app.add_option("directory", arguments.directory, "where to mount it")->required();
   if (const auto code = parse(app, argc, argv, kUsage)) return *code;
+  // Of a part that is mounted, mount -a does not see that it is, and asks for it again.
+  arguments.repeats = true;
   if (read_only) arguments.options.emplace_back("ro");
   if (read_write) arguments.options.emplace_back("rw");
   return mount(arguments);

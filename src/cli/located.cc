@@ -46,6 +46,21 @@ Result<MountEntry> own_mount(const std::vector<MountEntry>& mounts, const std::s
   return *own;
 }
 
+std::string mounted_within(const std::vector<MountEntry>& mounts, const MountEntry& own, const std::string& path, Mounted where) {
+  const auto is_meant = [where](const std::string& at, const std::string& above) {
+    return is_within(at, above) && (where == Mounted::there_or_below || at != above);
+  };
+  const std::string inside = in_file_system(own, path);
+  for (const MountEntry& mount : mounts) {
+    if (is_meant(mount.mount_point, path)) return mount.mount_point;
+    for (const MountEntry& below : mounts) {
+      if (below.id != mount.parent || below.device != own.device || !is_within(mount.mount_point, below.mount_point)) continue;
+      if (is_meant(in_file_system(below, mount.mount_point), inside)) return mount.mount_point;
+    }
+  }
+  return "";
+}
+
 std::string snapshot_around(const std::string& path) {
   const std::string above = child_path("/", kSnapshotsName) + "/", inside = inside_lsmfs(path);
   if (!inside.starts_with(above)) return "";

@@ -3,6 +3,7 @@
 // Paths here are absolute and as the mount table writes them (paths.h).
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,11 @@ bool is_within(std::string_view path, std::string_view above);
 std::string in_file_system(const MountEntry& mount, std::string_view path);
 // The one of `mounts` that shows what is at the path, a link for itself. The context of an error is a whole message.
 Result<MountEntry> own_mount(const std::vector<MountEntry>& mounts, const std::string& path);
+
+// Of `mounts`, one below a directory of the mount `own`, or also on it, also where that is reached by another path, as by a bind mount. Empty:
+// none.
+enum class Mounted : std::uint8_t { below, there_or_below };
+std::string mounted_within(const std::vector<MountEntry>& mounts, const MountEntry& own, const std::string& path, Mounted where);
 
 // The name of the snapshot that a path of an lsmfs lies in, or is. "": it lies in none, or that cannot be told.
 std::string snapshot_around(const std::string& path);

@@ -48,14 +48,28 @@ int run(int argc, char** argv) {
   add("Mount", "umount", "Unmount; returns when all is on disk, or says who still uses it elsewhere", umount_arguments, umount);
   CloneArguments clone_arguments;
   add("Use what is mounted", "clone", "Copy a directory with all that lies below it, at once", clone_arguments, lsmfs::cli::clone);  // not clone(2)
+  ImportArguments import_arguments;
+  add("Use what is mounted", "import", "Make a directory of what an archive or another directory has, faster than tar and cp", import_arguments, import_tree);
   SnapshotArguments snapshot_arguments;
   add("Use what is mounted", "snapshot", "Keep a directory with all that lies below it as it is now, at once", snapshot_arguments, snapshot);
+  PruneArguments prune_arguments;
+  add("Use what is mounted", "prune", "Remove the snapshots of a directory that no rule keeps, as daily=7", prune_arguments, prune);
+  RollbackArguments rollback_arguments;
+  add("Use what is mounted", "rollback", "Make a directory again what a snapshot has kept, at once", rollback_arguments, rollback);
+  SendArguments send_arguments;
+  add("Use what is mounted", "send", "Write a snapshot, or what differs from another one, to a stream", send_arguments, lsmfs::cli::send);  // not send(2)
+  ReceiveArguments receive_arguments;
+  add("Use what is mounted", "receive", "Make a snapshot of such a stream", receive_arguments, receive);
   RmArguments rm_arguments;
   add("Use what is mounted", "rm", "Remove directories with all that lies below them, at once", rm_arguments, rm);
   std::string trim_directory;
   add("Use what is mounted", "trim", "Discard free space, as fstrim does; prints how much", trim_directory, trim);
   SnapshotsArguments snapshots_arguments;
   add("Look", "snapshots", "List the snapshots of a directory", snapshots_arguments, snapshots);
+  DiffArguments diff_arguments;
+  add("Look", "diff", "Tell what differs between two directories, as a snapshot and what it is of", diff_arguments, diff);
+  ChangesArguments changes_arguments;
+  add("Look", "changes", "Tell what has changed below a directory since a moment; also to git", changes_arguments, changes);
   InfoArguments info_arguments;
   add("Look", "info", "Print facts: label, sizes, compression, files, levels", info_arguments, info);
   StatsArguments stats_arguments;
@@ -73,7 +87,8 @@ int run(int argc, char** argv) {
   const std::string_view command = argc > 1 ? argv[1] : "";
   std::vector<std::string> operands;
   if (command == "layout") operands = split_command(argc, argv);
-  if (const auto code = parse(app, argc, argv, command == "fsck" ? kFsckUsage : kUsage)) return *code;
+  const int usage = command == "fsck" ? kFsckUsage : command == "diff" ? kDiffTrouble : kUsage;
+  if (const auto code = parse(app, argc, argv, usage)) return *code;
   layout_arguments.operands.insert(layout_arguments.operands.end(), operands.begin(), operands.end());
   return std::ranges::find_if(commands, [](const auto& each) { return each.first->parsed(); })->second();
 }
@@ -86,6 +101,9 @@ void complete_stdio() {
   } while (fd >= 0 && fd <= STDERR_FILENO);
   if (fd >= 0) close(fd);
 }
+
+// It has an exit code for differences, which is no failure.
+bool is_diff(int argc, char** argv) { return argc > 1 && argv[1] == std::string_view("diff"); }
 
 // Its exit codes are bits, and 1 is no failure.
 bool is_fsck(int argc, char** argv) {
@@ -105,9 +123,9 @@ int main(int argc, char** argv) {
     const int code = run(argc, argv);
     const bool all_written = std::fflush(stdout) == 0 && !std::ferror(stdout);
     if (all_written) return code;
-    const bool of_fsck = is_fsck(argc, argv);
-    if (code != kOk && !of_fsck) return code;  // who has failed has said why
-    return report({of_fsck ? code | kFsckOperational : kFailure, "stdout: not all of it could be written; is its disk full?"});
+    const bool of_fsck = is_fsck(argc, argv), of_diff = is_diff(argc, argv);
+    if (code != kOk && !of_fsck && !(of_diff && code == kDiffers)) return code;  // who has failed has said why
+    return report({of_fsck ? code | kFsckOperational : of_diff ? kDiffTrouble : kFailure, "stdout: not all of it could be written; is its disk full?"});
   } catch (const std::exception& error) {  // of libraries: no memory, mostly
     return report({kSystemError, error.what()});
   }

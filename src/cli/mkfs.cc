@@ -12,6 +12,8 @@
 #include "cli/contents.h"
 #include "cli/device_use.h"
 #include "cli/exit_codes.h"
+#include "cli/import_errors.h"
+#include "cli/import_source.h"
 #include "cli/messages.h"
 #include "cli/opened.h"
 #include "cli/paths.h"
@@ -73,18 +75,45 @@ struct Made {
   ByteCount room;  // for files
 };
 
-Result<Made> make_file_system(Device& device, const std::string& label) {
-  LSMFS_TRY(Volume::format(device, {.label = label, .made_by = LSMFS_VERSION}));
+// Copies what --from names into the root. What goes wrong with that is `problem`, and has no other error.
+Result<void> fill(Tree& tree, const std::string& from, std::optional<Problem>& problem) {
+  const bool as_root = geteuid() == 0;
+  const std::uint32_t mask = current_umask();
+  Importer importer(tree, kRootIno, {.as_root = as_root, .uid = geteuid(), .gid = getegid(), .is_member = true, .umask = mask});
+  std::optional<Error> failed;
+  const auto take = [&](std::string& stream, const SourceProgress&) -> std::optional<Problem> {
+    if (const auto fed = importer.feed(as_bytes(stream)); !fed) {
+      failed = fed.error();
+      return Problem{kFailure, ""};
+    }
+    return std::nullopt;
+  };
+  SourceFacts facts;
+  problem = read_source({.path = from, .as_root = as_root, .umask = mask}, take, facts);
+  if (!failed && !problem) {
+    const auto finished = importer.finish();
+    if (!finished) failed = finished.error();
+  }
+  if (failed) problem = Problem{kFailure, explain_import(from, *failed)};
+  if (!problem) tell_facts(from, facts);
+  return {};
+}
+
+Result<Made> make_file_system(Device& device, const MkfsArguments& arguments, std::optional<Problem>& problem) {
+  LSMFS_TRY(Volume::format(device, {.label = arguments.label, .made_by = LSMFS_VERSION}));
   LSMFS_ASSIGN(const auto volume, Volume::open(device));
   LSMFS_ASSIGN(const auto store, Store::open(*volume, {}));
   LSMFS_TRY(Tree::format(*store));
-  if (getuid() != 0) {
-    // Who makes an image wants to write in it, and to make snapshots.
+  if (getuid() != 0 || !arguments.from.empty()) {
     LSMFS_ASSIGN(const auto tree, Tree::open(*store, {}));
-    AttrChange owner;
-    owner.uid = getuid();
-    owner.gid = getgid();
-    for (const Ino ino : {kRootIno, kSnapshotsIno}) LSMFS_TRY(tree->setattr(ino, owner, Wait::yes));
+    if (getuid() != 0) {
+      // Who makes an image wants to write in it, and to make snapshots.
+      AttrChange owner;
+      owner.uid = getuid();
+      owner.gid = getgid();
+      for (const Ino ino : {kRootIno, kSnapshotsIno}) LSMFS_TRY(tree->setattr(ino, owner, Wait::yes));
+    }
+    if (!arguments.from.empty()) LSMFS_TRY(fill(*tree, arguments.from, problem));
     LSMFS_TRY(tree->close());
   }
   const ByteCount room = store->space().free;
@@ -115,7 +144,9 @@ int mkfs(const MkfsArguments& arguments) {
     if (!found) return report({kFailure, explain(path, found.error())});
     if (*found) return report({kFailure, fmt::format("{}: holds {}; -f destroys it", path, **found)});
   }
-  const auto made = make_file_system(**device, arguments.label);
+  std::optional<Problem> problem;
+  const auto made = make_file_system(**device, arguments, problem);
+  if (problem) return report(*problem);
   if (!made) return report({kFailure, explain(path, made.error())});
   image.keep();
   const VolumeInfo& volume = made->volume;

@@ -25,6 +25,8 @@
 #include "cli/paths.h"
 #include "cli/remount.h"
 #include "cli/sizes.h"
+#include "cli/snapshot_mount.h"
+#include "cli/snapshot_names.h"
 #include "cli/sources.h"
 #include "lsmfs/fuse.h"
 
@@ -75,6 +77,8 @@ std::string explain_mounting(const std::string& directory, const Error& error) {
   switch (error.code) {
     case ENODEV:
       return "/dev/fuse: is not there; load the kernel module with modprobe fuse";
+    case EINTR:
+      return directory + ": was told to stop before it was mounted";
     case EBUSY:
       return directory + ": is in use, or the device is; unmount it first";
     case EPERM:
@@ -108,6 +112,7 @@ class Service {
       return problem->exit_code;
     }
     int code = kOk;
+    bool ready = false;
     const auto note = [&](const Result<void>& result, const char* what) {
       if (result) return;
       log_->warn(fmt::format("{}: {}: {}", path_, what, result.error().message()));
@@ -115,6 +120,7 @@ class Service {
     };
     const auto served = mount_->serve(
         [&] {
+          ready = true;
           log_->info(fmt::format("{} is mounted at {}{}", path_, directory_, options_.read_only ? ", read-only" : ""));
           starter.ready();
         },
@@ -125,6 +131,13 @@ class Service {
           // stays until the process ends, which is what `lsmfs umount` waits for.
           if (block_device_) opened_->release_device();
         });
+    if (!served && !ready) {
+      const Problem problem = problem_of_showing(served.error());
+      if (!log_is_terminal()) log_->warn(problem.text);
+      mount_.reset();
+      starter.failed(problem);
+      return problem.exit_code;
+    }
     note(served, "serving");
     log_->info(fmt::format("{} is unmounted", path_));
     return code;
@@ -169,6 +182,9 @@ class Service {
     auto opened = Opened::open(std::move(*device), open);
     if (!opened) return problem_of_device(opened.error());
     opened_.emplace(std::move(*opened));
+    if (options_.snapshot) {
+      if (auto missing = missing_snapshot(opened_->tree(), path_, *options_.snapshot)) return missing;
+    }
     const MountFacts facts{directory_, lasting(layers), getpid(), pid_namespace};
     auto started = Mount::start(opened_->tree(), mount, administration(facts));
     if (!started) return problem_of_mounting(started.error());
@@ -189,6 +205,10 @@ class Service {
   }
   Problem problem_of_mounting(const Error& error) const {
     return {exit_code_of(error), explain_mounting(directory_, error)};
+  }
+  // Of a file system that is mounted, and not to be seen yet.
+  Problem problem_of_showing(const Error& error) const {
+    return options_.snapshot && error.code != EINTR ? Problem{exit_code_of(error), explain_showing(directory_, error)} : problem_of_mounting(error);
   }
 
   Administration administration(const MountFacts& facts) {
@@ -259,11 +279,18 @@ int mount(const MountArguments& arguments) {
   const std::string path = *source, directory = absolute_path(arguments.directory);
   if (options->nofail && access(path.c_str(), F_OK) != 0 && errno == ENOENT) return kOk;
   if (options->remount) return remount(path, directory, *options, arguments.fake);
+  if (options->snapshot && geteuid() != 0) {
+    return report({kUsage, fmt::format("option snapshot: only root can mount a snapshot alone; mount all of {}, which has it as {}", path, snapshot_path(*options->snapshot))});
+  }
+  if (arguments.repeats && options->snapshot && shows_snapshot(directory, path, *options->snapshot)) return kOk;
   if (const auto problem = check_mount_point(directory, path)) return report(*problem);
   struct stat facts {};
   if (stat(path.c_str(), &facts) != 0) {
     const Error error = make_error(errno, path);
     return report({exit_code_of(error), explain(path, error)});
+  }
+  if (options->snapshot) {
+    if (const auto beside = mount_snapshot_beside(path, directory, *options, arguments.fake)) return beside->exit_code == kOk ? kOk : report(*beside);
   }
   raise_limits();
   if (const auto most = largest_file(); most && !options->read_only && S_ISREG(facts.st_mode) && static_cast<std::uint64_t>(facts.st_size) > *most) {

@@ -11,6 +11,7 @@
 #include "cli/choices.h"
 #include "cli/nearest.h"
 #include "cli/sizes.h"
+#include "cli/snapshot_names.h"
 
 namespace lsmfs::cli {
 namespace {
@@ -221,12 +222,25 @@ constexpr MountOption kOptions[] = {
      .said = [](const ParsedOptions& parsed) { return parsed.xattr ? std::optional(value_of(*parsed.xattr)) : std::nullopt; },
      .used = [](const LayerOptions& layers) { return value_of(layers.mount.xattr); }},
     lasting_option<&ParsedOptions::user_rm>(
-        "user_rm, nouser_rm", "nouser_rm", "let the owner of a directory remove it by lsmfs rm", "user_rm",
+        "user_rm, nouser_rm", "nouser_rm", "let the owner of a directory remove it by lsmfs rm, or roll it back", "user_rm",
         [](ParsedOptions& parsed, std::string_view word, std::string_view) -> Result<void> {
           parsed.user_rm = word == "user_rm";
           return {};
         },
         [](auto& layers) -> auto& { return layers.mount.user_rm; }),
+    {.words = "snapshot=NAME", .fallback = "", .help = "show this snapshot alone, read-only; also where the whole is mounted already",
+     .read = [](ParsedOptions& parsed, std::string_view, std::string_view value) -> Result<void> {
+       if (value.size() >= 2 && value.starts_with('"') && value.ends_with('"')) value = value.substr(1, value.size() - 2);
+       if (!wrong_snapshot_name(value).empty()) return wrong("give a name that lsmfs snapshots lists, without a /");
+       parsed.snapshot = std::string(value);
+       return {};
+     },
+     .put = [](const ParsedOptions& parsed, LayerOptions& layers) {
+       if (parsed.snapshot) layers.mount.shows = snapshot_path(*parsed.snapshot);
+     },
+     .fact = "snapshot",
+     .said = [](const ParsedOptions& parsed) { return parsed.snapshot ? std::optional<Value>(*parsed.snapshot) : std::nullopt; },
+     .used = [](const LayerOptions& layers) -> Value { return layers.mount.shows.empty() ? "" : layers.mount.shows.substr(snapshot_path("").size()); }},
     {.words = "remount", .fallback = "", .help = "change the options of what is mounted there, as ro and rw", .read = nullptr,
      .put = [](const ParsedOptions&, LayerOptions&) {}, .change = [](const ParsedOptions&, MountSettings&) {}},
     lasting_option<&ParsedOptions::latency>(
@@ -252,6 +266,8 @@ constexpr MountOption kOptions[] = {
 
 // Of the table. The last would have a stranger's volume change the kernel.
 constexpr std::array<std::string_view, 4> kNeverKept{"remount", "allow_other", "user_rm", "io_uring=on"};
+// Nobody could mount the whole any more.
+constexpr std::array<std::string_view, 1> kNeverKeptStarts{"snapshot="};
 
 std::string_view name_of(std::string_view word) { return word.substr(0, word.find('=')); }
 bool has_value(std::string_view word) { return word.find('=') != word.npos; }
@@ -397,13 +413,14 @@ Result<ParsedOptions> parse_mount_options(const std::vector<std::string>& lists,
     return atime.take(option) ? Result<void>() : apply(parsed, option, sloppy);
   }));
   atime.put(parsed);
+  parsed.read_only |= parsed.snapshot.has_value();
   return parsed;
 }
 
 Result<void> check_kept_options(const std::string& list) {
   LSMFS_TRY(parse_mount_options({list}));
   return for_each_word({list}, [](std::string_view word) -> Result<void> {
-    const bool kept = word.empty() || (!contains(kNeverKept, word) &&
+    const bool kept = word.empty() || (!contains(kNeverKept, word) && !begins_with(kNeverKeptStarts, word) &&
                                        std::ranges::any_of(kOptions, [&](const MountOption& option) { return is_of(option, word); }));
     if (kept) return {};
     return make_error(EINVAL, fmt::format("option {}: is not kept; give it to mount", word));

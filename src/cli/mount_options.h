@@ -31,6 +31,7 @@ struct ParsedOptions {
   std::optional<ByteCount> cache;
   std::optional<Choice> latency, io_uring;
   std::optional<bool> writeback, acl, xattr, user_rm;
+  std::optional<std::string> snapshot;  // the name of the one to show, and nothing else; then it is read_only
   std::vector<std::string> kernel;  // those of MountOptions::kernel_options that are not about access times
 
   // For MountOptions::kernel_options, where access times are as said now.

@@ -7,6 +7,7 @@
 #include "cli/exit_codes.h"
 #include "cli/facts.h"
 #include "cli/messages.h"
+#include "cli/snapshot_mount.h"
 #include "lsmfs/control.h"
 #include "lsmfs/fuse.h"
 
@@ -20,6 +21,9 @@ std::optional<Problem> check_mounted(const std::string& path, const std::string&
   if (!top) return Problem{kMountFailure, directory + ": is not mounted"};
   if (!top->is_lsmfs()) {
     return Problem{kMountFailure, fmt::format("{}: is a mount of type {}, not lsmfs", directory, top->type)};
+  }
+  if (const std::string snapshot = snapshot_shown_by(*top); !snapshot.empty()) {
+    return Problem{kMountFailure, fmt::format("{}: shows the snapshot {}, and nothing else can change there; unmount it, and mount it again", directory, snapshot)};
   }
   if (top->source != path) {
     return Problem{kMountFailure, fmt::format("{}: {} is mounted there, not {}", directory, top->source, path)};

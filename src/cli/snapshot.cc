@@ -1,39 +1,19 @@
 // lsmfs snapshot: keeps a directory with all that lies below it as it is now. It is a clone where nothing changes any more.
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <ctime>
 
 #include "cli/clones.h"
 #include "cli/commands.h"
 #include "cli/exit_codes.h"
 #include "cli/located.h"
 #include "cli/messages.h"
+#include "cli/snapshot_names.h"
 #include "lsmfs/control.h"
 
 namespace lsmfs::cli {
 namespace {
-
-// Why no snapshot can have the name; empty: one can.
-std::string wrong_name(std::string_view name) {
-  if (name.empty()) return "the snapshot has no name; give it one, or leave that out to name it after the time";
-  if (name.size() > kNameMax) return fmt::format("{}: the name is too long; give one of at most {} bytes", name, kNameMax);
-  if (name == "." || name == "..") return fmt::format("{}: cannot be the name of a snapshot; give another one", name);
-  if (name.find('/') != name.npos) return fmt::format("{}: is a path; give the name of the snapshot alone, without a /", name);
-  return "";
-}
-
-// After the time, and after the directory unless that is the root.
-std::string default_name(const std::string& inside) {
-  const std::time_t seconds = Time::now().seconds;
-  std::tm utc{};
-  gmtime_r(&seconds, &utc);
-  const std::string directory = inside.substr(inside.rfind('/') + 1);
-  return fmt::format("{}{}{:%Y-%m-%d_%H-%M-%S}", directory, directory.empty() ? "" : "-", utc);
-}
 
 std::string explain_snapshot(const std::string& source, const Place& place, const Error& error) {
   const bool of_source = error.context == source;  // or of the place
@@ -61,7 +41,7 @@ std::string explain_snapshot(const std::string& source, const Place& place, cons
 Result<std::string> make_snapshot(const std::string& source, const std::string& directory, const std::string& given, bool or_next) {
   std::string name = given;
   for (std::uint64_t number = 2;; ++number) {
-    if (const auto why = wrong_name(name); !why.empty()) return make_error(ENAMETOOLONG, why);
+    if (const auto why = wrong_snapshot_name(name); !why.empty()) return make_error(ENAMETOOLONG, why);
     const Place place{directory + "/" + name, directory, name};
     struct stat facts {};
     const bool exists = lstat(place.path.c_str(), &facts) == 0;
@@ -74,16 +54,26 @@ Result<std::string> make_snapshot(const std::string& source, const std::string& 
 
 }  // namespace
 
+Result<std::string> snapshot_before(std::string_view what, const std::string& directory) {
+  LSMFS_ASSIGN(const auto place, snapshots_of(directory));
+  return make_snapshot(directory, place.directory, fmt::format("before-{}-{}", what, name_after_time(place.inside, Time::now())), true);
+}
+
+void print_path(const std::string& path) { fmt::print("{}\n", isatty(STDOUT_FILENO) != 0 ? visible(path) : path); }
+
 int snapshot(const SnapshotArguments& arguments) {
   const std::string source = without_trailing_slashes(arguments.source);
-  if (const auto why = arguments.name ? wrong_name(*arguments.name) : ""; !why.empty()) return report({kFailure, why});
+  if (const auto why = arguments.name ? wrong_snapshot_name(*arguments.name) : ""; !why.empty()) return report({kFailure, why});
   if (const auto why = wrong_source(source, "make a snapshot of the directory that it is in", "use cp -a"); !why.empty()) return report({kFailure, why});
   const auto place = snapshots_of(source);
   if (!place) return report({kFailure, place.error().context});
-  const auto made = make_snapshot(source, place->directory, arguments.name.value_or(default_name(place->inside)), !arguments.name);
+  if (arguments.name && is_named_after_time(place->inside, *arguments.name)) {
+    return report({kFailure, fmt::format("{}: is a name as lsmfs snapshot gives by itself, and lsmfs prune removes such; give another one", *arguments.name)});
+  }
+  const std::string name = arguments.name.value_or(name_after_time(place->inside, Time::now()));
+  const auto made = make_snapshot(source, place->directory, name, !arguments.name);
   if (!made) return report({kFailure, made.error().context});
-  // For a program it is the path as it is.
-  fmt::print("{}\n", isatty(STDOUT_FILENO) != 0 ? visible(*made) : *made);
+  print_path(*made);
   return kOk;
 }
 

@@ -4,28 +4,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <ctime>
-#include <filesystem>
-#include <nlohmann/json.hpp>
-#include <tuple>
+#include <string>
+#include <vector>
 
 #include "cli/clones.h"
 #include "cli/commands.h"
 #include "cli/exit_codes.h"
 #include "cli/located.h"
 #include "cli/messages.h"
+#include "cli/sizes.h"
+#include "cli/snapshot_list.h"
 #include "lsmfs/control.h"
 
 namespace lsmfs::cli {
 namespace {
-
-using SnapshotJson = nlohmann::ordered_json;
-
-struct ListedSnapshot {
-  std::string name, path;
-  SnapshotInfo info;
-};
 
 std::string local_time(const Time& time) {
   const std::time_t seconds = time.seconds;
@@ -34,44 +27,25 @@ std::string local_time(const Time& time) {
   return fmt::format("{:%Y-%m-%d %H:%M:%S}", local);
 }
 
-std::string utc_time(const Time& time) {  // RFC 3339
-  const std::time_t seconds = time.seconds;
-  std::tm utc{};
-  gmtime_r(&seconds, &utc);
-  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:09}Z", utc, time.nanoseconds);
-}
-
-std::string explain_listing(const std::string& path, const Error& error) {
-  if (error.code == EACCES) return path + ": no permission to read it, so when it was made and of what is not known";
-  if (error.code == EINVAL) return path + ": is not a snapshot";
-  if (error.code == EMSGSIZE) return path + ": the path of its source is too long to be told";
+std::string explain_sizing(const std::string& path, const Error& error) {
+  if (error.code == EPERM || error.code == EACCES) return path + ": only root, who mounted it and the owner of the snapshot may ask for its sizes";
+  if (error.code == ENOTTY) return path + ": is mounted by a version that does not know sizes of snapshots; unmount it, and mount it again";
+  if (error.code == EIO) return path + ": something in it is damaged or cannot be read, so its sizes are not known; see the log, and lsmfs scrub";
   return explain(path, error);
 }
 
-// All in the directory; false: some cannot be told of, which has been said.
-bool list(const std::string& directory, std::vector<ListedSnapshot>& found) {
-  std::error_code failed;
+// Of each; false: some are not known, which has been said. One that has been removed meanwhile is listed no more.
+bool find_sizes(std::vector<ListedSnapshot>& snapshots) {
   bool all = true;
-  for (std::filesystem::directory_iterator at(directory, failed), end; !failed && at != end; at.increment(failed)) {
-    ListedSnapshot snapshot{.name = at->path().filename(), .path = at->path(), .info = {}};
-    auto info = snapshot_info_of(snapshot.path);
-    if (!info && info.error().code == ENOENT) continue;  // it has been removed meanwhile
-    if (!info) {
-      tell(explain_listing(snapshot.path, info.error()));
-      all = false;
-      continue;
-    }
-    snapshot.info = *std::move(info);
-    found.push_back(std::move(snapshot));
-  }
-  if (failed) tell(failed.value() == EACCES ? directory + ": no permission to read it" : explain(directory, make_error(failed.value(), directory)));
-  return all && !failed;
-}
-
-void print_json(const std::vector<ListedSnapshot>& snapshots) {
-  SnapshotJson json = SnapshotJson::array();
-  for (const auto& [name, path, info] : snapshots) json.push_back({{"name", name}, {"made", utc_time(info.made)}, {"of", info.of}, {"path", path}});
-  fmt::print("{}\n", json.dump(2, ' ', false, SnapshotJson::error_handler_t::replace));
+  std::erase_if(snapshots, [&](ListedSnapshot& each) {
+    auto sizes = snapshot_sizes_of(each.path);
+    if (sizes) each.sizes = *sizes;
+    if (sizes || sizes.error().code == ENOENT) return !sizes;
+    tell(explain_sizing(each.path, sizes.error()));
+    all = false;
+    return false;
+  });
+  return all;
 }
 
 // As a terminal shows it, but for characters that take two columns or none.
@@ -79,16 +53,29 @@ std::size_t columns(std::string_view text) {
   return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
-void print_table(const std::vector<ListedSnapshot>& snapshots) {
-  std::vector<std::array<std::string, 3>> lines{{"NAME", "MADE", "OF"}};
-  for (const auto& [name, path, info] : snapshots) lines.push_back({printable(name), local_time(info.made), printable(info.of)});
-  std::array<std::size_t, 2> widths{};
+// Columns of a table with sizes that stand at the right. Without sizes there are none: the last one ends its line.
+constexpr bool is_size(std::size_t column) { return column == 2 || column == 3; }
+
+void print_table(const std::vector<ListedSnapshot>& snapshots, bool with_sizes) {
+  if (snapshots.empty()) return;
+  std::vector<std::vector<std::string>> lines{{"NAME", "MADE"}};
+  if (with_sizes) lines.front().insert(lines.front().end(), {"ALONE", "REFERS"});
+  lines.front().emplace_back("OF");
+  for (const auto& [name, path, info, sizes] : snapshots) {
+    std::vector<std::string>& line = lines.emplace_back(std::vector<std::string>{printable(name), local_time(info.made)});
+    if (with_sizes) line.push_back(sizes ? format_size(sizes->alone.v) : "-");
+    if (with_sizes) line.push_back(sizes ? format_size(sizes->refers.v) : "-");
+    line.push_back(printable(info.of));
+  }
+  std::vector<std::size_t> widths(lines.front().size() - 1);
   for (const auto& line : lines) {
     for (std::size_t i = 0; i < widths.size(); ++i) widths[i] = std::max(widths[i], columns(line[i]));
   }
-  if (snapshots.empty()) return;
   for (const auto& line : lines) {
-    for (std::size_t i = 0; i < widths.size(); ++i) fmt::print("{}{:{}}", line[i], "", widths[i] - columns(line[i]) + 2);
+    for (std::size_t i = 0; i < widths.size(); ++i) {
+      const std::string room(widths[i] - columns(line[i]), ' ');
+      fmt::print("{}{}  ", is_size(i) ? room : line[i], is_size(i) ? line[i] : room);
+    }
     fmt::print("{}\n", line.back());
   }
 }
@@ -101,14 +88,14 @@ int snapshots(const SnapshotsArguments& arguments) {
   const auto place = snapshots_of(directory);
   if (!place) return report({kFailure, place.error().context});
   std::vector<ListedSnapshot> found;
-  const bool all = list(place->directory, found);
+  bool all = list_snapshots(place->directory, found);
   const bool of_all = place->inside == "/" || is_directory_of_snapshots(directory);
   if (!of_all) std::erase_if(found, [&](const ListedSnapshot& each) { return each.info.of != place->inside; });
-  std::ranges::sort(found, {}, [](const ListedSnapshot& each) { return std::tie(each.info.made, each.name); });
+  if (arguments.sizes) all = find_sizes(found) && all;
   if (arguments.json) {
-    print_json(found);
+    print_snapshots_json(found, arguments.sizes);
   } else {
-    print_table(found);
+    print_table(found, arguments.sizes);
   }
   return all ? kOk : kFailure;
 }

@@ -17,6 +17,7 @@
 #include "cli/holders.h"
 #include "cli/messages.h"
 #include "cli/paths.h"
+#include "cli/snapshot_mount.h"
 #include "lsmfs/clock.h"
 #include "lsmfs/device.h"
 #include "lsmfs/control.h"
@@ -108,6 +109,14 @@ std::vector<MountCopy> left_at(Clock::Time due, const MountEntry& mount, const M
   }
 }
 
+// Whether its file system is mounted still, or another snapshot of it. Not a directory below the same one (mount --bind).
+bool is_shown_otherwise(const MountEntry& mount) {
+  const auto table = mount_table();
+  return table && std::ranges::any_of(*table, [&](const MountEntry& other) { 
+    return mount.shows_same(other) && other.root != mount.root && (other.root == "/" || !snapshot_shown_by(other).empty());
+  });
+}
+
 }  // namespace
 
 int umount(const UmountArguments& arguments) {
@@ -123,6 +132,8 @@ int umount(const UmountArguments& arguments) {
   if (daemon.had_ended()) {
     return report({kMountFailure, fmt::format("{}: is unmounted, but its daemon had ended before; what was not synced then is lost", directory)});
   }
+  // What shows a snapshot alone has nothing to write, as long as it is served for others.
+  if (!snapshot_shown_by(**mount).empty() && is_shown_otherwise(**mount)) return kOk;
   // Who makes a mount namespace has copies of all mounts for a moment.
   const auto left = left_at(system_clock().now() + kNewNamespace, **mount, [](const MountCopy& copy) { return copy.process != 0; });
   for (const MountCopy& copy : left) tell(fmt::format("{}: is not here any more, and still {}", (*mount)->source, copy.text()));

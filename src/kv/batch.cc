@@ -77,6 +77,10 @@ void Batch::know(Family family, std::string_view from, std::string_view to, std:
 
 void Batch::note_rows(std::uint64_t rows) { rep_->rows = rows; }
 
+void Batch::save() { rep_->out.SetSavePoint(); }
+void Batch::go_back() { rep_->note(rep_->out.RollbackToSavePoint()); }
+void Batch::keep() { rep_->note(rep_->out.PopSavePoint()); }
+
 bool Batch::empty() const { return rep_->out.Count() == 0 && rep_->known.empty(); }
 std::size_t Batch::bytes() const { return rep_->out.GetDataSize(); }
 

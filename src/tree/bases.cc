@@ -10,15 +10,15 @@
 
 #include "tree/blob_rows.h"
 #include "tree/lsm_tree.h"
+#include "tree/unseen.h"
 
 namespace lsmfs {
 namespace {
 
 constexpr int kDroppedAtOnce = 64;         // bases: while the lock is held
 constexpr std::size_t kDroppedEntries = 8 * KiB;  // bytes of entries of a directory, in a step
-// Of a step of a trim: users of the base, whose parts are read; bytes of keys that are looked at; and blocks that are seen between two that are
-// not, which are looked at with them.
-constexpr std::size_t kTrimUsers = 64, kTrimKeys = 64 * KiB;
+// Of a step of a trim: bytes of keys that are looked at; and blocks that are seen between two that are not, which are looked at with them.
+constexpr std::size_t kTrimKeys = 64 * KiB;
 constexpr std::uint64_t kTrimOver = 256;
 
 Error damaged_node(Ino number) { return make_error(EUCLEAN, fmt::format("the row of base {} is damaged", number.v)); }
@@ -211,29 +211,17 @@ Result<std::optional<std::uint64_t>> LsmTree::trim_base(const Lock& lock, Ino nu
   if (!node) return damaged_node(number);
   LSMFS_ASSIGN(const auto users, rows_.users(lock, number, kTrimUsers));
   if (!users) return all;
-  Fetched::Runs seen;
+  BlockRuns seen;
   for (const auto& [user, whole] : *users) {
     if (whole) return all;
     LSMFS_ASSIGN(const FileBlobs of_user, parts_of(lock, user));
-    if (of_user.empty()) continue;
-    for (const FileBlobs::Run& run : of_user.runs(0, of_user.parts().back().past())) {
-      if (!run.part || run.part->base != node->home) continue;
-      const std::uint64_t from = run.from - run.part->first + run.part->from;
-      seen.emplace_back(from, from + (run.to - run.from));
-    }
+    add_seen(of_user, node->home, seen);
   }
-  std::ranges::sort(seen);
   const std::uint64_t end = block_count(node->size);
-  Fetched::Runs hidden;
-  std::uint64_t blocks = 0, filled = 0;  // seen; up to where that is known
-  for (const auto& [from, to] : seen) {
-    if (from > filled) hidden.emplace_back(filled, from);
-    blocks += std::max(to, filled) - std::max(from, filled);
-    filled = std::max(filled, to);
-  }
-  if (filled > end) return damaged_node(number);
-  if (filled < end) hidden.emplace_back(filled, end);
-  if (blocks >= node->blocks + node->blob_blocks) return all;
+  const Unseen unseen = unseen_of(std::move(seen), end);
+  const BlockRuns& hidden = unseen.hidden;
+  if (unseen.past > end) return damaged_node(number);
+  if (unseen.blocks >= node->blocks + node->blob_blocks) return all;
 
   LSMFS_ASSIGN(FileBlobs parts, parts_of(lock, number));
   std::vector<std::uint64_t> gone;
@@ -263,15 +251,9 @@ Result<std::optional<std::uint64_t>> LsmTree::trim_base(const Lock& lock, Ino nu
   return next;
 }
 
-// Of its parts: what is shared, and blobs of which nobody sees anything. Others would be waste that nobody can make rows of.
-std::uint64_t LsmTree::trim_parts(Ino number, FileBlobs& parts, const Fetched::Runs& hidden) {
-  Fetched::Runs gone;
-  for (const FileBlobs::Part& part : parts.parts()) {
-    for (auto run = std::ranges::upper_bound(hidden, part.first, {}, [](const auto& one) { return one.second; }); run != hidden.end() && run->first < part.past(); ++run) {
-      if (part.shared()) gone.emplace_back(std::max(run->first, part.first), std::min(run->second, part.past()));
-      else if (run->first <= part.first && run->second >= part.past()) gone.emplace_back(part.first, part.past());
-    }
-  }
+// Takes out of its parts what can go. Gives how many blocks that were.
+std::uint64_t LsmTree::trim_parts(Ino number, FileBlobs& parts, const BlockRuns& hidden) {
+  const BlockRuns gone = parts_to_go(parts, hidden);
   if (gone.empty()) return 0;
   const std::vector<std::string> bases = parts.bases();
   const std::uint64_t waste = parts.wasted();

@@ -44,9 +44,7 @@ Result<FileBlobs> LsmTree::parts_of(const Lock& lock, Ino number) {
   FileBlobs found;
   for (const auto& [key, row] : rows) {
     const auto at = keys::parse_blob(key);
-    auto part = at ? FileBlobs::decode(at->first.v, row) : std::nullopt;
-    if (!part || (!found.empty() && found.parts().back().past() > part->first)) return damaged_blobs(number);
-    found.add(std::move(*part));
+    if (!at || !found.add(at->first.v, row)) return damaged_blobs(number);
   }
   return found;
 }

@@ -9,6 +9,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "tree/change_rows.h"
 #include "tree/keys.h"
 #include "tree/tree_facts.h"
 
@@ -62,6 +63,7 @@ class Checker {
   void take_numbered(std::string_view key, std::string_view value);  // of no directory
   void take_root(std::string_view key, std::string_view value);
   void take_snapshots(std::string_view key, std::string_view value);
+  void take_change(std::string_view key, std::string_view value);
   void take_entry(std::string_view key, const keys::NamesKey& parsed, std::string_view value);
   // nullptr: there is one of that number, whose own it is.
   Found* add(std::string_view key, const Record& record, Found::Place place, std::string_view home);
@@ -111,6 +113,8 @@ class Checker {
   TreeFacts facts_;
   std::optional<TreeFacts::Directory> directory_;  // as far as it has been seen
   std::optional<FileSoFar> file_;
+  std::optional<ChangeHead> change_head_;
+  std::optional<std::uint64_t> last_change_;
   std::unordered_set<std::uint64_t> blob_numbers_;
 };
 

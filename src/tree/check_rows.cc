@@ -60,6 +60,7 @@ void Checker::take_numbered(std::string_view key, std::string_view value) {
   if (key.starts_with(keys::kBlobPatchPrefix)) return take_blob_patch(key, value);
   if (key.starts_with(keys::kNodePrefix)) return take_node(key, value);
   if (key.starts_with(keys::kUserPrefix)) return take_user(key, value);
+  if (key.starts_with(keys::kChanges)) return take_change(key, value);
   const bool linked = key.starts_with(keys::kLinkedPrefix);
   if (key.size() != keys::kLinkedPrefix.size() + 8 || (!linked && !key.starts_with(keys::kOrphanPrefix))) {
     return problem("a row of names has the unknown key {}", hex(key));
@@ -72,6 +73,19 @@ void Checker::take_numbered(std::string_view key, std::string_view value) {
   if (linked && record->is_directory()) problem("inode {}: is a directory with the record of a file of several names", ino.v);
   if (!linked && record->nlink != 0) miscount("inode {}: has no name, but a link count of {}", ino.v, record->nlink);
   add(key, *record, linked ? Found::Place::linked : Found::Place::orphan, record->home);
+}
+
+// What is wrong with it costs who asks for changes a look at everything, and nothing else. So it counts as a wrong number.
+void Checker::take_change(std::string_view key, std::string_view value) {
+  if (key == keys::kChanges) {
+    change_head_ = decode_change_head(value);
+    if (!change_head_) miscount("the head of the log of changes is damaged");
+    return;
+  }
+  const auto sequence = keys::parse_change(key);
+  const bool is_one = sequence && decode_change_row(value) && change_head_ && *sequence > change_head_->dropped;
+  if (!is_one || (last_change_ && *last_change_ != *sequence + 1)) miscount("a row of the log of changes is damaged, missing, or there without need: {}", hex(key));
+  last_change_ = sequence;
 }
 
 void Checker::take_root(std::string_view key, std::string_view value) {

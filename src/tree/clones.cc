@@ -370,8 +370,7 @@ Result<SnapshotInfo> LsmTree::snapshot_info(Ino ino, Wait wait) {
 }
 
 Result<void> LsmTree::clone(Ino dir_ino, Ino to_ino, std::string_view name, Wait wait) {
-  Linked linked{.as_of = UINT64_MAX, .homes = {}};
-  Result<void> looked;
+  Linked linked;
   return attempt(wait, [&](Lock& lock) LSMFS_LOCKED -> Result<void> {
     LSMFS_TRY(begin_change(lock, wait));
     LSMFS_ASSIGN(Inode * dir, find_directory(dir_ino));
@@ -386,23 +385,7 @@ Result<void> LsmTree::clone(Ino dir_ino, Ino to_ino, std::string_view name, Wait
     if (state_.next_ino.v + 2 >= kSnapshotsIno.v) return make_error(ENOSPC, "");
     LSMFS_TRY(expand(lock, *to));
     const bool has_own = dir->record.size > 0 && !dir->record.has_base();
-    if (has_own) {
-      // What lies below changes no more: all of it has to be in the store, also records that are still to be written.
-      end_streams();
-      LSMFS_TRY(settle(lock, open_group().empty() ? open_group().number - 1 : open_group().number));
-      LSMFS_TRY(looked);
-      LSMFS_ASSIGN(const bool any_linked, rows_.has_linked(lock));
-      if (any_linked && linked.as_of != below_changes_) {
-        lock.want([this, &linked, &looked, home = dir->home(), as_of = below_changes_] {
-          auto found = look_for_links(home, as_of);
-          if (found) linked = *std::move(found);
-          else looked = found.error();
-        });
-        return make_error(EAGAIN, "");
-      }
-    } else {
-      LSMFS_TRY(settle(lock, dir->xattrs_group));
-    }
+    LSMFS_TRY(has_own ? know_links(lock, *dir, linked) : settle(lock, dir->xattrs_group));
     LSMFS_ASSIGN(const XattrRows xattrs, xattr_rows(lock, dir->record, dir->xattr_home()));
 
     Inode made;
@@ -420,8 +403,7 @@ Result<void> LsmTree::clone(Ino dir_ino, Ino to_ino, std::string_view name, Wait
     const bool copies = has_own && !linked.homes.empty();
     Copying copying(*this, lock, linked, Ino{state_.next_ino.v + 1});
     if (copies) {
-      LSMFS_TRY(copying.add(dir->ino(), dir->home(), made.home()));
-      LSMFS_TRY(copying.add_links());
+      LSMFS_TRY(copying.add_all(dir->ino(), dir->home(), made.home()));
       LSMFS_TRY(need_room_for_names(copying.bytes() + 2 * kRecordRoom));
     }
 
@@ -443,6 +425,7 @@ Result<void> LsmTree::clone(Ino dir_ino, Ino to_ino, std::string_view name, Wait
     if (inode.record.has_base()) rows_.put_user(*keys::number_of(*inode.record.base), inode.record.number(), true);
     changed(inode);
     entry_changed(*to, name, inode.ino());
+    tell_below(*to, name);
     count(inode.record, +1);
     touch(to->record, now);
     ++to->record.size;

@@ -119,7 +119,7 @@ Result<void> LsmTree::readdir(Ino ino, std::uint64_t cookie, AttrsOf attrs, cons
     const auto listed = list(listing);
     if (!listed && listed.error().code == EAGAIN) want_names(lock, rows, attrs);
     // Piece by piece, for a directory may have any size, and one that begins in memory need not end there.
-    if (listing.place.cursor && (listing.ended || !listing.names.empty())) {
+    if (listing.place.cursor && (listing.ended || !listing.names.empty()) && !rows_.files_ahead().knows(dir->data_number())) {
       rows_.note_names(rows.from, listing.ended ? end : first_after(listing.last_name()), wait);
     }
     if (listing.ended) {

@@ -20,15 +20,14 @@ bool supported_type(std::uint32_t mode) {
 
 }  // namespace
 
-void LsmTree::count(const Record& record, int change) {
-  TreeCounts& c = state_.counts;
-  std::uint64_t& n = S_ISREG(record.mode)   ? c.regular
-                     : S_ISDIR(record.mode) ? c.directories
-                     : S_ISLNK(record.mode) ? c.symlinks
-                                            : c.others;
+void LsmTree::count(TreeCounts& counts, const Record& record, int change) {
+  std::uint64_t& n = S_ISREG(record.mode)   ? counts.regular
+                     : S_ISDIR(record.mode) ? counts.directories
+                     : S_ISLNK(record.mode) ? counts.symlinks
+                                            : counts.others;
   const auto by = static_cast<std::uint64_t>(static_cast<std::int64_t>(change));
   n += by;
-  if (is_fixed(record)) c.fixed += by;
+  if (is_fixed(record)) counts.fixed += by;
 }
 
 void LsmTree::count_displaced(Inode& inode) {
@@ -111,7 +110,7 @@ Inode& LsmTree::add(Inode& dir, std::string_view name, const NewInode& what, con
 
   touch(dir.record, now);
   ++dir.record.size;
-  if (S_ISDIR(what.mode)) ++dir.record.nlink;
+  if (S_ISDIR(what.mode)) dir.count_directory(+1);
   changed(dir);
   return inode;
 }
@@ -124,19 +123,25 @@ Result<Attr> LsmTree::make_unnamed(Ino dir_ino, const NewInode& what, Wait wait)
     LSMFS_TRY(may_add_to(*dir));
     LSMFS_TRY(need_room_for_names(kRecordRoom));
     LSMFS_ASSIGN(const Inherited inherited, inherit(lock, *dir, what));
-    Inode made = new_inode(*dir, what, inherited, Time::now(clock_));
-    made.record.nlink = 0;
-    // Unique by its number, whatever the name in it. What is only shown has no place of its own to be near to.
-    made.record.home = dir->implicit ? keys::far_home(made.ino()) : keys::child_home(*dir->shared_home(), kUnnamed, made.ino());
-    made.place = Inode::Place::orphan;
-    put_inherited(made, inherited);
-    made.linkable = true;
-    made.lookups = 1;
-    Inode& inode = inodes_.insert(std::move(made));
-    rows_.know_below(inode.home());
-    changed(inode);
-    return inode.record.attr();
+    return add_unnamed(*dir, kUnnamed, what, inherited);
   });
+}
+
+// Makes an inode that may get a name, as long as somebody holds on to it. It lies where `near` would have it: unique by its number, whatever
+// that name is. What is only shown has no place of its own to be near to.
+Attr LsmTree::add_unnamed(Inode& dir, std::string_view near, const NewInode& what, const Inherited& inherited) {
+  Inode made = new_inode(dir, what, inherited, Time::now(clock_));
+  made.record.nlink = 0;
+  const bool far = dir.implicit || (made.record.is_directory() && keys::too_deep(*dir.shared_home(), near, made.ino()));
+  made.record.home = far ? keys::far_home(made.ino()) : keys::child_home(*dir.shared_home(), near, made.ino());
+  made.place = Inode::Place::orphan;
+  put_inherited(made, inherited);
+  made.linkable = true;
+  made.lookups = 1;
+  Inode& inode = inodes_.insert(std::move(made));
+  rows_.know_below(inode.home());
+  changed(inode);
+  return inode.record.attr();
 }
 
 Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wait) {
@@ -149,9 +154,10 @@ Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wai
     if (existing) return make_error(EEXIST, "");
     LSMFS_TRY(may_add_to(*dir));
     LSMFS_TRY(may_change(*inode));
-    if (inode->record.is_directory()) return make_error(EPERM, "");
+    if (inode->record.is_directory() && !inode->is_staged()) return make_error(EPERM, "");
     const bool gone = inode->place == Inode::Place::linked ? false : is_gone(*inode);  // of several names, some may be left
     if (gone && !inode->linkable) return make_error(ENOENT, "");
+    if (inode->is_staged() && is_within(*dir, *inode)) return make_error(EINVAL, "");
     if (inode->record.nlink >= kLinkMax) return make_error(EMLINK, "");
     LSMFS_TRY(need_room_for_names(kRecordRoom));
     LSMFS_TRY(expand(lock, *dir));
@@ -182,7 +188,7 @@ Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wai
     if (inode->removed()) {
       // Its first name. What it holds moves there if it is small.
       move_blocks(*inode, blocks, new_home);
-      if (blocks.moves) inode->record.home.clear();
+      if (blocks.moves || (inode->record.is_directory() && inode->record.home == new_home)) inode->record.home.clear();
       if (inode->has_row) rows_.erase_orphan(ino);
       inode->has_row = inode->linkable = false;
       inodes_.set_name(*inode, dir_ino, dir->shared_home(), name);
@@ -195,10 +201,16 @@ Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wai
       if (known) inode->names.push_back({dir_ino, dir->shared_home(), std::string(name)});
       else inode->names.clear();
     }
-    ++inode->record.nlink;
+    if (inode->record.is_directory()) {
+      inode->record.nlink = 2 + inode->directories;
+      dir->count_directory(+1);
+    } else {
+      ++inode->record.nlink;
+    }
     inode->record.ctime = now;
     changed(*inode);
     entry_changed(*dir, name, ino);
+    if (inode->record.is_directory()) tell_below(*dir, name);  // nothing was told of what came below it before it had a name
     touch(dir->record, now);
     ++dir->record.size;
     changed(*dir);
@@ -294,7 +306,7 @@ Result<void> LsmTree::remove(Ino dir_ino, std::string_view name, bool directory,
     }
     touch(dir->record, now);
     --dir->record.size;
-    if (directory) --dir->record.nlink;
+    if (directory) dir->count_directory(-1);
     changed(*dir);
     return {};
   });

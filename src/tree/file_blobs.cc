@@ -90,6 +90,13 @@ void FileBlobs::add(Part part) {
   parts_.push_back(std::move(part));
 }
 
+bool FileBlobs::add(std::uint64_t first, std::string_view row) {
+  auto part = decode(first, row);
+  if (!part || (!empty() && parts_.back().past() > part->first)) return false;
+  add(std::move(*part));
+  return true;
+}
+
 void FileBlobs::insert(Part part) {
   assert(live(part.first, part.past()) == 0);
   parts_.insert(std::ranges::upper_bound(parts_, part.first, {}, &Part::first), std::move(part));

@@ -59,6 +59,8 @@ class FileBlobs {
 
   // In the order of blocks. Must hold: none has a block before the end of the last one.
   void add(Part part);
+  // The same, of the row of a part. False: it is damaged, or has a block before the end of the last one.
+  bool add(std::uint64_t first, std::string_view row);
   // Wherever it belongs. Must hold: there is room for it.
   void insert(Part part);
   // Whether none goes on over `block`: remove() of what is before it would make room there for others.

@@ -70,11 +70,11 @@ Result<void> LsmTree::resize(const Lock& lock, Inode& inode, std::uint64_t size,
   return {};
 }
 
-Result<void> LsmTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait) {
+Result<void> LsmTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait, ChangeTime time) {
   MadeBlob made;
   for (;;) {
     std::uint64_t full_of_waste = 0;  // a blob that is to be dissolved before
-    auto done = attempt(wait, [&](Lock& lock) LSMFS_LOCKED { return write(lock, wait, ino, offset, data, made, full_of_waste); });
+    auto done = attempt(wait, [&](Lock& lock) LSMFS_LOCKED { return write(lock, wait, ino, offset, data, time, made, full_of_waste); });
     if (full_of_waste == 0 || wait == Wait::no) {
       if (made.writer && *made.writer && !made.taken) {
         made.writer.reset();
@@ -86,7 +86,8 @@ Result<void> LsmTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait) {
   }
 }
 
-Result<void> LsmTree::write(Lock& lock, Wait wait, Ino ino, ByteOffset offset, Bytes data, MadeBlob& made, std::uint64_t& full_of_waste) {
+Result<void> LsmTree::write(Lock& lock, Wait wait, Ino ino, ByteOffset offset, Bytes data, ChangeTime time, MadeBlob& made,
+                            std::uint64_t& full_of_waste) {
   full_of_waste = 0;
   LSMFS_TRY(begin_change(lock, wait, ino));
   LSMFS_ASSIGN(Inode * inode, find(ino));
@@ -199,11 +200,12 @@ Result<void> LsmTree::write(Lock& lock, Wait wait, Ino ino, ByteOffset offset, B
   record.size = std::max(record.size, end);
   if (inode->rows) inode->rows->add(whole_from, whole_to);
   after_holes(*inode);
-  record.mtime = record.ctime = Time::now(clock_);
+  if (time == ChangeTime::now) record.mtime = record.ctime = Time::now(clock_);
   streaks_.note(ino, offset.v, end);
   open_group().written = ino;
   blocks_changed(*inode);
   changed(*inode);
+  tell(*inode);
   return {};
 }
 
@@ -287,6 +289,24 @@ Result<void> LsmTree::read_patches(Ino ino, const InBlob& run, std::uint64_t off
   return patches.status();
 }
 
+// The beginning of a file is about to be read. Gives whether it lies far from what was read before.
+bool LsmTree::note_file(const Inode& inode, Wait wait) {
+  FilesAhead& ahead = rows_.files_ahead();
+  if (!inode.record.has_base() && !ahead.walks()) return false;
+  const auto noted = ahead.note(inode.data_number(), wait);
+  if (noted != FilesAhead::Noted::missing || inode.place != Inode::Place::named || !inode.record.has_base()) return noted == FilesAhead::Noted::known;
+  std::vector<FilesAhead::Step> way;
+  std::size_t left = inodes_.size();  // the parents of a damaged tree may lead back to it
+  for (const Inode* at = &inode; at && !at->is_top() && left-- > 0;) {
+    const Inode* const dir = at->removed() ? nullptr : inodes_.find(at->parent);
+    if (dir) way.push_back({dir->data_home(), at->name});
+    at = dir;
+  }
+  std::ranges::reverse(way);
+  ahead.begin(std::move(way));
+  return false;
+}
+
 Result<std::size_t> LsmTree::read(Ino ino, ByteOffset offset, MutableBytes to, Wait wait, AccessTime atime) {
   for (int tries = 0;; ++tries) {
     auto done = try_to_read(ino, offset, to, wait, atime);
@@ -304,6 +324,7 @@ Result<std::size_t> LsmTree::try_to_read(Ino ino, ByteOffset offset, MutableByte
       std::vector<InBlob> in_blobs;
       std::vector<Leaf> in_bases;  // rows of theirs
       bool all_in_parts = false;
+      bool scattered = false;  // few rows, far from those of the file before
     };
     LSMFS_ASSIGN(const Place place, attempt(wait, [&](Lock& lock) LSMFS_LOCKED -> Result<Place> {
       pass_on_for_access(lock);
@@ -312,7 +333,8 @@ Result<std::size_t> LsmTree::try_to_read(Ino ino, ByteOffset offset, MutableByte
       if (record.is_directory()) return make_error(EISDIR, "");
       if (!record.is_regular()) return make_error(EINVAL, "");
       LSMFS_TRY(settle(lock, inode->blocks_group));
-      Place found{inode->data_home(), record.size, record.blocks, rows_.epoch(), {}, {}, false};
+      Place found{inode->data_home(), record.size, record.blocks, rows_.epoch(), {}, {}, false, false};
+      if (offset.v == 0) found.scattered = note_file(*inode, wait) && record.has_base();
       const std::uint64_t end = std::min(record.size, offset.v + to.size());
       if (record.blob_blocks > 0 && offset.v < end) {
         LSMFS_ASSIGN(const LargeFile* const large, large_file(lock, *inode));
@@ -334,6 +356,7 @@ Result<std::size_t> LsmTree::try_to_read(Ino ino, ByteOffset offset, MutableByte
       return found;
     }));
     if (offset.v >= place.size) return std::size_t{0};
+    if (place.scattered && wait == Wait::yes) rows_.files_ahead().wait_for(*keys::number_of(place.home));
     const std::size_t n = std::min<std::uint64_t>(to.size(), place.size - offset.v);
     if (n == 0) return n;
     if (!place.in_blobs.empty() && wait == Wait::no) return make_error(EAGAIN, "");  // they are in no memory of ours
@@ -343,7 +366,9 @@ Result<std::size_t> LsmTree::try_to_read(Ino ino, ByteOffset offset, MutableByte
       if (run.patches) LSMFS_TRY(read_patches(ino, run, offset.v, to.first(n)));
     }
     if (place.blocks > 0 && !place.all_in_parts) {
-      LSMFS_TRY(rows_.read(place.home, offset, to.first(n), in_blobs ? Rows::Elsewhere::stays : Rows::Elsewhere::zeros, place.epoch, wait));
+      const auto elsewhere = in_blobs ? Rows::Elsewhere::stays : Rows::Elsewhere::zeros;
+      const auto read_rows = place.scattered ? &Rows::read_apart : &Rows::read;
+      LSMFS_TRY((rows_.*read_rows)(place.home, offset, to.first(n), elsewhere, place.epoch, wait));
     } else if (!in_blobs && !place.all_in_parts) {
       std::fill_n(to.data(), n, std::byte{0});
     }

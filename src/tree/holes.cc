@@ -49,6 +49,7 @@ Result<void> LsmTree::fallocate(Ino ino, int mode, ByteOffset offset, ByteCount 
     }
     record.mtime = record.ctime = Time::now(clock_);
     changed(*inode);
+    tell(*inode);
     return {};
   });
 }

@@ -53,6 +53,7 @@ struct Inode : UseLink {
   std::uint64_t as_of = 0;       // it knows of changes to directories above it, as LsmTree::layouts_ counts
   bool has_row = false;          // orphan: a commit has written its row
   bool linkable = false;         // orphan: it was made without a name, and may get one
+  std::uint32_t directories = 0;  // staged: how many are in it, which its link count says later
   bool displaced = false;        // the tree's counts have it among those
   bool offered = false;          // least_used() has given it, and nobody has used it since
   // The last groups that change its record, its blocks, (a directory) its entries, and the rows of its
@@ -60,6 +61,7 @@ struct Inode : UseLink {
   std::uint64_t record_group = 0, blocks_group = 0, entries_group = 0, xattrs_group = 0;
   std::uint64_t shared_group = 0;  // the last one that let others share its blocks
   std::uint64_t home_group = 0;  // the last one that gave all rows below it another home
+  std::uint64_t told = 0;        // when the log of changes was last told of it, as ChangeNotes::moment() counts
   std::uint64_t lookups = 0;
   std::uint64_t moved = 0;       // when its blocks last got another home, as LsmTree::moves_ counts
   Ino parent;                    // the directory it was last found in
@@ -75,6 +77,12 @@ struct Inode : UseLink {
 
   Ino ino() const { return record.ino; }
   bool removed() const { return place == Place::orphan; }
+  // A directory in which things are made before it has its name.
+  bool is_staged() const { return removed() && linkable && record.is_directory(); }
+  void count_directory(int by) {  // that comes into it or leaves it
+    if (removed()) directories += static_cast<std::uint32_t>(by);
+    else record.nlink += static_cast<std::uint32_t>(by);
+  }
   // A directory that was removed with what lies below it, as long as something is in it.
   bool is_removed_tree() const { return removed() && record.is_directory() && record.size > 0 && !record.has_base(); }
 

@@ -147,6 +147,7 @@ void LsmTree::entry_changed(Inode& dir, std::string_view name, Ino ino) {
   absent_.dir = Ino{};
   dir.entries_group = open_group().number;
   if (dir.cookies) dir.cookies->changed(name, ino.v == 0);
+  tell_name(dir, name);
 }
 
 std::optional<Ino> LsmTree::uncommitted_entry(const std::string& key) const {
@@ -228,6 +229,7 @@ void LsmTree::forget(Ino ino, std::uint64_t lookups) {
   Inode* inode = inodes_.find(ino);
   if (!inode) return;
   inode->lookups -= std::min(lookups, inode->lookups);
+  if (inode->lookups == 0 && inode->is_staged()) give_up(*inode);
   drop_if_unused(inode);
   (void)pass_on(lock, Wait::no);  // or by the next change
 }
@@ -292,6 +294,7 @@ Result<Attr> LsmTree::setattr(Ino ino, const AttrChange& change, Wait wait) {
     if (change.mtime) record.mtime = *change.mtime;
     record.ctime = change.ctime ? *change.ctime : now;
     changed(*inode);
+    tell(*inode);
     return record.attr();
   });
 }

@@ -67,6 +67,14 @@ std::string users_begin(Ino base) { return numbered(kUserPrefix, base); }
 std::string users_end(Ino base) { return users_begin(Ino{base.v + 1}); }
 std::string user(Ino base, Ino user) { return numbered(kUserPrefix, base, user.v); }
 
+std::string change(std::uint64_t sequence) {
+  std::string key(kChanges);
+  put_be64(key, ~sequence);
+  return key;
+}
+
+std::string changes_end() { return prefix_end(kChanges); }
+
 std::string entries_begin(std::string_view dir_home) {
   std::string key(dir_home);
   key.append("\0\x01", 2);
@@ -197,6 +205,11 @@ std::optional<Ino> parse_node(std::string_view key) {
   return is_number(number) || number == kRootIno ? std::optional(number) : std::nullopt;
 }
 
+std::optional<std::uint64_t> parse_change(std::string_view key) {
+  if (!key.starts_with(kChanges) || key.size() != kChanges.size() + 8) return std::nullopt;
+  return ~Reader(key.substr(kChanges.size())).be64();
+}
+
 std::optional<UserKey> parse_user(std::string_view key) {
   if (!key.starts_with(kUserPrefix) || key.size() != kUserPrefix.size() + 16) return std::nullopt;
   Reader in(key.substr(kUserPrefix.size()));
@@ -214,6 +227,15 @@ std::optional<Ino> number_of(std::string_view home) {
     at += component->size;
   }
   return home.size() > kHomeMax ? std::nullopt : number;
+}
+
+std::string_view parent_of(std::string_view home) {
+  std::size_t last = 0;
+  for (std::size_t at = 0; at < home.size();) {
+    last = at;
+    at += parse_component(home, at)->size;
+  }
+  return home.substr(0, last);
 }
 
 std::string with_number(std::string_view home, Ino number) {

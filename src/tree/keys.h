@@ -39,6 +39,7 @@ inline constexpr std::string_view kBlobPrefix = "/b";   // parts: blobs, and wha
 inline constexpr std::string_view kBlobPatchPrefix = "/p";
 inline constexpr std::string_view kNodePrefix = "/n";
 inline constexpr std::string_view kUserPrefix = "/r";
+inline constexpr std::string_view kChanges = "/c";  // the head of the log of changes, and the beginning of its rows
 inline constexpr std::string_view kWholeUser{"\x01", 1};  // such a row's value, if it has the base as a whole; else it has parts, and there is none
 
 std::string entry(std::string_view dir_home, std::string_view name);
@@ -57,6 +58,11 @@ std::string node(Ino number);
 std::string user(Ino base, Ino user);
 std::string users_begin(Ino base);
 std::string users_end(Ino base);
+
+// A row of the log of changes. The newest one comes first, right after the head.
+std::string change(std::uint64_t sequence);
+// The first key after all of them.
+std::string changes_end();
 
 // The range [first, last) of a directory's entries. Rows that start home 0x00 0x00 are extended
 // attributes and come before it.
@@ -104,6 +110,8 @@ std::optional<BlobKey> parse_blob_patch(std::string_view key);  // `first` is th
 
 std::optional<Ino> parse_node(std::string_view key);
 
+std::optional<std::uint64_t> parse_change(std::string_view key);
+
 struct UserKey {
   Ino base, user;
 };
@@ -111,6 +119,8 @@ std::optional<UserKey> parse_user(std::string_view key);
 
 // The number that a home ends in, and the root's of an empty one; nullopt: it is no home.
 std::optional<Ino> number_of(std::string_view home);
+// What comes before its last name. Must hold: number_of() knows the home, which is not empty.
+std::string_view parent_of(std::string_view home);
 // The same place under another number. Must hold: number_of() knows the home, which is not empty.
 std::string with_number(std::string_view home, Ino number);
 

@@ -114,6 +114,7 @@ Result<void> LsmTree::start() {
   Lock lock(mutex_);
   snapshots.dir_home = inodes_.insert(std::move(root)).shared_home();
   inodes_.insert(std::move(snapshots));
+  LSMFS_TRY(changes_.load(store_, notice_));
   if (state_.in_use) {
     notice_(fmt::format("was not unmounted: all that was synced is there, and is as it was {}", moment(state_.as_of)));
   }
@@ -258,6 +259,7 @@ void LsmTree::put_records(Group& group) {
   state_.as_of = Time::now(clock_);
   state_.in_use = !ends();
   group.batch.put(Family::names, keys::kState, encode(state_));
+  put_changes(group);
   group.batch.note_rows(state_.data_rows);
 }
 
@@ -301,7 +303,7 @@ Result<void> LsmTree::need_room(const Store::Room& room, std::uint64_t bytes) co
 Result<void> LsmTree::need_room_for_names(std::size_t bytes) const {
   const std::size_t records = open_group().records.size() + (history_.sealed() ? history_.sealed()->records.size() : 0);
   const Store::Room room = store_.room_for_names();
-  if (room.v < bytes + uncommitted_room(room) + records * kRecordBytes) return make_error(ENOSPC, "");
+  if (room.v < bytes + uncommitted_room(room) + records * kRecordBytes + changes_.notes().bytes()) return make_error(ENOSPC, "");
   return {};
 }
 
@@ -350,10 +352,15 @@ Result<void> LsmTree::sync_store() {
   {
     const Lock lock(mutex_);
     dropped = std::exchange(dropped_blobs_, {});
+    dropping_ += dropped.size();
   }
-  LSMFS_TRY(store_.sync());
+  auto done = store_.sync();
+  if (dropped.empty()) return done;
   for (const std::uint64_t blob : dropped) blob_readers_.forget(blob);
-  return dropped.empty() ? Result<void>() : store_.remove_blobs(dropped);
+  if (done) done = store_.remove_blobs(dropped);
+  const Lock lock(mutex_);
+  dropping_ -= dropped.size();
+  return done;
 }
 
 Result<void> LsmTree::drop_caches() {

@@ -8,8 +8,13 @@
 //   rename.cc          rename
 //   clones.cc          a directory shows what another one has
 //   clone_links.cc     where names of one file lie below it
+//   snapshot_sizes.cc  how much a snapshot has, and has alone
+//   differences.cc     what two directories do not have in common
+//   changes.cc         which paths have changed since a moment
 //   remove_tree.cc     a directory goes with all that lies below it
+//   roll_back.cc       a directory gets what a snapshot has
 //   sweep.cc           what lay below it is taken away
+//   stage.cc           directories that are filled before they have a name
 //   relocation.cc      what renames left behind moves to where its path says
 //   directory_walk.cc  readdir
 //   file_data.cc       read, write, truncate
@@ -37,7 +42,7 @@
 // the device with it, when there is nobody else.
 //
 // Locks: one mutex guards the inode table, the history and the rows. A function without LSMFS_LOCKED is called without it. Order:
-// reconfiguring_, mutex_, then those of the parts: the committer's, a prefetcher's, that of parked cursors.
+// reconfiguring_, sizing_ or comparing_, mutex_, then those of the parts: the committer's, a prefetcher's, that of parked cursors.
 #pragma once
 
 #include <atomic>
@@ -57,12 +62,15 @@
 #include "tree/acl.h"
 #include "tree/blob_readers.h"
 #include "tree/blob_rows.h"
+#include "tree/change_log.h"
 #include "tree/history.h"
 #include "tree/inode_table.h"
 #include "tree/record.h"
+#include "tree/referred_bytes.h"
 #include "tree/rows.h"
 #include "tree/streams.h"
 #include "tree/tree_lock.h"
+#include "tree/unseen.h"
 #include "tree/upkeep.h"
 
 namespace lsmfs {
@@ -84,6 +92,7 @@ class LsmTree final : public Tree, private History::Client {
   Result<Attr> make(Ino dir, std::string_view name, const NewInode& inode, Wait wait) override;
   Result<Attr> make_unnamed(Ino dir, const NewInode& inode, Wait wait) override;
   Result<Attr> link(Ino ino, Ino dir, std::string_view name, Wait wait) override;
+  Result<Attr> stage(Ino dir, std::string_view name, const NewInode& inode, Wait wait) override;
   Result<void> unlink(Ino dir, std::string_view name, Wait wait) override;
   Result<void> rmdir(Ino dir, std::string_view name, Wait wait) override;
   Result<void> rename(Ino from_dir, std::string_view from, Ino to_dir, std::string_view to, unsigned flags,
@@ -91,12 +100,17 @@ class LsmTree final : public Tree, private History::Client {
   Result<std::string> remove_tree(Ino dir, Ino parent, Wait wait) override;
   Result<void> clone(Ino dir, Ino to, std::string_view name, Wait wait) override;
   Result<SnapshotInfo> snapshot_info(Ino ino, Wait wait) override;
+  Result<SnapshotSizes> snapshot_sizes(Ino ino, const Stop& stop) override;
+  Result<DifferencesStep> differences(Ino a, Ino b, const DifferencesAsked& asked, const Stop& stop) override;
+  Result<ChangesStep> changes(Ino dir, const ChangesAsked& asked, const Stop& stop) override;
+  Result<std::vector<SweptEntry>> roll_back(Ino dir, Ino snapshot, Wait wait) override;
+  bool in_use(Ino dir, std::string_view name) override;
   Result<bool> sweep() override;
   void on_swept(std::function<void(std::vector<SweptEntry>)> told) override;
   Result<void> readdir(Ino dir, std::uint64_t cookie, AttrsOf attrs, const DirVisitor& visit, Wait wait,
                        AccessTime atime) override;
   Result<std::size_t> read(Ino ino, ByteOffset offset, MutableBytes to, Wait wait, AccessTime atime) override;
-  Result<void> write(Ino ino, ByteOffset offset, Bytes data, Wait wait) override;
+  Result<void> write(Ino ino, ByteOffset offset, Bytes data, Wait wait, ChangeTime time) override;
   Result<ByteCount> copy_range(Ino from, ByteOffset at, Ino to, ByteOffset to_at, ByteCount length, Wait wait) override;
   Result<void> fallocate(Ino ino, int mode, ByteOffset offset, ByteCount length, Wait wait) override;
   Result<ByteOffset> seek(Ino ino, ByteOffset offset, int whence, Wait wait) override;
@@ -253,12 +267,14 @@ class LsmTree final : public Tree, private History::Client {
   void put_inherited(Inode& inode, const Inherited& inherited) LSMFS_LOCKED;  // its access control lists, when it has its home
   static void settle_far_away(Inode& inode);
   Inode& add(Inode& dir, std::string_view name, const NewInode& what, const Inherited& inherited, const Time& now) LSMFS_LOCKED;
+  Attr add_unnamed(Inode& dir, std::string_view near, const NewInode& what, const Inherited& inherited) LSMFS_LOCKED;
   void back_to_entry(Inode& inode) LSMFS_LOCKED;
   void let_go_of_directory(Inode& inode) LSMFS_LOCKED;
   static std::optional<std::string> home_left(const Inode& inode, const Inode& dir, std::string_view name);
   void remove_name(Inode& dir, std::string_view name, Inode& inode, const Time& now) LSMFS_LOCKED;
   Result<void> remove(Ino dir, std::string_view name, bool directory, Wait wait);
-  void count(const Record& record, int change) LSMFS_LOCKED;
+  static void count(TreeCounts& counts, const Record& record, int change);
+  void count(const Record& record, int change) LSMFS_LOCKED { count(state_.counts, record, change); }
   void count_displaced(Inode& inode) LSMFS_LOCKED;  // when its record is put, or it goes
 
   // ---- rename (rename.cc)
@@ -278,6 +294,7 @@ class LsmTree final : public Tree, private History::Client {
   // ---- removal of trees (remove_tree.cc)
   static constexpr int kLooksMost = 4;  // below a directory, for what is immutable or append-only
   bool is_gone(Inode& inode) LSMFS_LOCKED;
+  void give_up(Inode& staged) LSMFS_LOCKED;
   Result<std::optional<std::string>> take_out(Lock& lock, Wait wait, Ino dir, Ino parent, std::optional<std::uint64_t> looked) LSMFS_LOCKED;
   Result<std::uint64_t> look_for_fixed(Ino dir);
 
@@ -334,8 +351,20 @@ class LsmTree final : public Tree, private History::Client {
   // ---- clones of directories with names of files that have several (clone_links.cc)
   struct Linked;
   class Copying;
-  Result<void> read_ahead_linked(std::vector<Ino> inodes) const;
-  Result<Linked> look_for_links(const std::string& home, std::uint64_t as_of) const;
+  using NamesRows = std::vector<std::pair<std::string, std::string>>;
+  Result<Linked> look_for_links(const std::string& home) const;
+  Result<void> read_linked(Linked& linked, std::uint64_t settled, Wait wait) const;
+  Result<NamesRows> entries_at(const std::string& home, Wait wait) const;
+  Result<void> read_files(std::vector<std::pair<Ino, std::string>>& files, Wait wait) const;
+  Result<void> know_links(const Lock& lock, const Inode& dir, Linked& linked) LSMFS_LOCKED;
+
+  // ---- rollbacks (roll_back.cc)
+  struct RollingBack;
+  Result<std::optional<std::vector<SweptEntry>>> put_back(Lock& lock, Wait wait, Ino dir_ino, Ino snapshot, RollingBack& known) LSMFS_LOCKED;
+  bool somebody_uses_linked() LSMFS_LOCKED;
+  Inode& leave_contents(Inode& dir, Ino to, const NamesRows& rows, const Time& now, std::vector<SweptEntry>& gone) LSMFS_LOCKED;
+  void leave_children(Inode& dir, Inode& to, bool moves, std::vector<SweptEntry>& gone) LSMFS_LOCKED;
+  void move_entry(const std::string& from, Inode& to, std::string_view name, const std::string& row) LSMFS_LOCKED;
 
   // ---- relocation (relocation.cc)
   struct Moving;
@@ -435,7 +464,11 @@ class LsmTree final : public Tree, private History::Client {
   void drop_blob(std::uint64_t blob);
   Result<ScrubStep> scrub_blobs(ScrubPosition& position, const Stop& stop);
   ByteCount bytes_in_blobs() const;
-  bool drops_blobs() const LSMFS_LOCKED { return !dropped_blobs_.empty() || !open_group().dropped_blobs.empty(); }
+  // Also of a group that is being committed just now, and by another thread.
+  bool drops_blobs() const LSMFS_LOCKED {
+    const Group* const sealed = history_.sealed();
+    return !dropped_blobs_.empty() || !open_group().dropped_blobs.empty() || (sealed && !sealed->dropped_blobs.empty()) || dropping_ > 0;
+  }
 
   // ---- shares (shares.cc, bases.cc)
   struct Copy {
@@ -483,10 +516,24 @@ class LsmTree final : public Tree, private History::Client {
   Result<void> drop_entry(const Lock& lock, const std::string& home, std::string_view name, const Record& record) LSMFS_LOCKED;
   Result<bool> trim_some();
   Result<std::optional<std::uint64_t>> trim_base(const Lock& lock, Ino number, std::uint64_t at) LSMFS_LOCKED;
-  std::uint64_t trim_parts(Ino number, FileBlobs& parts, const Fetched::Runs& hidden) LSMFS_LOCKED;
+  std::uint64_t trim_parts(Ino number, FileBlobs& parts, const BlockRuns& hidden) LSMFS_LOCKED;
   bool has_bases_to_look_at() const LSMFS_LOCKED { return !unused_bases_.empty() || !trims_.empty(); }
   Result<void> find_unused() LSMFS_LOCKED;
   Result<Inode> directory_of_snapshots(const Record& root);
+  Result<SnapshotSizes> sizes_of(Ino ino, const Stop& stop) LSMFS_REQUIRES(sizing_);
+  Result<DifferencesStep> differences_of(Ino a, Ino b, const DifferencesAsked& asked, const Stop& stop) LSMFS_REQUIRES(comparing_);
+
+  // ---- the log of changes (changes.cc)
+  struct ToldPath {
+    bool nowhere = false;  // it has been removed, or something above it
+    std::string path;      // from the root on, without a slash at either end
+  };
+  std::optional<ToldPath> told_path(const Inode& directory) const LSMFS_LOCKED;
+  static std::string shortened(const std::string& path);
+  void tell(Inode& inode) LSMFS_LOCKED;
+  void tell_name(const Inode& dir, std::string_view name) LSMFS_LOCKED;
+  void tell_below(const Inode& dir, std::string_view name) LSMFS_LOCKED;
+  void put_changes(Group& group) LSMFS_LOCKED;
 
   // ---- directories (directory_walk.cc)
   struct Listing;
@@ -495,7 +542,8 @@ class LsmTree final : public Tree, private History::Client {
 
   // ---- data (file_data.cc)
   Result<void> resize(const Lock& lock, Inode& inode, std::uint64_t size, Result<SeenBlocks>& seen) LSMFS_LOCKED;
-  Result<void> write(Lock& lock, Wait wait, Ino ino, ByteOffset offset, Bytes data, MadeBlob& made, std::uint64_t& full_of_waste) LSMFS_LOCKED;
+  Result<void> write(Lock& lock, Wait wait, Ino ino, ByteOffset offset, Bytes data, ChangeTime time, MadeBlob& made,
+                     std::uint64_t& full_of_waste) LSMFS_LOCKED;
   Result<std::size_t> try_to_read(Ino ino, ByteOffset offset, MutableBytes to, Wait wait, AccessTime atime);
   // What lies in a blob.
   struct InBlob {
@@ -503,6 +551,7 @@ class LsmTree final : public Tree, private History::Client {
     std::unique_ptr<Cursor> patches;  // of its blocks, if there are some
   };
   static Result<void> read_patches(Ino ino, const InBlob& run, std::uint64_t offset, MutableBytes bytes);
+  bool note_file(const Inode& inode, Wait wait) LSMFS_LOCKED;
   Result<void> read_blobs(const std::vector<InBlob>& runs, std::uint64_t offset, MutableBytes bytes);
   Result<void> read_run(const FileBlobs::Part& part, std::uint64_t from, std::uint64_t to, std::uint64_t offset, MutableBytes bytes);
   void note_access_time(Inode& inode) LSMFS_LOCKED;
@@ -510,6 +559,9 @@ class LsmTree final : public Tree, private History::Client {
   Store& store_;
   Clock& clock_;
   Mutex reconfiguring_;           // outermost: held while a change of settings waits for the device
+  Mutex sizing_;                  // outermost: held while the sizes of a snapshot are looked for
+  ReferredBytes::Known referred_ LSMFS_GUARDED_BY(sizing_);  // of bases, which do not change
+  Mutex comparing_;               // likewise: while directories are compared
 
   const bool opened_read_only_;
   const std::function<void(std::string_view)> notice_;
@@ -527,6 +579,7 @@ class LsmTree final : public Tree, private History::Client {
   } absent_ LSMFS_GUARDED_BY(tree_mutex);
   const std::uint64_t cookie_seed_;    // of this mount's readdir cookies
   State state_ LSMFS_GUARDED_BY(tree_mutex);
+  ChangeLog changes_ LSMFS_GUARDED_BY(tree_mutex);
 
   bool alone_ LSMFS_GUARDED_BY(tree_mutex) = false;  // somebody is
   std::condition_variable no_longer_alone_;
@@ -536,8 +589,8 @@ class LsmTree final : public Tree, private History::Client {
   std::uint64_t removals_ LSMFS_GUARDED_BY(tree_mutex) = 0;       // of trees, in this mount
   std::map<Ino, Build> builds_ LSMFS_GUARDED_BY(tree_mutex);      // by directory
   std::uint64_t layouts_ LSMFS_GUARDED_BY(tree_mutex) = 0;        // how many times a directory had its entries elsewhere, or those that it shows
+  std::uint64_t copied_group_ LSMFS_GUARDED_BY(tree_mutex) = 0;   // the last one that has rows of inodes that are not in the table, or that they are used
   // How many times there may have come below some directory what walks look for: what is immutable or append-only, or a name of a file of several.
-  std::uint64_t copied_group_ LSMFS_GUARDED_BY(tree_mutex) = 0;   // the last one that has rows of inodes that are not in the table
   std::uint64_t below_changes_ LSMFS_GUARDED_BY(tree_mutex) = 0;
   std::deque<RemovedTree> removed_trees_ LSMFS_GUARDED_BY(tree_mutex);  // the last one is swept first
   Mutex swept_mutex_;  // not while the other is held
@@ -551,6 +604,7 @@ class LsmTree final : public Tree, private History::Client {
   Streaks streaks_ LSMFS_GUARDED_BY(tree_mutex);
   std::unordered_set<Ino> streaming_ LSMFS_GUARDED_BY(tree_mutex);         // files that are streams
   GiveWay give_way_ LSMFS_GUARDED_BY(tree_mutex);                          // to others
+  std::size_t dropping_ LSMFS_GUARDED_BY(tree_mutex) = 0;  // of those, that a thread is about to remove
   std::vector<std::uint64_t> dropped_blobs_ LSMFS_GUARDED_BY(tree_mutex);  // that no row names any more, which is durable with the next sync
   std::vector<std::shared_ptr<BlobWriter>> ended_writers_ LSMFS_GUARDED_BY(tree_mutex);  // to be closed without the lock
   BlobReaders blob_readers_{store_};

@@ -134,7 +134,8 @@ std::string Record::home_in(std::string_view dir_home, std::string_view name) co
 }
 
 bool is_of_root(const Record& record) {
-  return record.ino == kRootIno && record.is_directory() && record.home == keys::root_home(record.number());
+  const bool is_first = record.number() == kRootIno;
+  return record.ino == kRootIno && record.is_directory() && record.home == keys::root_home(record.number()) && !(is_first && record.has_base());
 }
 
 bool is_of_snapshots(const Record& record) {

@@ -86,11 +86,10 @@ struct Link {
 namespace shifts {
 inline constexpr std::uint64_t kRange = kInoMax.v - kCountedMax.v;
 inline constexpr std::uint64_t kLeast = kCountedMax.v, kMost = kRange - 2 * kCountedMax.v;  // of those that are drawn
-inline Ino shifted(Ino ino, std::uint64_t shift) {
-  if (shift == 0) return ino;
-  const std::uint64_t n = ino < kCountedMax ? ino.v : ino.v - kCountedMax.v;
-  return Ino{kCountedMax.v + (n + shift) % kRange};
-}
+inline std::uint64_t place(Ino ino) { return ino < kCountedMax ? ino.v : ino.v - kCountedMax.v; }
+inline Ino shifted(Ino ino, std::uint64_t shift) { return shift == 0 ? ino : Ino{kCountedMax.v + (place(ino) + shift) % kRange}; }
+// From how one is seen to how it is seen elsewhere.
+inline std::uint64_t between(Ino from, Ino to) { return (place(to) + kRange - place(from)) % kRange; }
 // At most kRange, and 0 only if both are.
 inline std::uint64_t sum(std::uint64_t a, std::uint64_t b) {
   const std::uint64_t all = (a + b) % kRange;

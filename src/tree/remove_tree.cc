@@ -12,12 +12,12 @@ namespace lsmfs {
 // to that of an open file.
 bool LsmTree::is_gone(Inode& inode) {
   std::vector<Inode*> passed;
-  for (Inode* at = &inode; at && at->reached_as_of != removals_; at = at->is_top() ? nullptr : inodes_.find(at->parent)) {
-    if (at->removed()) return true;
+  for (Inode* at = &inode; at && at->reached_as_of != removals_; at = at->is_top() || at->is_staged() ? nullptr : inodes_.find(at->parent)) {
+    if (at->removed() && !at->is_staged()) return true;
     passed.push_back(at);
     if (passed.size() > inodes_.size()) break;  // the parents of a damaged tree may lead back to it
   }
-  if (inode.removed()) return true;
+  if (inode.removed() && !inode.is_staged()) return true;
   for (Inode* const at : passed) at->reached_as_of = removals_;
   return false;
 }
@@ -46,6 +46,8 @@ Result<std::optional<std::string>> LsmTree::take_out(Lock& lock, Wait wait, Ino 
   LSMFS_TRY(expand(lock, *from, Expands::to_free));
   std::string name = inode->name;
   const Time now = Time::now(clock_);
+  if (inode->record.size > 0) tell_below(*from, name);
+  changes_.notes().paths_changed();
   remove_name(*from, name, *inode, now);
   touch(from->record, now);
   --from->record.size;

@@ -63,7 +63,12 @@ Result<void> LsmTree::rename(Ino from_dir, std::string_view from, Ino to_dir, st
 
     const Time now = Time::now(clock_);
     const bool source_is_dir = source->record.is_directory();
-    if (source_is_dir || (exchange && target->record.is_directory())) ++below_changes_;
+    if (source_is_dir || (exchange && target->record.is_directory())) {
+      ++below_changes_;
+      tell_below(*source_dir, from);
+      tell_below(*target_dir, to);
+      changes_.notes().paths_changed();
+    }
     touch(source_dir->record, now);
     touch(target_dir->record, now);
     if (exchange) {

@@ -141,6 +141,7 @@ void Mender::mend_numbered(std::string_view key, std::string_view value) {
   if (key.starts_with(keys::kBlobPatchPrefix)) return mend_blob_patch(key);
   if (key.starts_with(keys::kNodePrefix)) return mend_node_row(key, value);
   if (key.starts_with(keys::kUserPrefix)) return mend_user_row(key);
+  if (key.starts_with(keys::kChanges)) return batch_.erase(Family::names, key);
   const bool linked = key.starts_with(keys::kLinkedPrefix);
   const auto record = decode_record(value);
   const auto found = record ? facts_.inodes.find(record->number()) : facts_.inodes.end();
@@ -775,8 +776,25 @@ void Mender::mend_state() {
   if (std::ranges::find(report_.lines, kLine) == report_.lines.end()) did("{}", kLine);
 }
 
+namespace {
+
+// A log of changes does not know what a repair changes, here or below.
+Result<void> forget_changes(Store& store, RepairReport& report) {
+  const auto cursor = store.cursor(Family::names, {.lower = std::string(keys::kChanges), .upper = keys::changes_end()});
+  cursor->seek(keys::kChanges);
+  if (!cursor->valid() && cursor->status()) return {};
+  Batch batch;
+  batch.erase_range(Family::names, keys::kChanges, keys::changes_end());
+  ++report.mended;
+  report.lines.emplace_back("the log of changes is erased: who asks is told that everything may have changed");
+  return store.commit(batch);
+}
+
+}  // namespace
+
 Result<RepairReport> repair_tree(Store& store, const std::function<void(std::uint64_t)>& progress) {
   RepairReport report;
+  LSMFS_TRY(forget_changes(store, report));
   for (int round = 0;; ++round) {
     Checker checker(store, progress, /*verify=*/round == 0);
     LSMFS_ASSIGN(report.left, checker.run());

@@ -14,7 +14,7 @@ namespace lsmfs {
 Rows::Rows(Store& store, Clock& clock, const History& history)
     : store_(store), history_(history), parked_names_(clock), parked_blocks_(clock),
       names_ahead_(store, {.family = Family::names, .first_window = 64 * KiB, .last_window = 2 * MiB, .device_read = ByteCount{256 * KiB}, .clock = &clock}),
-      blocks_ahead_(store, {.family = Family::blocks, .clock = &clock}) {}
+      blocks_ahead_(store, {.family = Family::blocks, .clock = &clock}), files_ahead_(store, clock) {}
 
 Fetched& Rows::fetched(const TreeLock& lock) const {
   lock.fetched().as_of(history_.committed());
@@ -128,7 +128,13 @@ Result<void> Rows::read(const std::string& home, ByteOffset offset, MutableBytes
   const std::string begin_key = keys::block(home, first), end_key = keys::block(home, after);
   blocks_ahead_.note(begin_key, end_key, wait, to.size());
   if (wait == Wait::yes) blocks_ahead_.wait_for(begin_key, end_key);
+  return read_apart(home, offset, to, elsewhere, epoch, wait);
+}
 
+Result<void> Rows::read_apart(const std::string& home, ByteOffset offset, MutableBytes to, Elsewhere elsewhere, std::uint64_t epoch, Wait wait) {
+  const std::uint64_t end = offset.v + to.size();
+  const BlockIndex first{offset.v / kBlockSize}, after{(end - 1) / kBlockSize + 1};
+  const std::string begin_key = keys::block(home, first), end_key = keys::block(home, after);
   const bool parkable = wait == Wait::no;
   ParkedCursors::Place place;
   if (parkable) place = parked_blocks_.take(epoch, begin_key);
@@ -192,6 +198,7 @@ void Rows::settled(const Group& group) {
 void Rows::let_go_ahead() {
   names_ahead_.let_go();
   blocks_ahead_.let_go();
+  files_ahead_.let_go();
 }
 
 void Rows::let_go() {

@@ -19,6 +19,7 @@
 #include "lsmfs/kv.h"
 #include "tree/block_cursor.h"
 #include "tree/fetched.h"
+#include "tree/files_ahead.h"
 #include "tree/history.h"
 #include "tree/parked_cursors.h"
 #include "tree/prefetcher.h"
@@ -75,6 +76,8 @@ class Rows {
   // looked up: a parked cursor of the same epoch shows the same rows. EAGAIN: they are not all in memory, and `wait` is no.
   enum class Elsewhere : std::uint8_t { zeros, stays };
   Result<void> read(const std::string& home, ByteOffset offset, MutableBytes to, Elsewhere elsewhere, std::uint64_t epoch, Wait wait);
+  // The same, of which no prefetcher hears that goes by the order of keys: FilesAhead knows the file.
+  Result<void> read_apart(const std::string& home, ByteOffset offset, MutableBytes to, Elsewhere elsewhere, std::uint64_t epoch, Wait wait);
   std::uint64_t epoch() const LSMFS_LOCKED { return epoch_; }
 
   // ---- listings
@@ -85,6 +88,7 @@ class Rows {
   // ---- what is read ahead, and kept. Rows of names from one key to another, or an entry, are about to be used.
   void note_names(std::string_view from, std::string_view to, Wait wait) { names_ahead_.note(from, to, wait); }
   void note_entry(const std::string& dir_home, std::string_view name, Wait wait);
+  FilesAhead& files_ahead() { return files_ahead_; }
   void settled(const Group& group) LSMFS_LOCKED;  // its rows show; parked cursors do not
   // Cursors keep tables and blocks that are not needed any more: those that read ahead; also all that are parked; those parked for long.
   void let_go_ahead();
@@ -139,6 +143,7 @@ class Rows {
   std::uint64_t epoch_ LSMFS_GUARDED_BY(tree_mutex) = 0;  // commits that touched family blocks
   ParkedCursors parked_names_, parked_blocks_;            // of the epochs history_.committed() and epoch_
   Prefetcher names_ahead_, blocks_ahead_;
+  FilesAhead files_ahead_;
 };
 
 }  // namespace lsmfs

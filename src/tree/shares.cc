@@ -175,7 +175,7 @@ Result<std::optional<std::uint64_t>> LsmTree::copy_bytes(const Copy& copy, std::
   while (done < most) {
     const MutableBytes bytes = buffer.bytes().first(std::min<std::uint64_t>(most - done, buffer.size()));
     const auto got = read(copy.from, ByteOffset{copy.at + done}, bytes, wait, AccessTime::now);
-    const auto written = got ? write(copy.to, ByteOffset{copy.to_at + done}, bytes.first(*got), wait) : Result<void>(got.error());
+    const auto written = got ? write(copy.to, ByteOffset{copy.to_at + done}, bytes.first(*got), wait, ChangeTime::now) : Result<void>(got.error());
     if (!written && done == 0) return written.error();
     if (!written || *got == 0) break;
     done += *got;
@@ -233,6 +233,7 @@ Result<std::optional<std::uint64_t>> LsmTree::share(Lock& lock, Wait wait, const
   record.size = std::max(record.size, copy.to_at + length);
   record.mtime = record.ctime = Time::now(clock_);
   changed(*target);
+  tell(*target);
   const std::vector<std::string> bases = large->blobs.bases();
   if (std::ranges::binary_search(bases, source->home())) {
     source->shared_group = open_group().number;

@@ -81,6 +81,7 @@ Result<void> LsmTree::setxattr(Ino ino, std::string_view name, std::string_view 
     }
     record.ctime = Time::now(clock_);
     changed(*inode);
+    tell(*inode);
     return {};
   });
 }
@@ -125,6 +126,7 @@ Result<void> LsmTree::removexattr(Ino ino, std::string_view name, Wait wait) {
     drop_xattr(*inode, name);
     inode->record.ctime = Time::now(clock_);
     changed(*inode);
+    tell(*inode);
     return {};
   });
 }

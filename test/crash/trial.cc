@@ -6,6 +6,7 @@
 
 #include "crash/lies.h"
 #include "kv/store.h"
+#include "lsmfs/import.h"
 #include "threads.h"
 #include "until.h"
 #include "volume/support.h"
@@ -30,6 +31,8 @@ Trial::Trial(const Start& start, DeviceHook hook, const Between& between)
     return;
   }
   stack_ = std::move(*stack);
+  // From then on each group has a row more. Where the device fails, the first of these would be what meets that.
+  if (!hooked_) (void)stack_.tree->changes(kRootIno, {}, [] { return false; });
   mounted_at_ = device_->events();
   for (const NodePtr& top : {model_.root, model_.snapshots}) look_up(top);
 }
@@ -131,6 +134,58 @@ int Trial::make_unnamed_and_link(const std::string& path) {
               [&](Wait wait) { return tree().link(made->ino, at.dir->ino, at.name, wait); }, {made, at.dir});
 }
 
+int Trial::import(const std::string& path, bool syncs) {
+  const Place at = find(path);
+  if (!at.dir) return ENOENT;
+  const std::string data = pattern(6000, ++seed_);
+  ImportedInode first{.path = "one", .mode = S_IFDIR | 0755}, file{.path = "one/file", .mode = S_IFREG | 0644, .size = data.size()};
+  ImportedInode second{.path = "two", .mode = S_IFDIR | 0755}, name;
+  name.path = "two/name";
+  name.target = "one/file";
+  name.is_link = true;
+  std::string begun, rest;
+  put_record(begun, first);
+  put_record(begun, file);
+  put_record(begun, 0, data);
+  put_record(rest, second);
+  put_record(rest, name);
+  asks_itself_ = true;
+  const auto staged = both_ways([&](Wait wait) { return tree().stage(at.dir->ino, at.name, {.mode = S_IFDIR | 0755}, wait); });
+  const auto made = [&]() -> Result<void> {
+    if (!staged) return staged.error();
+    Importer importer(tree(), staged->ino, {.as_root = true, .uid = 0, .gid = 0});
+    LSMFS_TRY(importer.feed(as_bytes(begun)));
+    if (syncs) LSMFS_TRY(tree().sync());
+    LSMFS_TRY(importer.feed(as_bytes(rest)));
+    LSMFS_TRY(importer.finish());
+    return {};
+  }();
+  asks_itself_ = false;
+  const auto give_up = [&] {
+    if (staged) tree().forget(staged->ino, 1);
+  };
+  if (!made) {
+    if (!note(made.error())) problem_ = "import: " + made.error().message();
+    give_up();
+    return made.error().code;
+  }
+  NodePtr top, one, two, node;
+  const int expected = model_.make(at.dir, at.name, S_IFDIR | 0755, "", top);
+  if (expected == 0) {
+    (void)model_.make(top, "one", S_IFDIR | 0755, "", one);
+    (void)model_.make(top, "two", S_IFDIR | 0755, "", two);
+    (void)model_.make(one, "file", S_IFREG | 0644, "", node);
+    (void)model_.write(node, 0, data);
+    (void)model_.link(node, two, "name");
+  }
+  const int got = both("import " + path, expected, [&](Wait wait) -> Result<void> {
+    LSMFS_TRY(tree().link(staged->ino, at.dir->ino, at.name, wait));
+    return know_clone(at.dir, at.name);
+  }, {at.dir, top, one, two, node});
+  give_up();
+  return got;
+}
+
 int Trial::link(const std::string& from, const std::string& to) {
   const Place source = find(from), target = find(to);
   if (!source.node || !target.dir) return ENOENT;
@@ -214,6 +269,26 @@ int Trial::clone(const std::string& from, const std::string& to) {
     LSMFS_TRY(tree().clone(source.node->ino, target.dir->ino, target.name, wait));
     return made ? know_clone(target.dir, target.name) : Result<void>();
   }, {target.dir});
+}
+
+int Trial::roll_back(const std::string& path, const std::string& snapshot) {
+  const NodePtr dir = find(path).node, from = find(snapshot).node;
+  if (!dir || !from) return ENOENT;
+  if (dir->is_directory() && !Model::has_all_names(dir)) return EBUSY;
+  const auto below = Model::all_below(dir);
+  const int expected = model_.roll_back(dir, from);
+  const int got = both("roll_back " + path + " " + snapshot, expected, [&](Wait wait) -> Result<void> {
+    LSMFS_TRY(tree().roll_back(dir->ino, from->ino, wait));
+    for (const auto& [name, child] : dir->entries) {
+      if (expected == 0) LSMFS_TRY(know_clone(dir, name));
+    }
+    return {};
+  }, {dir});
+  if (got != 0) return got;
+  for (const NodePtr& node : below) {
+    if (!node->held) tree().forget(node->ino, 1000);
+  }
+  return 0;
 }
 
 int Trial::write(const std::string& path, std::uint64_t offset, std::size_t size) {

@@ -56,12 +56,15 @@ class Trial {
   // what differs is a problem of its own.
   int make(const std::string& path, std::uint32_t mode, const std::string& target = {});
   int make_unnamed_and_link(const std::string& path);
+  // A directory with two others in it and a file of two names, as a stream. `syncs`: in the middle of it.
+  int import(const std::string& path, bool syncs);
   int link(const std::string& from, const std::string& to);
   int unlink(const std::string& path);
   int rmdir(const std::string& path);
   // EBUSY, and nothing is done, where a file has names elsewhere: these see of it only later.
   int remove_tree(const std::string& path);
   int rename(const std::string& from, const std::string& to, unsigned flags = 0);
+  int roll_back(const std::string& path, const std::string& snapshot);  // EBUSY as above
   int clone(const std::string& from, const std::string& to);
   int write(const std::string& path, std::uint64_t offset, std::size_t size);
   int copy(const std::string& from, const std::string& to);  // as cp does, over a file that is there

@@ -70,6 +70,9 @@ std::vector<Operation> make_operations() {
   add("mkfifo A/bar", [](Trial& t) { t.make("A/bar", S_IFIFO | 0600); });
   for (const std::string path : {"bar", "B/bar"}) add("link of O_TMPFILE to " + path, [=](Trial& t) { t.make_unnamed_and_link(path); });
 
+  for (const std::string path : {"bar", "B/bar", "A"}) add("import " + path, [=](Trial& t) { t.import(path, false); });
+  add("import A/bar, with a sync in it", [](Trial& t) { t.import("A/bar", true); });
+
   for (const auto& [path, size] : {std::pair<std::string, std::uint64_t>{"foo", kFoo}, {"A/foo", kAFoo}}) {
     add("write " + path + ": append", [=](Trial& t) { t.write(path, size, 5'000); });
     add("write " + path + ": inside of a block", [=](Trial& t) { t.write(path, 50, 100); });
@@ -375,6 +378,23 @@ std::vector<Operation> make_operations_with_snapshots() {
       t.clone(path, "back");
       t.write(path == ".snapshots/of A" ? "back/C/x" : "back/A/C/x", 10, 100);
       t.remove_tree(path);
+    });
+    for (const std::string to : {"", "A", "A/C", "B/empty"}) {
+      const std::string in = to.empty() ? "" : to + "/";
+      add("roll back /" + to + " to " + path, [=](Trial& t) { t.roll_back(to, path); });
+      add("change /" + to + ", roll it back to " + path + ", and what was there goes", [=](Trial& t) {
+        t.make(in + "bar", S_IFREG | 0644);
+        t.roll_back(to, path);
+        t.make(in + "new", S_IFREG | 0644);
+        let_go(t);
+      });
+    }
+    add("roll back A to " + path + ", which goes", [=](Trial& t) {
+      t.hold("A/foo");
+      t.roll_back("A", path);
+      t.sync();
+      t.remove_tree(path);
+      let_go(t);
     });
     add("what is refused in " + path, [=](Trial& t) {
       const std::string file = path + "/foo";

@@ -17,6 +17,7 @@
 
 #include "fuse/mounted.h"
 #include "fuse/mounting/kernel_mount.h"
+#include "fuse/mounting/mounter.h"
 #include "gate.h"
 #include "until.h"
 
@@ -305,6 +306,138 @@ TEST_F(MountedApart, AProcessThatDiedIsAnErrorAndNoMount) {
   EXPECT_FALSE(entry_of(options_.mount_point));
 }
 
+// Lets a test come between.
+class Disturbed : public Mounter {
+ public:
+  explicit Disturbed(std::unique_ptr<Mounter> mounter) : mounter_(std::move(mounter)) {}
+  std::function<void()> before_show = [] {};
+  Result<void> found_fails;
+
+  Result<Fd> mount() override { return mounter_->mount(); }
+  Result<Fd> found() override { return found_fails ? mounter_->found() : Result<Fd>(found_fails.error()); }
+  Result<void> show() override {
+    before_show();
+    return mounter_->show();
+  }
+  void tune() override { mounter_->tune(); }
+  Result<void> unmount(bool lazy) override { return mounter_->unmount(lazy); }
+  Result<Fd> open_log() override { return mounter_->open_log(); }
+  Result<void> set_deferring(pid_t thread, bool defers) override { return mounter_->set_deferring(thread, defers); }
+  bool may_set_deferring() override { return mounter_->may_set_deferring(); }
+  Result<void> keep_off(int processor, pid_t server) override { return mounter_->keep_off(processor, server); }
+
+ private:
+  const std::unique_ptr<Mounter> mounter_;
+};
+
+// One directory of what is mounted is to appear.
+class ShownAlone : public MountedApart {
+ protected:
+  ShownAlone() {
+    options_.shows = "d";
+    NewInode inode;
+    inode.mode = S_IFDIR | 0755;
+    EXPECT_TRUE(tree_.make(kRootIno, "d", inode, Wait::yes));
+  }
+  Disturbed& disturbed() {
+    auto& mounter = options_.prepared->mounter;
+    auto between = std::make_unique<Disturbed>(std::move(mounter));
+    Disturbed& it = *between;
+    mounter = std::move(between);
+    return it;
+  }
+  static int failure_of_part(const std::string& whole, const std::string& part) {
+    const auto found = open_part(whole, part);
+    return found ? 0 : found.error().code;
+  }
+  // Once it appears, it is unmounted.
+  Result<void> serve() {
+    const Deadline deadline([&] {
+      ::umount2(options_.mount_point.c_str(), MNT_FORCE | MNT_DETACH);
+      return options_.mount_point + " is still served";
+    });
+    auto mount = Mount::start(tree_, options_, {});
+    options_.prepared.reset();
+    if (!mount) return mount.error();
+    return (*mount)->serve(
+        [&] {
+          ++shown_;
+          if (const auto entry = entry_of(options_.mount_point)) root_shown_ = entry->root;
+          EXPECT_EQ(::mkdir((options_.mount_point + "/new").c_str(), 0700), -1);
+          EXPECT_EQ(errno, EROFS);
+          ::umount2(options_.mount_point.c_str(), MNT_DETACH);
+        },
+        [&] { ++destroyed_; });
+  }
+
+  int shown_ = 0, destroyed_ = 0;
+  std::string root_shown_;
+};
+
+TEST_F(ShownAlone, ADirectoryAppearsAndNothingInItCanBeChanged) {
+  ASSERT_TRUE(prepare_mount(options_));
+  const auto served = serve();
+  EXPECT_TRUE(served) << served.error().message();
+  EXPECT_EQ(shown_, 1);
+  EXPECT_EQ(destroyed_, 1);
+  EXPECT_EQ(root_shown_, "/d");
+  EXPECT_FALSE(has_children());
+}
+
+TEST_F(ShownAlone, WhatIsMissingIsSaid) {
+  options_.shows = "missing";
+  ASSERT_TRUE(prepare_mount(options_));
+  const auto served = serve();
+  ASSERT_FALSE(served);
+  EXPECT_EQ(served.error().code, ENOENT);
+  EXPECT_EQ(served.error().context, options_.mount_point + "/missing");
+  EXPECT_EQ(shown_, 0);
+  EXPECT_FALSE(has_children());
+}
+
+TEST_F(ShownAlone, LinksLeadToNothingOfTheMachine) {
+  char name[] = "/tmp/lsmfs-fuse-beside-XXXXXX";
+  const std::string beside = mkdtemp(name);
+  ASSERT_EQ(::mkdir((beside + "/s").c_str(), 0755), 0);
+  NewInode inode;
+  inode.mode = S_IFLNK | 0777;
+  inode.symlink = beside;
+  ASSERT_TRUE(tree_.make(kRootIno, "astray", inode, Wait::yes));
+  {
+    Mounted mounted(tree_);
+    EXPECT_EQ(::access(mounted.path("astray/s").c_str(), F_OK), 0);
+    EXPECT_EQ(failure_of_part(mounted.root(), "astray/s"), ELOOP);
+    EXPECT_EQ(failure_of_part(mounted.root(), "astray"), ELOOP);
+  }
+  options_.shows = "astray/s";
+  ASSERT_TRUE(prepare_mount(options_));
+  const auto served = serve();
+  ASSERT_FALSE(served);
+  EXPECT_EQ(served.error().code, ELOOP);
+  EXPECT_EQ(shown_, 0);
+  EXPECT_EQ(::rmdir((beside + "/s").c_str()), 0);
+  EXPECT_EQ(::rmdir(beside.c_str()), 0);
+}
+
+TEST_F(ShownAlone, WhatIsMountedInTheWayIsNotTaken) {
+  Mounted mounted(tree_);
+  EXPECT_EQ(failure_of_part(mounted.root(), "d"), 0);
+  EXPECT_EQ(failure_of_part(mounted.root(), "../tmp"), EXDEV);
+  ASSERT_EQ(::mount("/tmp", mounted.path("d").c_str(), nullptr, MS_BIND, nullptr), 0);
+  EXPECT_EQ(failure_of_part(mounted.root(), "d"), EXDEV);
+  ASSERT_EQ(::umount2(mounted.path("d").c_str(), 0), 0);
+}
+
+TEST_F(ShownAlone, AnErrorBeforeItIsServedLeavesNothing) {
+  ASSERT_TRUE(prepare_mount(options_));
+  disturbed().found_fails = make_error(EMFILE, "found");
+  const auto served = serve();
+  ASSERT_FALSE(served);
+  EXPECT_EQ(served.error().code, EMFILE);
+  EXPECT_EQ(destroyed_, 0) << "by whom it was handed over is gone";
+  EXPECT_FALSE(has_children());
+}
+
 TEST_F(Lifecycle, ARemountChangesTheKernelsFlags) {
   MemoryTree tree;
   MountOptions options;
@@ -342,6 +475,27 @@ TEST_F(Lifecycle, TheWritebackCacheCanBeAskedFor) {
   ::close(fd);
   EXPECT_LE(tree.calls("write"), 10u);
   EXPECT_EQ(read_file(mounted.path("f")).size(), 10'000u);
+}
+
+// It may tell them before it sends the pages.
+TEST_F(Lifecycle, WithTheWritebackCacheOnlyTheKernelTellsTimes) {
+  MemoryTree tree;
+  MountOptions options;
+  options.writeback = true;
+  Mounted mounted(tree, options);
+  const std::string path = mounted.path("f");
+  ASSERT_EQ(write_file(path, "x"), 0);
+  tree.set_hook([](const std::string& call, Wait) -> Result<void> {
+    if (call == "setattr") return make_error(EIO, "times are not taken");
+    return {};
+  });
+  struct stat of {};
+  ASSERT_EQ(::stat(path.c_str(), &of), 0);
+  const Ino ino{of.st_ino};
+  const Time before = tree.getattr(ino, Wait::yes)->mtime;
+  write_file(path, "more");
+  EXPECT_EQ(tree.getattr(ino, Wait::yes)->size, 4u);
+  EXPECT_EQ(tree.getattr(ino, Wait::yes)->mtime, before);
 }
 
 TEST_F(Lifecycle, AnAbortedConnectionEndsTheServerAndItsMount) {
@@ -435,6 +589,22 @@ class LoopDevice {
   int file_ = -1, loop_ = -1;
   std::string path_;
 };
+
+TEST_F(ShownAlone, OfABlockDeviceAnErrorDoesNotKeepTheServerWaitingForTheMounter) {
+  LoopDevice device;
+  if (!device.works()) GTEST_SKIP() << "no loop devices here";
+  options_.source = device.path();
+  options_.block_device = true;
+  ASSERT_TRUE(prepare_mount(options_));
+  // Nothing can be attached to what is gone. The mounter then has the last mount.
+  disturbed().before_show = [&] { EXPECT_TRUE(until([&] { return ::rmdir(options_.mount_point.c_str()) == 0; })); };
+  const auto served = serve();
+  ASSERT_FALSE(served);
+  EXPECT_EQ(served.error().code, ENOENT);
+  EXPECT_EQ(shown_, 0);
+  EXPECT_EQ(destroyed_, 1);
+  EXPECT_FALSE(has_children());
+}
 
 TEST_F(Lifecycle, OfABlockDeviceUnmountingWaitsForTheServersLastWords) {
   LoopDevice device;

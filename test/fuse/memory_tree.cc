@@ -147,6 +147,10 @@ void MemoryTree::forget(Ino ino, std::uint64_t lookups) {
     std::abort();
   }
   found->second.lookups -= lookups;
+  if (found->second.staged && found->second.lookups == 0) {
+    remove_below(ino);
+    found->second.attr.nlink = 0;
+  }
   erase_if_unused(ino);
 }
 
@@ -218,10 +222,7 @@ Result<Attr> MemoryTree::make(Ino dir, std::string_view name, const NewInode& in
   return nodes_.emplace(ino, std::move(n)).first->second.attr;
 }
 
-Result<Attr> MemoryTree::make_unnamed(Ino dir, const NewInode& inode, Wait wait) {
-  std::lock_guard lock(mutex_);
-  LSMFS_TRY(enter("make_unnamed", wait));
-  LSMFS_TRY(directory(dir));
+MemoryTree::Node& MemoryTree::add_unnamed(Ino dir, const NewInode& inode) {
   const Ino ino{next_ino_++};
   Node n;
   n.attr.ino = ino;
@@ -230,7 +231,25 @@ Result<Attr> MemoryTree::make_unnamed(Ino dir, const NewInode& inode, Wait wait)
   n.attr.gid = inode.gid;
   n.attr.atime = n.attr.mtime = n.attr.ctime = n.attr.btime = now();
   n.lookups = 1;
-  return nodes_.emplace(ino, std::move(n)).first->second.attr;
+  n.parent = dir;
+  return nodes_.emplace(ino, std::move(n)).first->second;
+}
+
+Result<Attr> MemoryTree::make_unnamed(Ino dir, const NewInode& inode, Wait wait) {
+  std::lock_guard lock(mutex_);
+  LSMFS_TRY(enter("make_unnamed", wait));
+  LSMFS_TRY(directory(dir));
+  return add_unnamed(dir, inode).attr;
+}
+
+Result<Attr> MemoryTree::stage(Ino dir, std::string_view, const NewInode& inode, Wait wait) {
+  std::lock_guard lock(mutex_);
+  LSMFS_TRY(enter("stage", wait));
+  LSMFS_TRY(directory(dir));
+  Node& staged = add_unnamed(dir, inode);
+  staged.attr.nlink = 2;
+  staged.staged = true;
+  return staged.attr;
 }
 
 Result<Attr> MemoryTree::link(Ino ino, Ino dir, std::string_view name, Wait wait) {
@@ -241,7 +260,12 @@ Result<Attr> MemoryTree::link(Ino ino, Ino dir, std::string_view name, Wait wait
   if (d->children.contains(name)) return make_error(EEXIST, "");
   d->children.emplace(name, ino);
   changed(*d);
-  ++n->attr.nlink;
+  if (n->staged) {
+    n->staged = false;
+    ++d->attr.nlink;
+  } else {
+    ++n->attr.nlink;
+  }
   n->attr.ctime = now();
   ++n->lookups;
   return n->attr;
@@ -353,7 +377,7 @@ Result<std::size_t> MemoryTree::read(Ino ino, ByteOffset offset, MutableBytes to
   return size;
 }
 
-Result<void> MemoryTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait) {
+Result<void> MemoryTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait, ChangeTime time) {
   std::lock_guard lock(mutex_);
   LSMFS_TRY(enter("write", wait));
   LSMFS_ASSIGN(Node * n, node(ino));
@@ -361,7 +385,7 @@ Result<void> MemoryTree::write(Ino ino, ByteOffset offset, Bytes data, Wait wait
   std::memcpy(n->data.data() + offset.v, data.data(), data.size());
   n->attr.size = n->data.size();
   n->attr.blocks = div_up(n->attr.size, 512);
-  n->attr.mtime = n->attr.ctime = now();
+  if (time == ChangeTime::now) n->attr.mtime = n->attr.ctime = now();
   return {};
 }
 
@@ -376,7 +400,7 @@ Result<ByteCount> MemoryTree::copy_range(Ino from, ByteOffset at, Ino to, ByteOf
   while (done < length.v) {
     const MutableBytes bytes{reinterpret_cast<std::byte*>(piece.data()), std::min<std::uint64_t>(piece.size(), length.v - done)};
     const auto got = read(from, ByteOffset{at.v + done}, bytes, wait, AccessTime::now);
-    const auto written = got ? write(to, ByteOffset{to_at.v + done}, bytes.first(*got), wait) : Result<void>(got.error());
+    const auto written = got ? write(to, ByteOffset{to_at.v + done}, bytes.first(*got), wait, ChangeTime::now) : Result<void>(got.error());
     if (!written && done == 0) return written.error();
     if (!written || *got == 0) break;
     done += *got;
@@ -449,6 +473,38 @@ Result<std::string> MemoryTree::listxattr(Ino ino, Wait wait) {
   return names;
 }
 
+void MemoryTree::remove_below(Ino dir) {
+  for (const auto& [name, child] : std::exchange(nodes_.at(dir).children, {})) {
+    const bool is_directory = S_ISDIR(nodes_.at(child).attr.mode);
+    if (is_directory) remove_below(child);
+    detach(child, is_directory);
+  }
+}
+
+Ino MemoryTree::copy(Ino of, Ino parent, std::map<Ino, Ino>& copies) {
+  const auto [known, is_new] = copies.try_emplace(of, Ino{next_ino_});
+  const Ino ino = known->second;
+  if (!is_new) {
+    ++nodes_.at(ino).attr.nlink;
+    return ino;
+  }
+  ++next_ino_;
+  const Node& source = nodes_.at(of);
+  Node made;
+  made.attr = source.attr;
+  made.attr.ino = ino;
+  if (!S_ISDIR(made.attr.mode)) made.attr.nlink = 1;
+  made.parent = parent;
+  made.data = source.data;
+  made.xattrs = source.xattrs;
+  nodes_.emplace(ino, std::move(made));
+  for (const auto& [child, child_ino] : source.children) {
+    const Ino child_copy = copy(child_ino, ino, copies);
+    nodes_.at(ino).children.emplace(child, child_copy);
+  }
+  return ino;
+}
+
 Result<std::string> MemoryTree::remove_tree(Ino dir, Ino parent, Wait wait) {
   std::lock_guard lock(mutex_);
   LSMFS_TRY(enter("remove_tree", wait));
@@ -461,12 +517,8 @@ Result<std::string> MemoryTree::remove_tree(Ino dir, Ino parent, Wait wait) {
   p.children.erase(entry);
   --p.attr.nlink;
   changed(p);
-  const std::function<void(Ino)> remove = [&](Ino ino) {
-    Node& gone = nodes_.at(ino);
-    for (const auto& [of, child] : std::exchange(gone.children, {})) remove(child);
-    detach(ino, S_ISDIR(gone.attr.mode));
-  };
-  remove(dir);
+  remove_below(dir);
+  detach(dir, true);
   return name;
 }
 
@@ -482,33 +534,40 @@ Result<void> MemoryTree::clone(Ino dir, Ino to, std::string_view name, Wait wait
     if (above == kRootIno || above == kSnapshotsIno) break;
   }
   std::map<Ino, Ino> copies;
-  const std::function<Ino(Ino, Ino)> copy = [&](Ino of, Ino parent) {
-    const auto [known, is_new] = copies.try_emplace(of, Ino{next_ino_});
-    const Ino ino = known->second;
-    if (!is_new) {
-      ++nodes_.at(ino).attr.nlink;
-      return ino;
-    }
-    ++next_ino_;
-    const Node& source = nodes_.at(of);
-    Node made;
-    made.attr = source.attr;
-    made.attr.ino = ino;
-    if (!S_ISDIR(made.attr.mode)) made.attr.nlink = 1;
-    made.parent = parent;
-    made.data = source.data;
-    made.xattrs = source.xattrs;
-    nodes_.emplace(ino, std::move(made));
-    for (const auto& [child, child_ino] : source.children) {
-      const Ino child_copy = copy(child_ino, ino);
-      nodes_.at(ino).children.emplace(child, child_copy);
-    }
-    return ino;
-  };
-  t->children.emplace(name, copy(dir, to));
+  t->children.emplace(name, copy(dir, to, copies));
   ++t->attr.nlink;
   changed(*t);
   return {};
+}
+
+Result<std::vector<SweptEntry>> MemoryTree::roll_back(Ino dir, Ino snapshot, Wait wait) {
+  std::lock_guard lock(mutex_);
+  LSMFS_TRY(enter("roll_back", wait));
+  LSMFS_ASSIGN(Node * d, directory(dir));
+  LSMFS_ASSIGN(const Node* source, directory(snapshot));
+  std::vector<SweptEntry> gone;
+  for (const auto& [name, child] : d->children) {
+    if (nodes_.at(child).lookups > 0) gone.push_back({dir, name, child});
+  }
+  remove_below(dir);
+  d->attr.mode = source->attr.mode;
+  d->attr.nlink = source->attr.nlink;
+  std::map<Ino, Ino> copies;
+  for (const auto& [name, child] : source->children) {
+    const Ino made = copy(child, dir, copies);
+    d->children.emplace(name, made);
+  }
+  changed(*d);
+  return gone;
+}
+
+bool MemoryTree::in_use(Ino dir, std::string_view name) {
+  std::lock_guard lock(mutex_);
+  if (!enter("in_use", Wait::yes)) return false;
+  const auto found = nodes_.find(dir);
+  if (found == nodes_.end()) return false;
+  const auto child = found->second.children.find(name);
+  return child != found->second.children.end() && nodes_.at(child->second).lookups > 0;
 }
 
 Result<SnapshotInfo> MemoryTree::snapshot_info(Ino ino, Wait wait) {
@@ -517,6 +576,58 @@ Result<SnapshotInfo> MemoryTree::snapshot_info(Ino ino, Wait wait) {
   LSMFS_ASSIGN(const Node* n, node(ino));
   if (n->parent != kSnapshotsIno) return make_error(EINVAL, "");
   return SnapshotInfo{n->attr.ctime, snapshots_of_};
+}
+
+Result<SnapshotSizes> MemoryTree::snapshot_sizes(Ino ino, const Stop& stop) {
+  std::function<Result<SnapshotSizes>(const Stop&)> sizes;
+  {
+    std::lock_guard lock(mutex_);
+    LSMFS_TRY(enter("snapshot_sizes", Wait::yes));
+    LSMFS_ASSIGN(const Node* n, node(ino));
+    if (n->parent != kSnapshotsIno) return make_error(EINVAL, "");
+    sizes = sizes_;
+  }
+  return sizes ? sizes(stop) : SnapshotSizes();
+}
+
+void MemoryTree::set_sizes(std::function<Result<SnapshotSizes>(const Stop&)> sizes) {
+  std::lock_guard lock(mutex_);
+  sizes_ = std::move(sizes);
+}
+
+Result<DifferencesStep> MemoryTree::differences(Ino a, Ino b, const DifferencesAsked& asked, const Stop& stop) {
+  Differing differences;
+  {
+    std::lock_guard lock(mutex_);
+    LSMFS_TRY(enter("differences", Wait::yes));
+    for (const Ino ino : {a, b}) LSMFS_TRY(node(ino));
+    differences = differences_;
+  }
+  return differences ? differences(a, b, asked, stop) : DifferencesStep{.found = {}, .shifts = {}, .next = {}, .ended = true};
+}
+
+Result<ChangesStep> MemoryTree::changes(Ino dir, const ChangesAsked& asked, const Stop& stop) {
+  Changing changes;
+  {
+    std::lock_guard lock(mutex_);
+    LSMFS_TRY(enter("changes", Wait::yes));
+    LSMFS_TRY(node(dir));
+    changes = changes_;
+  }
+  if (changes) return changes(dir, asked, stop);
+  ChangesStep step;
+  step.ended = true;
+  return step;
+}
+
+void MemoryTree::set_changes(Changing changes) {
+  std::lock_guard lock(mutex_);
+  changes_ = std::move(changes);
+}
+
+void MemoryTree::set_differences(Differing differences) {
+  std::lock_guard lock(mutex_);
+  differences_ = std::move(differences);
 }
 
 void MemoryTree::set_snapshots_of(std::string path) {

@@ -23,6 +23,11 @@ class MemoryTree : public Tree {
   std::function<Result<ScrubStep>(ScrubPosition&, const Stop&)> on_scrub;
   // Called with the name of each call before it does anything; an error is its result.
   void set_hook(std::function<Result<void>(const std::string& call, Wait wait)> hook);
+  void set_sizes(std::function<Result<SnapshotSizes>(const Stop&)> sizes);  // what snapshot_sizes() does of a snapshot
+  using Differing = std::function<Result<DifferencesStep>(Ino a, Ino b, const DifferencesAsked& asked, const Stop& stop)>;
+  void set_differences(Differing differences);  // what differences() does of two directories; nothing differs at first
+  using Changing = std::function<Result<ChangesStep>(Ino dir, const ChangesAsked& asked, const Stop& stop)>;
+  void set_changes(Changing changes);  // what changes() does of a directory; nothing has changed at first
   void set_surplus(std::vector<Ino> inodes);  // what surplus() gives the next time
   void set_snapshots_of(std::string path);    // what snapshot_info() says that each is one of; "/" at first
   std::uint64_t calls(const std::string& call) const;
@@ -41,6 +46,7 @@ class MemoryTree : public Tree {
   Result<Attr> make(Ino dir, std::string_view name, const NewInode& inode, Wait wait) override;
   Result<Attr> make_unnamed(Ino dir, const NewInode& inode, Wait wait) override;
   Result<Attr> link(Ino ino, Ino dir, std::string_view name, Wait wait) override;
+  Result<Attr> stage(Ino dir, std::string_view name, const NewInode& inode, Wait wait) override;
   Result<void> unlink(Ino dir, std::string_view name, Wait wait) override;
   Result<void> rmdir(Ino dir, std::string_view name, Wait wait) override;
   Result<void> rename(Ino from_dir, std::string_view from, Ino to_dir, std::string_view to, unsigned flags,
@@ -48,7 +54,7 @@ class MemoryTree : public Tree {
   Result<void> readdir(Ino dir, std::uint64_t cookie, AttrsOf attrs, const DirVisitor& visit, Wait wait,
                        AccessTime atime) override;
   Result<std::size_t> read(Ino ino, ByteOffset offset, MutableBytes to, Wait wait, AccessTime atime) override;
-  Result<void> write(Ino ino, ByteOffset offset, Bytes data, Wait wait) override;
+  Result<void> write(Ino ino, ByteOffset offset, Bytes data, Wait wait, ChangeTime time) override;
   Result<ByteCount> copy_range(Ino from, ByteOffset at, Ino to, ByteOffset to_at, ByteCount length, Wait wait) override;
   Result<void> fallocate(Ino ino, int mode, ByteOffset offset, ByteCount length, Wait wait) override;
   Result<ByteOffset> seek(Ino ino, ByteOffset offset, int whence, Wait wait) override;
@@ -60,6 +66,11 @@ class MemoryTree : public Tree {
   Result<std::string> remove_tree(Ino dir, Ino parent, Wait wait) override;
   Result<void> clone(Ino dir, Ino to, std::string_view name, Wait wait) override;
   Result<SnapshotInfo> snapshot_info(Ino ino, Wait wait) override;
+  Result<SnapshotSizes> snapshot_sizes(Ino ino, const Stop& stop) override;
+  Result<ChangesStep> changes(Ino dir, const ChangesAsked& asked, const Stop& stop) override;
+  Result<DifferencesStep> differences(Ino a, Ino b, const DifferencesAsked& asked, const Stop& stop) override;
+  Result<std::vector<SweptEntry>> roll_back(Ino dir, Ino snapshot, Wait wait) override;  // as remove_tree()
+  bool in_use(Ino dir, std::string_view name) override;
   Result<bool> sweep() override { return false; }
   void on_swept(std::function<void(std::vector<SweptEntry>)> told) override;
   void tell_swept(std::vector<SweptEntry> entries);  // as a sweep
@@ -86,15 +97,19 @@ class MemoryTree : public Tree {
     std::map<std::uint64_t, std::string> names_of_cookies;
     std::map<std::string, std::string, std::less<>> xattrs;
     std::uint64_t lookups = 0;
+    bool staged = false;  // a directory that has no name yet
   };
 
   Result<void> enter(const char* call, Wait wait);
+  Node& add_unnamed(Ino dir, const NewInode& inode);
   Result<Node*> node(Ino ino);
   Result<Node*> directory(Ino ino);
   Result<Ino> child(Node& dir, std::string_view name);
   Time now();  // later than ever before
   void changed(Node& dir);
   void detach(Ino ino, bool is_directory);
+  void remove_below(Ino dir);
+  Ino copy(Ino of, Ino parent, std::map<Ino, Ino>& copies);  // of all below, too; they know what has been copied
   void erase_if_unused(Ino ino);
 
   mutable std::mutex mutex_;
@@ -105,6 +120,9 @@ class MemoryTree : public Tree {
   std::function<Result<void>(const std::string&, Wait)> hook_;
   std::map<std::string, std::uint64_t> calls_;
   std::vector<Ino> surplus_;
+  std::function<Result<SnapshotSizes>(const Stop&)> sizes_;
+  Differing differences_;
+  Changing changes_;
   std::string snapshots_of_ = "/";
   std::function<void(std::vector<SweptEntry>)> on_swept_;
   TreeSettings settings_;

@@ -234,6 +234,13 @@ TEST(MountProcess, HasThreadsOfTheProcessThatItServesStepBackAndNoOthers) {
   ::waitpid(other, nullptr, 0);
 }
 
+TEST(MountProcess, ShowsNothingWhereNothingIsToBeShown) {
+  const auto mounter = mounter_apart(MountOptions{});
+  ASSERT_TRUE(mounter);
+  EXPECT_EQ((*mounter)->found().error().code, EINVAL);
+  EXPECT_EQ((*mounter)->show().error().code, EINVAL);
+}
+
 TEST(MountProcess, KeepsAllThreadsButOneOffAProcessor) {
   const auto mounter = mounter_apart(MountOptions{});
   ASSERT_TRUE(mounter);
@@ -310,6 +317,20 @@ TEST_F(DeferenceTest, EndsForAThreadThatIsHeldUpAndForLongerEachTime) {
   for (const auto expected : {8ms, 16ms, 32ms, 64ms, 128ms, 256ms, 512ms, 512ms}) EXPECT_EQ(penalty(), expected);
   for (int i = 0; i < 512 / 2; ++i) look();
   EXPECT_EQ(penalty(), 8ms) << "after a long time of getting on";
+}
+
+TEST_F(DeferenceTest, PausesUntilItResumes) {
+  ASSERT_TRUE(clock_.await_waiting(1));
+  look();
+  EXPECT_TRUE(defers_);
+  deference_.pause();
+  EXPECT_FALSE(defers_);
+  const int before = set_;
+  for (int i = 0; i < 20; ++i) look();
+  EXPECT_EQ(set_, before);
+  deference_.resume();
+  look();
+  EXPECT_TRUE(defers_);
 }
 
 TEST_F(DeferenceTest, StopsForGood) {

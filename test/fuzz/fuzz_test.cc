@@ -1,8 +1,9 @@
 // Runs each target on random changes of its examples, and of what came of them and could be decoded. A failure is a test
 // that fails; what ends the process, or takes too long, says on which input it did.
 //
-// LSMFS_SEED repeats a run, LSMFS_FUZZ_EXECUTIONS sets its length, LSMFS_LONG=1 makes it long. LSMFS_FUZZ_ROCKSDB=1
-// puts RocksDB's own checksums right, too, in whole images: see rocksdb_seals.h.
+// LSMFS_SEED repeats a run, LSMFS_FUZZ_EXECUTIONS sets its length, LSMFS_LONG=1 makes it long. LSMFS_FUZZ_INPUT is one
+// input, as a run has told it, to be run alone: name its target by --gtest_filter. LSMFS_FUZZ_ROCKSDB=1 puts RocksDB's
+// own checksums right, too, in whole images: see rocksdb_seals.h.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -33,6 +34,12 @@ std::string hex(std::string_view bytes) {
   static constexpr char kDigits[] = "0123456789abcdef";
   std::string out;
   for (const char c : bytes) out.append({kDigits[static_cast<std::uint8_t>(c) >> 4], kDigits[c & 15]});
+  return out;
+}
+
+std::string bytes_of(std::string_view digits) {
+  std::string out;
+  for (std::size_t at = 0; at + 1 < digits.size(); at += 2) out.push_back(static_cast<char>(std::stoi(std::string(digits.substr(at, 2)), nullptr, 16)));
   return out;
 }
 
@@ -116,6 +123,12 @@ class Fuzz : public testing::TestWithParam<const Target*> {
 
 TEST_P(Fuzz, FindsNothingWrong) {
   const Target& target = *GetParam();
+  if (const char* const input = std::getenv("LSMFS_FUZZ_INPUT")) {
+    running_target = target.name;
+    running_input = input;
+    (void)execute(target, bytes_of(input));
+    return;
+  }
   const std::uint64_t seed = test::drawn_seed();
   const std::size_t wanted = executions_of(target);
   const Outcome outcome = fuzz(target, seed, wanted);

@@ -393,7 +393,11 @@ std::optional<Error> use(Tree& tree, const std::vector<Walk::Found>& found) {
         break;
       default: note(both_ways([&](Wait wait) { return tree.rmdir(parent, entry, wait); })); break;
     }
-    if (parent == kSnapshotsIno && i % 2 == 0) note(both_ways([&](Wait wait) { return tree.remove_tree(ino, parent, wait); }));
+    if (parent != kSnapshotsIno) continue;
+    note(tree.snapshot_sizes(ino, [] { return false; }));
+    if (i % 3 == 0) note(both_ways([&](Wait wait) { return tree.roll_back(kRootIno, ino, wait); }));
+    if (i % 3 == 1) note(both_ways([&](Wait wait) { return tree.roll_back(found[i / 2].attr.ino, ino, wait); }));
+    if (i % 2 == 0) note(both_ways([&](Wait wait) { return tree.remove_tree(ino, parent, wait); }));
   }
   // In snapshots nothing changes. Elsewhere the same error tells of one before.
   if (tree.read_only() && !unsound) unsound = make_error(EROFS, "");

@@ -82,6 +82,15 @@ class Maker {
     file(find(source, "below"), "since then", 2'000);
   }
 
+  // A directory that is again what it was.
+  void roll_back() {
+    const Ino dir = mkdir(kRootIno, "rolled back"), below = mkdir(dir, "below");
+    file(below, "kept", 4'000);
+    must(tree_.clone(dir, kSnapshotsIno, "of before", Wait::yes));
+    file(below, "since then", 3'000);
+    must(tree_.roll_back(dir, find(kSnapshotsIno, "of before"), Wait::yes));
+  }
+
   // `frozen`: the root has another home than at first, since a snapshot shows that.
   void first_half(bool frozen) {
     a_ = mkdir(kRootIno, "A");
@@ -106,6 +115,7 @@ class Maker {
     share();
     clone();
     take_snapshots();
+    roll_back();
     set(foo_, "user.small", "value");
     set(foo_, "user.large", test::pattern(6'000, 1));
     const acl::List list{{ACL_USER_OBJ, 7, kNobody}, {ACL_USER, 6, 1000}, {ACL_GROUP_OBJ, 5, kNobody},

@@ -40,7 +40,7 @@ void release(void* memory) noexcept {
 Planted planted = Planted::nothing;
 
 std::span<const Target* const> targets() {
-  static const std::array all{&kSuperblock, &kPayload, &kMetadataLog, &kFrames, &kPatch, &kBlobIndex, &kKeys, &kRecord, &kAcl, &kImage};
+  static const std::array all{&kSuperblock, &kPayload, &kMetadataLog, &kFrames, &kPatch, &kBlobIndex, &kKeys, &kRecord, &kAcl, &kImport, &kStream, &kChanges, &kImage};
   return all;
 }
 

@@ -1,4 +1,4 @@
-// Fuzz targets: a function for each decoder of bytes that a hostile device may hold, and one for whole images.
+// Fuzz targets: a function for each decoder of bytes that a hostile device may hold, or a hostile sender may send, and one for whole images.
 //
 // A target decodes its input and throws Failure when something is wrong with the decoder, which is more than a crash:
 // what was decoded must lie in the ranges of docs/format.md, encode to bytes that decode to the same, and have taken
@@ -39,7 +39,9 @@ struct Target {
 
 extern const Target kSuperblock, kPayload, kMetadataLog, kFrames;  // volume.cc
 extern const Target kPatch, kBlobIndex;                            // kv.cc
-extern const Target kKeys, kRecord, kAcl;                          // tree.cc
+extern const Target kKeys, kRecord, kAcl, kChanges;                          // tree.cc
+extern const Target kImport;                                       // import.cc
+extern const Target kStream;                                       // stream.cc
 extern const Target kImage;                                        // image.cc
 std::span<const Target* const> targets();  // all of them
 

@@ -4,7 +4,9 @@
 #include <algorithm>
 
 #include "fuzz/target.h"
+#include "lsmfs/changes.h"
 #include "tree/acl.h"
+#include "tree/change_rows.h"
 #include "tree/keys.h"
 #include "tree/record.h"
 
@@ -230,10 +232,73 @@ std::vector<std::string> acl_examples() {
   return {acl::encode(minimal), acl::encode(full)};
 }
 
+// ---- the log of changes: a byte that says what it is, then that
+
+void check_changed(const ChangedPaths& paths) {
+  for (const auto& [path, changed] : paths) {
+    check(path.size() <= ChangeRow::kPathMost && !path.starts_with('/') && !path.ends_with('/') && path.find('\0') == path.npos, "a path that cannot be");
+    check(changed.all == changed.names.empty(), "a directory of which nothing is told");
+    for (const std::string& name : changed.names) check(is_name(name), "a name that cannot be");
+  }
+}
+
+bool run_changes(std::string_view input) {
+  if (input.empty()) return false;
+  const std::string_view value = input.substr(1);
+  switch (static_cast<unsigned char>(input.front()) % 5) {
+    case 0: {
+      const auto head = decode_change_head(value);
+      if (!head) return false;
+      check(!head->logs.empty() && head->logs.size() <= ChangeHead::kLogsMost, "a log that has no number, or too many");
+      check(decode_change_head(encode(*head)) == *head, "the head of a log does not survive");
+      return true;
+    }
+    case 1: {
+      const auto row = decode_change_row(value);
+      if (!row) return false;
+      check(!row->paths.empty() && row->bytes <= ChangeHead::kPositionMost, "a row that says nothing");
+      check_changed(row->paths);
+      check(decode_change_row(encode(*row)) == *row, "a row does not survive");
+      return true;
+    }
+    case 2: {
+      const auto token = token_of(value);
+      if (!token) return false;
+      check(text_of(*token) == value, "a token does not survive");
+      return true;
+    }
+    case 3: {
+      const auto asked = decode_changes_asked(value);
+      if (!asked) return false;
+      const auto again = decode_changes_asked(encode(*asked));
+      check(again && again->since == asked->since && again->before == asked->before && again->skip == asked->skip, "a question does not survive");
+      return true;
+    }
+    default: break;
+  }
+  const auto step = decode_changes_step(value);
+  if (!step) return false;
+  const auto again = decode_changes_step(encode(*step));
+  check(again && again->now == step->now && again->paths == step->paths && again->ended == step->ended && again->everything == step->everything, "an answer does not survive");
+  return true;
+}
+
+std::vector<std::string> changes_examples() {
+  const ChangeHead head{.asked = 1'700'000'000, .dropped = 3, .dropped_bytes = 700, .logs = {{0x0123456789abcdef, 1}, {0xfedcba9876543210, 4}}};
+  const ChangeRow row{.bytes = 100, .paths = {{"", {.all = false, .names = {"a", "b"}}}, {"d", {.all = true, .names = {}}}, {"d/e", {.all = false, .names = {std::string(255, 'n')}}}}};
+  const ChangesToken token{0x0123456789abcdef, 42};
+  ChangesStep step;
+  step.now = token;
+  step.ended = true;
+  step.paths = {"", "a", "d/"};
+  return {'\0' + encode(head), '\1' + encode(row), '\2' + text_of(token), '\3' + encode(ChangesAsked{.since = token, .before = 7, .skip = 3}), '\4' + encode(step)};
+}
+
 }  // namespace
 
 const Target kKeys{"keys", run_keys, keys_examples, 2048, 64, 200'000};
 const Target kRecord{"record", run_record, record_examples, 4096, 256, 200'000};
 const Target kAcl{"acl", run_acl, acl_examples, 1024, 64, 200'000};
+const Target kChanges{"changes", run_changes, changes_examples, 2048, 128, 200'000};
 
 }  // namespace lsmfs::fuzz

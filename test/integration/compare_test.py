@@ -3,6 +3,7 @@ whatever the machine; the table says what budgets come to; and what it cannot do
 
 import contextlib
 import glob
+import io
 import json
 import os
 import re
@@ -10,6 +11,8 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
+import tempfile
 import unittest
 import unittest.mock
 
@@ -20,8 +23,10 @@ sys.path[:0] = [os.path.join(BENCH, "compare"), BENCH, os.path.join(BENCH, "agin
 
 import costs  # noqa: E402
 import inputs  # noqa: E402
+import layer  # noqa: E402
 import loop  # noqa: E402
 import made_up  # noqa: E402
+import projects  # noqa: E402
 import report  # noqa: E402
 import work  # noqa: E402
 import workspace  # noqa: E402
@@ -36,9 +41,25 @@ PROGRAM = os.path.join(BENCH, "compare", "compare")
 SIMDISK = os.environ.get("LSMFS_SIMDISK", os.path.join(ROOT, "build", "release", "lsmfs-simdisk"))
 TINY = ("sequential=24m,random-file=8m,random-writes=16,fsyncs=20,appends=20,load=8m,huge=16m,created=300,renamed=300,"
         "objects=60,modules=60,mail=60,repo-commits=40,repo-files=40,random-reads=8,mixed-seconds=1,accounts=200,transactions=20,"
-        "entries=300,removed=300,moves=5,idle=1,beside=8m,generations=4")
+        "entries=300,removed=300,moves=5,idle=1,beside=8m,generations=4,npm=6,cargo=3,pip=3,layer=200")
 MEMORY = {"memory peak", "memory anon"}
-CLONES = [figure.name for piece in work.PIECES if piece.name == "clones" for figure in piece.figures]
+LINUX = {  # what make takes for the source of Linux
+    "Kconfig": "",
+    "Makefile": "allnoconfig:\n\ttouch .config\nkernel/ mm/ lib/: %/: %/built-in.a\n%/built-in.a: %/one.o\n\tar rcs $@ $^\n.PHONY: kernel/ mm/ lib/\n",
+    **{f"{part}/one.c": "int one(void) { return 1; }\n" for part in ("kernel", "mm", "lib")},
+}
+
+
+def contents(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def figures_of(*names):
+    return [figure.name for piece in work.PIECES if piece.name in names for figure in piece.figures]
+
+
+CLONES = figures_of("clones")
 SMALLER = {figure.name for piece in work.PIECES
            if piece.name in ("sequential", "random", "reads", "mixed", "rename", "huge", "directory", "removal", "shuffle", "beside") for figure in piece.figures}
 
@@ -48,6 +69,11 @@ class Case(MountCase):
         super().setUp()
         self.tree = os.path.join(self.work.path, "some.tar")
         made_up.make("modules", self.tree, 150, 1)
+        with tarfile.open(self.tree, "a") as tar:
+            for name, text in LINUX.items():
+                entry = tarfile.TarInfo("linux/" + name)
+                entry.size, entry.mtime = len(text), 1_600_000_000
+                tar.addfile(entry, io.BytesIO(text.encode()))
         self.json = os.path.join(self.work.path, "out.json")
         self.markdown = os.path.join(self.work.path, "out.md")
 
@@ -55,9 +81,9 @@ class Case(MountCase):
         return [sys.executable, "-B", PROGRAM, "--fs", "ext4,lsmfs", "--size", "400m", "--rounds", "1", "--set", TINY, "--dir", self.work.path,
                 "--tree", self.tree, "--lsmfs", LSMFS, "--simdisk", SIMDISK, "--json", self.json, "--markdown", self.markdown, "--quiet", *more]
 
-    def compare(self, *more):
+    def compare(self, *more, path=os.environ["PATH"]):
         """(what is in the JSON, {figure: cells of the table by the column's name})"""
-        printed = self.must(*self.words(*more), seconds=500)
+        printed = self.must("env", "PATH=" + path, *self.words(*more), seconds=500)
         with open(self.markdown, encoding="utf-8") as file:
             tables = [self.table(text) for text in (printed, file.read())]
         self.assertEqual(*tables)
@@ -78,9 +104,12 @@ class Figures(Case):
     def test_every_piece_of_work_gives_all_of_its_figures(self):
         result, table = self.compare()
         self.assertEqual(list(table), list(work.FIGURES), "the rows of the table")
+        missing = {name: row["missing"] for name, row in result["summary"].items() if "missing" in row}
+        for why in missing.values():
+            self.assertRegex(why, "^(npm|cargo) (is not installed|does not run)$")
         for fs in ("ext4", "lsmfs"):
             with self.subTest(fs):
-                self.check(fs, result["rounds"][0][fs])
+                self.check(fs, result["rounds"][0][fs], missing)
         for name, row in result["summary"].items():
             with self.subTest(name):
                 self.check_verdict(name, row, table[name])
@@ -90,8 +119,8 @@ class Figures(Case):
         self.assertIn("lsmfs", result["file_systems"][1]["version"])
         self.assertEqual(result["device_bytes"]["tree"], 400 * MiB)
 
-    def check(self, fs, figures):
-        self.assertEqual(set(figures), set(work.FIGURES) - (MEMORY if fs == "ext4" else set()))
+    def check(self, fs, figures, missing):
+        self.assertEqual(set(figures), set(work.FIGURES) - set(missing) - (MEMORY if fs == "ext4" else set()))
         for name, value in figures.items():
             if name == "clone space":  # which may be less than what was merged meanwhile
                 continue
@@ -163,6 +192,9 @@ class Figures(Case):
     def check_verdict(self, name, row, line):
         """The ratios and verdicts, from the figures by hand."""
         cells = row["fs"]
+        if "missing" in row:
+            self.assertEqual((cells, line["ext4"], line["lsmfs"]), ({}, row["missing"], "-"))
+            return
         if name in MEMORY:
             self.assertEqual(line["ext4"], "-")
         elif cells["ext4"]["median"] > 0:
@@ -182,6 +214,26 @@ class Figures(Case):
         value = ratio if limit[3].startswith("x ") else cells["lsmfs"]["median"] * {"x": 1, "s": 1, "ms": 1000, "MiB": 1 / MiB}[limit[3]]
         met = value >= float(limit[2]) if limit[1] == "least" else value <= float(limit[2])
         self.assertEqual((row["met"], line["met"]), ({"lsmfs": met}, "yes" if met else "NO"))
+
+    def test_what_is_missing_is_told_in_its_rows_and_all_else_is_done(self):
+        folder = self.work.sub("bin")
+        for path in os.environ["PATH"].split(os.pathsep):
+            for name in os.listdir(path) if os.path.isdir(path) else ():
+                if name not in ("npm", "cargo", "bison") and not os.path.lexists(os.path.join(folder, name)):
+                    os.symlink(os.path.join(path, name), os.path.join(folder, name))
+        result, table = self.compare("--fs", "ext4", "--work", "make,npm,cargo,layer", path=folder)
+        self.assertEqual(list(table), figures_of("make", "npm", "cargo", "layer"))
+        for piece, why in (("make", "bison is not installed"), ("npm", "npm is not installed"), ("cargo", "cargo is not installed")):
+            for name in figures_of(piece):
+                self.assertEqual((table[name]["ext4"], result["summary"][name]["missing"]), (why, why))
+        self.assertEqual(list(result["rounds"][0]["ext4"]), figures_of("layer"))
+        _, table = self.compare("--fs", "ext4", "--work", "make", "--tree", self.not_linux())
+        self.assertEqual({line["ext4"] for line in table.values()}, {"--tree is not the source of Linux"})
+
+    def not_linux(self):
+        path = os.path.join(self.work.path, "not-linux.tar")
+        made_up.make("modules", path, 20, 1)
+        return path
 
     def test_a_row_can_be_shown_alone(self):
         result, table = self.compare("--fs", "lsmfs", "--work", "append p50,unlink", "--rounds", "2")
@@ -227,6 +279,21 @@ class Figures(Case):
         for fs, row, says in ((f"ext4,{lossy}", "create", "something is lost"), (lossy, "clone", "git status finds other files")):
             with self.subTest(row):
                 self.refused(*self.words("--fs", fs, "--work", row), says=[says])
+
+    def test_a_file_system_that_loses_what_a_layer_has_is_found_out(self):
+        self.refused(*self.words("--fs", "lsmfs:mount=noxattr", "--work", "layer"), says=["layer on lsmfs", "is not what was unpacked"])
+        for command, says in (("find {point} -user 1000 -exec chown 0 {} +", "Uid differs"), ("find {point} -name file000 -exec chmod a+x {} +", "Mode differs")):
+            with self.subTest(command):
+                self.refused(*self.words("--fs", self.changing(command), "--work", "layer"), says=["layer on changing", says])
+
+    def changing(self, command):
+        """The description of a file system on which all is changed by this when it is unmounted."""
+        path = os.path.join(self.work.path, "changing.toml")
+        with open(path, "w", encoding="ascii") as file:
+            file.write(f"""mkfs = ["mkfs.ext4", "-q", "-F", "{{device}}"]
+                           mount = ["mount", "{{device}}", "{{point}}"]
+                           umount = ["sh", "-c", "{command}; umount {{point}}"]""")
+        return path
 
     def test_what_was_measured_before_a_failure_is_kept(self):
         done = self.refused(*self.words("--fs", "ext4", "--work", "fsync,unlink", "--set", "huge=100m", "--size", "64m"), says=["huge on ext4", "No space left"])
@@ -499,9 +566,25 @@ class Parts(unittest.TestCase):
         found = report.costs(summary, [{"ext4": {}, "lsmfs": {"rm": cost}} for cost in several])
         self.assertEqual(found[1:], [["rm", "lsmfs", "200", "12.00 s", "2.00 s", "lsmfs 4.00 s"]])
 
+    def test_what_was_left_out_says_why(self):
+        summary = report.summarize([{"ext4": {"rm": 1.0}, "lsmfs": {"rm": 1.0}}], {"ext4": "ext4", "lsmfs": "lsmfs"}, {}, {"pip": "it is not there"})
+        self.assertEqual(list(summary), ["rm", *figures_of("pip")])
+        self.assertEqual(report.rows(summary, {"ext4": "ext4", "lsmfs": "lsmfs"})[2], ["pip cold", "s", "it is not there", "-", "-", "-", "-", "-"])
+
+    def test_what_is_made_up_is_the_same_for_the_same_seed(self):
+        made = []
+        for number in range(2):
+            with tempfile.TemporaryDirectory() as folder:
+                layer.make(folder + "/layer.tar", 200, 1)
+                with unittest.mock.patch("projects.pip.run"), unittest.mock.patch("projects.npm.run"), unittest.mock.patch("projects.cargo.run"):
+                    for kind in projects.KINDS:
+                        projects.make(kind, os.path.join(folder, kind), 5, 1)
+                made.append({os.path.relpath(path, folder): contents(path) for path in glob.glob(folder + "/**", recursive=True) if os.path.isfile(path)})
+        self.assertEqual(*made)
+
     def summary(self, ext4, lsmfs, device="loop", latency0=False, cache=256 * MiB, smaller=(), peers=("xfs", "btrfs")):
         rounds = [{"ext4": ext4, **{peer: ext4 for peer in peers}, "lsmfs": lsmfs}]
-        return report.summarize(rounds, {name: name for name in rounds[0]}, {"lsmfs": Conditions(device, latency0, cache, frozenset(smaller))})
+        return report.summarize(rounds, {name: name for name in rounds[0]}, {"lsmfs": Conditions(device, latency0, cache, frozenset(smaller))}, {})
 
     def met(self, name, ext4, lsmfs, **more):
         return self.summary({name: ext4}, {name: lsmfs}, **more)[name].get("met")
@@ -527,12 +610,12 @@ class Parts(unittest.TestCase):
 
     def test_ext4_is_known_by_its_kind(self):
         rounds = [{"plain": {"grep warm": 1.0}, "ext4": {"grep warm": 9.0}, "lsmfs": {"grep warm": 1.5}}]
-        summary = report.summarize(rounds, {"plain": "ext4", "ext4": "xfs", "lsmfs": "lsmfs"}, {"lsmfs": Conditions("loop", False, 256 * MiB)})
+        summary = report.summarize(rounds, {"plain": "ext4", "ext4": "xfs", "lsmfs": "lsmfs"}, {"lsmfs": Conditions("loop", False, 256 * MiB)}, {})
         self.assertEqual(summary["grep warm"]["met"], {"lsmfs": False})
 
     def test_without_a_peer_there_is_no_verdict(self):
         rounds = [{"lsmfs": {"grep warm": 1.0, "unlink": 0.0005}}]
-        summary = report.summarize(rounds, {"lsmfs": "lsmfs"}, {"lsmfs": Conditions("loop", False, 256 * MiB)})
+        summary = report.summarize(rounds, {"lsmfs": "lsmfs"}, {"lsmfs": Conditions("loop", False, 256 * MiB)}, {})
         self.assertEqual((summary["grep warm"]["met"], summary["unlink"]["met"]), ({}, {"lsmfs": True}))
 
     def test_a_missed_row_is_shown_all_the_same(self):
@@ -542,7 +625,7 @@ class Parts(unittest.TestCase):
     def test_each_lsmfs_is_held_to_the_budget_of_its_options(self):
         systems = {"ext4": "ext4", "lsmfs": "lsmfs", "small": "lsmfs"}
         conditions = {"lsmfs": Conditions("loop", False, 256 * MiB), "small": Conditions("loop", False, 64 * MiB)}
-        summary = report.summarize([{name: {"memory peak": 200 * MiB} for name in ("lsmfs", "small")}], systems, conditions)
+        summary = report.summarize([{name: {"memory peak": 200 * MiB} for name in ("lsmfs", "small")}], systems, conditions, {})
         self.assertEqual(report.rows(summary, systems)[1][-3:], ["at most 384 MiB, at most 192 MiB", "yes", "NO"])
 
     def test_of_options_given_twice_the_later_ones_hold(self):

@@ -151,6 +151,28 @@ class Mount(Installed):
             self.quietly("umount", volume.point)
             self.assertIsNone(self.mounted(volume.point))
 
+    def test_lines_of_fstab_for_the_whole_and_a_snapshot(self):
+        volume = self.volume(200 * MiB)
+        snapshot = self.work.sub("snapshot")
+        volume.mount()
+        self.write(volume, "file", "then")
+        self.must(LSMFS, "snapshot", volume.point, "a b")
+        self.write(volume, "file", "now")
+        volume.umount()
+        fstab = self.fstab(f"{volume.device} {volume.point} lsmfs defaults 0 0", f"{volume.device} {snapshot} lsmfs snapshot=a\\040b,x-systemd.requires={volume.point} 0 0")
+        kept = os.path.join(snapshot, "file")
+        for command in (["mount", "-T", fstab, "-a"], ["mount", "-T", fstab, snapshot]):
+            self.quietly(*command)
+            with open(kept, encoding="utf-8") as file:
+                self.assertEqual(file.read(), "then")
+            self.assertIn("ro", self.mounted(snapshot)[2])
+            if command[-1] == "-a":
+                self.assertEqual(self.read(volume, "file"), "now")
+                self.quietly("mount", "-T", fstab, "-a")
+                self.quietly("umount", volume.point)
+            self.quietly("umount", snapshot)
+            volume.wait_for_end()
+
     def test_labels_and_uuids_are_found_by_the_links_of_udev(self):
         volume = self.volume(200 * MiB)
         self.must("mkfs", "-t", "lsmfs", "-f", "-L", "my data", volume.device)

@@ -85,6 +85,19 @@ class Rings(harness.MountCase):
                 self.assertEqual(file.read(), b"data")
             volume.umount()
 
+    def test_a_snapshot_alone_comes_through_them(self):
+        self.off()
+        volume = self.volume(256 * MiB, image=True)
+        self.mount(volume, "io_uring=on")
+        with open(volume.path("f"), "wb") as file:
+            file.write(b"data")
+        self.must(LSMFS, "snapshot", volume.point, "s")
+        volume.umount()
+        self.mount(volume, "io_uring=on,snapshot=s")
+        self.assertTrue(self.has_rings(volume))
+        with open(volume.path("f"), "rb") as file:
+            self.assertEqual(file.read(), b"data")
+
     def test_a_daemon_in_the_foreground_says_it_once(self):
         self.off()
         volume = self.volume(256 * MiB, image=True)

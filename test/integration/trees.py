@@ -31,6 +31,14 @@ class TreeCase(harness.MountCase):
             file.write(contents)
         return path
 
+    def make_tree(self, folder):
+        """Directories in it, small files, a large one and a link to that."""
+        for number in range(40):
+            self.make(f"{folder}/a{number % 3}/b{number % 2}/f{number}", b"%d " % number * (number ** 3 % 5000))
+        self.make(f"{folder}/large", os.urandom(6 * harness.MiB))
+        os.symlink("large", self.path(folder, "link"))
+        os.mkdir(self.path(folder, "empty"))
+
     def read(self, name):
         with open(self.path(name), "rb") as file:
             return file.read()

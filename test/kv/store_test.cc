@@ -92,6 +92,26 @@ TEST(Store, ABatchAppliesInOrderAndCanBeUsedAgain) {
   EXPECT_EQ(get(*m.store, Family::names, "c"), "4");
 }
 
+TEST(Store, ABatchCanGoBack) {
+  auto m = Machine::fresh();
+  Batch batch;
+  batch.save();
+  batch.put(Family::names, "a", "1");
+  batch.go_back();
+  EXPECT_TRUE(batch.empty());
+  batch.put(Family::names, "b", "1");
+  batch.save();
+  batch.put(Family::names, "b", "2");
+  batch.put(Family::names, "c", "1");
+  batch.go_back();
+  batch.save();
+  batch.put(Family::names, "d", "1");
+  batch.keep();
+  assert_ok(m.store->commit(batch));
+  EXPECT_EQ(all(*m.store, Family::names), (std::map<std::string, std::string>{{"b", "1"}, {"d", "1"}}));
+  m.stop();
+}
+
 TEST(Store, ACursorStaysWithinItsBoundsAndSeesTheMomentItWasMade) {
   auto m = Machine::fresh();
   for (char c = 'a'; c <= 'z'; ++c) put(*m.store, Family::names, std::string(1, c), std::string(1, c));

@@ -108,7 +108,8 @@ class Words:
 
     def test_values_of_options_are_taken_by_the_program(self):
         trials = {"lsmfs mkfs --size ": None, "lsmfs scrub --rate ": ["directory", "not in an lsmfs"],
-                  "lsmfs layout --buffer ": ["missing", "missing"]}
+                  "lsmfs layout --buffer ": ["missing", "missing"],
+                  "lsmfs prune directory ": ["fast", "fast: is no rule"]}
         answers = self.ask(*trials, "lsmfs mkfs --size=", "mount.lsmfs -t ", "lsmfs mkfs --label ", "lsmfs tune --uuid ", "lsmfs tune -o noat", "lsmfs resize image ")
         self.assertEqual(answers["lsmfs mkfs --size="], self.value("--size=", *answers["lsmfs mkfs --size "]))
         self.assertIn("lsmfs", answers["mount.lsmfs -t "])

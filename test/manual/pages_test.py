@@ -182,11 +182,12 @@ class Examples(harness.MountCase):
         super().setUp()
         self.lsmfs = self.volume(200 * MiB, image=True)
         self.image, self.point = self.lsmfs.image, self.lsmfs.point
+        self.backup = None
         self.folder = self.work.sub("here")
         os.mkdir(os.path.join(self.folder, "mnt"))
 
     def here(self, word):
-        for page_says, test_has in ((r"/dev/sdb1|LABEL=data|(?:/var/lib|/home/ann)/data\.img", self.image), (r"(?:/home/ann)?/data", self.point)):
+        for page_says, test_has in ((r"/dev/sdb1|LABEL=data|(?:/var/lib|/home/ann)/data\.img", self.image), (r"(?:/home/ann)?/data(?:-monday)?", self.point)):
             word = re.sub(rf"^(?:{page_says})(?=$|/)", test_has, word)
         return os.path.join(self.folder, word) if word == "data.img" else word
 
@@ -211,6 +212,41 @@ class Examples(harness.MountCase):
         elif not os.path.exists(image):
             self.must(LSMFS, "mkfs", "--size", "200M", image)
 
+    def keep(self, words):
+        """The snapshot, of a directory that is there, for a rollback or a comparison."""
+        snapshot, *directories = [word for word in words if not word.startswith("-")]
+        source = os.path.join(self.point, "source")
+        for directory in (source, *directories):
+            os.makedirs(directory, exist_ok=True)
+        if not os.path.isdir(snapshot):
+            self.assertEqual(program.run("lsmfs", "snapshot", source, os.path.basename(snapshot)).returncode, 0)
+
+    def offer(self, source):
+        """A directory, or an archive of one, in the test's folder."""
+        path = os.path.join(self.folder, source)
+        os.makedirs(path.split(".tar")[0], exist_ok=True)
+        if ".tar" in source:
+            self.must("tar", "-caf", path, "-C", self.folder, source.split(".tar")[0])
+
+    def run_pipeline(self, line):
+        """With ssh left out, and a file system beside the other one for /backup. What is to be sent are snapshots of one directory."""
+        self.be_mounted(True)
+        if not self.backup:
+            self.backup = self.volume(200 * MiB, image=True)
+        if not os.path.ismount(self.backup.point):
+            self.must(LSMFS, "mount", self.backup.image, self.backup.point)
+        words = [re.sub("^/tmp/", self.folder + "/", re.sub("^/backup", self.backup.point, self.here(word))) for word in shlex.split(re.sub("ssh (backup|host) ", "", line)[2:])]
+        for word in words:
+            if "/.snapshots/" in word and not os.path.isdir(word):
+                source = os.path.join(word.split("/.snapshots/")[0], "source")
+                os.makedirs(source, exist_ok=True)
+                self.assertEqual(program.run("lsmfs", "snapshot", source, os.path.basename(word)).returncode, 0)
+        done = subprocess.run(["sh", "-c", " ".join(word if word in "|>" else shlex.quote(LSMFS if word == "lsmfs" else word) for word in words)], capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        received = done.stdout.strip()
+        if received and os.path.basename(received) == words[-1]:  # others receive the same, and only one of them can be a base
+            self.must(LSMFS, "rm", "-r", received)
+
     def run_example(self, words):
         command = words[1] if words[0] == "lsmfs" else words[0].split(".")[0]
         if words[0] == "mount":  # mount(8) itself is not to find another lsmfs
@@ -219,14 +255,18 @@ class Examples(harness.MountCase):
             command = "remount" if "remount" in options else "mount"
             words = ["mount.lsmfs", *([self.image] if command == "remount" else []), *operands, "-o", options]
         last = words[-1]
-        self.be_mounted(command in ("umount", "clone", "snapshot", "snapshots", "rm", "scrub", "stats", "top", "trim", "remount") or (command in ("info", "resize") and last == self.point))
+        self.be_mounted(command in ("umount", "clone", "import", "snapshot", "snapshots", "prune", "rollback", "diff", "changes", "rm", "scrub", "stats", "top", "trim", "remount") or (command in ("info", "resize") and last == self.point))
         self.prepare(command, words)
         if command == "rm":
             os.makedirs(os.path.join(last, "below"))
         if command == "clone":
             os.makedirs(os.path.join(words[-2], "below"))
-        if command == "snapshot":
-            os.makedirs(words[2], exist_ok=True)
+        if command == "import":
+            self.offer(words[-2])
+        if command in ("snapshot", "prune", "changes"):
+            os.makedirs(next(word for word in words if word.startswith(self.point)), exist_ok=True)
+        if command in ("rollback", "diff"):
+            self.keep(words[2:])
         done = program.run(*words, cwd=self.folder)
         if command == "layout":  # which would have the whole machine drop its caches
             missing = words[words.index("--device") + 1] if "--device" in words else last
@@ -236,6 +276,8 @@ class Examples(harness.MountCase):
         elif "-U" in words:
             self.assertEqual(done.returncode, 0)
             self.assertIn("does not find it any more", done.stderr)
+        elif command == "diff":
+            self.assertEqual((done.returncode, done.stderr), (1, ""))
         elif command == "top":  # which needs a terminal
             self.assertEqual(done.returncode, 1)
             self.assertIn("terminal", done.stderr)
@@ -249,6 +291,10 @@ class Examples(harness.MountCase):
                 with self.subTest(page=page, line=line):
                     self.assertRegex(line, r"^[#$] ")
                     words = [self.here(word) for word in shlex.split(line[2:])]
+                    if "|" in words or ">" in words:
+                        self.run_pipeline(line)
+                        seen.update(words)
+                        continue
                     self.assertIn(words[0], {"lsmfs", "mount"} | set(program.HELPERS))
                     self.run_example(words)
                     seen.add(words[1])

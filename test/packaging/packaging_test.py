@@ -104,7 +104,8 @@ class Packaging(unittest.TestCase):
         units = os.path.join(self.place.name, "units")
         shutil.copytree(os.path.join(self.place.name, "installed", "usr", "lib", "systemd", "system"), units)
         names = os.listdir(units)
-        self.assertIn("lsmfs-scrub@.timer", names)
+        for name in ("lsmfs-scrub@.timer", "lsmfs-snapshot@.service", "lsmfs-snapshot@.timer"):
+            self.assertIn(name, names)
         for name in names:
             path = os.path.join(units, name)
             with open(path, encoding="utf-8") as file:

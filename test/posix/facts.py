@@ -73,8 +73,8 @@ class Facts:
         return out
 
     def copied_as_clone(self, source, target):
-        """What cp does not copy is from now on as that of the source: flags, set-group-id bits that a directory does not have, and
-        times of change until there is another one."""
+        """What cp does not copy is from now on as that of the source: flags, set-group-id bits that a directory does not have,
+        empty capabilities, which nobody can read, and times of change until there is another one."""
         pairs = [(source, target)]
         for folder, folders, names in os.walk(source):
             inside = os.path.relpath(folder, source)
@@ -83,6 +83,8 @@ class Facts:
             found = os.lstat(old)
             if not stat.S_ISLNK(found.st_mode) and os.lstat(new).st_mode != found.st_mode:
                 os.chmod(new, stat.S_IMODE(found.st_mode))
+            for name in self.xattrs(old).keys() - self.xattrs(new).keys():
+                os.setxattr(new, name, b"", follow_symlinks=False)
             if (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)) and self.flags(new) != self.flags(old):
                 self._set_flags(new, self.flags(old))
         for old, new in pairs:

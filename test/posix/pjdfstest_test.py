@@ -54,12 +54,19 @@ class Pjdfstest(suite.SuiteCase):
         return outcomes, output
 
     def test_every_system_call_does_what_it_should_on_each_kind_of_file(self):
-        volume = self.fresh(point=self.point)
+        self.check_system_calls(self.fresh(point=self.point))
+
+    def test_they_do_the_same_in_a_clone(self):
+        if suite.harness.FS != "lsmfs":
+            self.skipTest("has no clones")
+        self.check_system_calls(self.fresh(point=self.point, clone=True), clones=True)
+
+    def check_system_calls(self, volume, clones=False):
         outcomes, output = self.run_suite(volume, False)
         read_only = {case for case in outcomes if "::erofs_" in case}  # they are a run of their own, below
         self.assertEqual({outcomes.pop(case) for case in read_only}, {SKIPPED})
         self.check_outcomes("pjdfstest", outcomes, output)
-        self.check_in_order(volume)
+        self.check_in_order(volume, clones)
 
     def test_on_a_file_system_remounted_read_only_every_change_is_refused(self):
         volume = self.fresh(point=self.point)

@@ -52,12 +52,19 @@ class Stress(suite.SuiteCase):
         self.check_in_order(volume)
 
     def test_all_stressors_of_the_class_at_the_same_time_find_nothing_wrong(self):
-        volume = self.fresh(8 * suite.harness.GiB, kept=True)
+        self.check_all(self.fresh(8 * suite.harness.GiB, kept=True))
+
+    def test_all_stressors_in_a_clone_find_nothing_wrong(self):
+        if suite.harness.FS != "lsmfs":
+            self.skipTest("has no clones")
+        self.check_all(self.fresh(8 * suite.harness.GiB, clone=True), clones=True)
+
+    def check_all(self, volume, clones=False):
         leave_out = exclusions.excluded("stress-ng", suite.harness.FS) | self.alone
         options = [word for stressor in self.stressors if stressor not in leave_out for word in (f"--{stressor}", 1)]
         outcome, output = self.stress(volume, SECONDS_TOGETHER, *options)
         self.assertEqual(outcome, PASSED, output)
-        self.check_in_order(volume)
+        self.check_in_order(volume, clones)
 
 
 if __name__ == "__main__":

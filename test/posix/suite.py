@@ -42,15 +42,19 @@ class SuiteCase(harness.MountCase):
             self.skipTest(f"{path}: not there: run scripts/support/install-suites, which builds it")
         return path
 
-    def fresh(self, size=4 * harness.GiB, kept=False, point=None):
-        """A mounted file system with an empty folder "suite". `kept`: and with a tree that the suite has to leave alone."""
+    def fresh(self, size=4 * harness.GiB, kept=False, point=None, clone=False):
+        """A mounted file system with an empty folder "suite". `kept`: and with a tree that the suite has to leave alone. `clone`: of which the
+        folder is a clone."""
         volume = self.volume(size)
         volume.point = point or volume.point
         volume.mount()
-        os.mkdir(volume.path("suite"))
-        if kept:
+        if kept or clone:
             os.mkdir(volume.path("kept"))
             source_tree.make(volume.path("kept"), KEPT, files=500)
+        if clone:
+            self.must(harness.LSMFS, "clone", volume.path("kept"), volume.path("suite"))
+        else:
+            os.mkdir(volume.path("suite"))
         self.kept = source_tree.facts(volume.path("kept"))
         self.daemons = volume.daemons()
         return volume

@@ -22,6 +22,7 @@ class Sampler:
         self.rows = []
         self._kinds = []  # of each sample, how many threads there are of a name
         self._stop = threading.Event()
+        [(self._daemon, _)] = volume.daemons()  # now: later the commands of workers look like daemons
         self._thread = threading.Thread(target=self._run, name="samples")
         self._thread.start()
 
@@ -40,7 +41,7 @@ class Sampler:
             self._failed(f"samples: {traceback.format_exc()}")
 
     def _look(self):
-        [(pid, _)] = self._volume.daemons()
+        pid = self._daemon
         with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
             status = dict(line.split(":", 1) for line in file)
         self._kinds.append(collections.Counter(harness.comm(f"{pid}/task/{thread}") for thread in os.listdir(f"/proc/{pid}/task")))

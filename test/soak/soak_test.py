@@ -17,6 +17,7 @@ import unittest.mock
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))), "integration"))
 
+import clones  # noqa: E402
 import harness  # noqa: E402
 import workers  # noqa: E402
 from harness import LSMFS, SEED, MiB  # noqa: E402
@@ -31,7 +32,7 @@ STEADY = 600          # seconds of a run from which on it is judged whether the 
 LOST = 0.02           # of the space, when all has been deleted
 SAMPLES = 12
 # Threads that are made when they are first needed, be it late, and stay: how many of each name there may be. No others become more.
-LATE = {"lsmfs-ahead": 16, "lsmfs-log": 1, "lsmfs-flush": 2, "lsmfs-compact": 2, "lsmfs-keeper": 1, "lsmfs-latency": 1}
+LATE = {"lsmfs-ahead": 16, "lsmfs-files": 2, "lsmfs-log": 1, "lsmfs-flush": 2, "lsmfs-compact": 2, "lsmfs-keeper": 1, "lsmfs-latency": 1}
 EARLY = 1 / 1000      # of the steps, that may find no room before it is full
 
 
@@ -94,7 +95,7 @@ class Soak(harness.MountCase):
         crew = [workers.Unpack(volume.point, SEED, self.work.sub("unpack"), 100 if few else 800),
                 workers.Git(volume.point, SEED, self.work.sub("git"), 30 if few else 150),
                 workers.Writes(volume.point, SEED), workers.Streams(volume.point, SEED), workers.InPlace(volume.point, SEED), workers.Sparse(volume.point, SEED),
-                workers.Renames(volume.point, SEED, 200 if few else 2000)]
+                workers.Renames(volume.point, SEED, 200 if few else 2000), clones.Clones(volume.point, SEED, 60 if few else 600)]
         readers = [workers.Reader(volume.point, SEED, ballast, number) for number in range(2)]
         while workers.used(volume.point) < 0.72:
             ballast.step()
@@ -129,6 +130,7 @@ class Soak(harness.MountCase):
         volume.mount(f"cache={CACHE}")
         for worker in team.workers:
             worker.verify()
+            worker.clear()
         self.must("find", volume.point, "-mindepth", "1", "-delete", seconds=600)
         until(lambda: self.free(volume) >= fresh * (1 - LOST),
               lambda: f"{self.free(volume) / MiB:.1f} MiB are free after all was deleted, {fresh / MiB:.1f} MiB were at first", 240 * self.kind.slower)
@@ -221,6 +223,16 @@ class Noticed(unittest.TestCase):
         renames = workers.Renames(root, 1, 50)
         renames.step()
         self.noticed(renames, lambda: self.flip(self.some_file(renames.root)))
+        trees = self.clones()
+        self.noticed(trees, lambda: self.flip(self.some_file(trees.root)))
+
+    def clones(self):
+        """With two trees, one of which is a copy: here is nothing that clones."""
+        worker = clones.Clones(self.work.path, 1, 30)
+        with unittest.mock.patch.object(worker, "_lsmfs", lambda _, *words: workers.command("cp", "-a", *words)):
+            worker.rng.random = lambda: 0.0
+            worker.step()
+        return worker
 
     def test_a_block_that_is_gone_or_too_much(self):
         sparse = workers.Sparse(self.work.path, 1)
@@ -258,6 +270,8 @@ class Noticed(unittest.TestCase):
     def test_a_name_that_is_gone(self):
         renames = workers.Renames(self.work.path, 1, 50)
         self.noticed(renames, lambda: os.unlink(self.some_file(renames.root, 0)))
+        trees = self.clones()
+        self.noticed(trees, lambda: os.unlink(self.some_file(trees.root)))
 
 
 if __name__ == "__main__":

@@ -129,6 +129,9 @@ class Worker:
     def verify(self):
         """Reads all that it has, at the end, when nobody is at work any more."""
 
+    def clear(self):
+        """Removes what no walk of the file system finds, after that."""
+
 
 class Ballast(Worker):
     """Files that nobody needs, so that the file system is as full as wanted: now filling up, now emptying."""

@@ -18,7 +18,9 @@
 
 #include "tree/acl.h"
 #include "tree/harness.h"
+#include "tree/keys.h"
 #include "tree/model.h"
+#include "tree/record.h"
 
 namespace lsmfs::test {
 
@@ -135,6 +137,20 @@ class CloneFixture : public testing::Test {
       if (n->v == 0) return;
       at += n->v;
     }
+  }
+  // After another mount, with nothing in use: nobody can decode the rows of entries of that name any more.
+  void damage_entries(std::string_view name) {
+    h_.unmount();
+    h_.mount();
+    held_.clear();
+    Batch batch;
+    const auto names = h_.store().cursor(Family::names, {.lower = {}, .upper = {}});
+    for (names->seek(""); names->valid(); names->next()) {
+      const auto parsed = keys::parse_names(names->key());
+      if (parsed && parsed->name == name && decode_entry(names->value())) batch.put(Family::names, names->key(), "?");
+    }
+    ASSERT_FALSE(batch.empty());
+    must(h_.store().commit(batch));
   }
   void remove_all_below(const std::string& path) {
     for (const std::string& name : h_.list(ino(path))) {

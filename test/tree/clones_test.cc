@@ -5,6 +5,7 @@
 #include <linux/falloc.h>
 #include <linux/fs.h>
 #include <linux/posix_acl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -12,6 +13,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <random>
@@ -28,6 +31,7 @@
 #include "tree/file_blobs.h"
 #include "tree/harness.h"
 #include "tree/keys.h"
+#include "until.h"
 
 namespace lsmfs::test::clones_test {
 namespace {
@@ -38,6 +42,36 @@ class Clones : public CloneFixture {
 };
 
 // ---- what is seen
+
+// Calls it by a thread that has so much of a stack.
+void call_on_stack_of(std::size_t bytes, std::function<void()> call) {
+  pthread_attr_t attributes;
+  ASSERT_EQ(pthread_attr_init(&attributes), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&attributes, bytes), 0);
+  pthread_t thread{};
+  const auto run = [](void* argument) -> void* { return (*static_cast<std::function<void()>*>(argument))(), nullptr; };
+  ASSERT_EQ(pthread_create(&thread, &attributes, run, &call), 0);
+  ASSERT_EQ(pthread_join(thread, nullptr), 0);
+  pthread_attr_destroy(&attributes);
+}
+
+// What is copied by entries takes no piece of the stack for each level.
+TEST_F(Clones, OfThousandsOfLevelsWithALinkAtTheirEnd) {
+  mkdir("d");
+  Ino last = ino("d");
+  std::string below;
+  for (int i = 0; i < 2'000; ++i) {
+    last = h_.make(last, "x", S_IFDIR | 0755);
+    below += "/x";
+  }
+  const Ino file = h_.make(last, "file", S_IFREG | 0644);
+  must(tree().link(file, kRootIno, "elsewhere", Wait::yes));
+  const Ino d = ino("d");
+  call_on_stack_of(512 * KiB, [&] { must(tree().clone(d, kRootIno, "c", Wait::yes)); });
+  EXPECT_EQ(h_.attr(ino("c" + below + "/file")).nlink, 1u);
+  EXPECT_EQ(h_.attr(file).nlink, 2u);
+  sound();
+}
 
 TEST_F(Clones, AreDeepCopies) {
   for (const bool synced : {false, true}) {
@@ -1002,6 +1036,27 @@ TEST_F(Clones, EntryByEntry) {
 }
 
 // What is left of a large directory that nobody shows any more goes in steps.
+// The source knows already that others share its blocks, and all of these have gone. The next one is not committed yet when it is written.
+TEST_F(Clones, OfLinkedDirectoriesOnceMoreAndThenAWrite) {
+  for (const bool known : {false, true}) {
+    const std::string d = known ? "known" : "unknown";
+    mkdir(d);
+    create(d + "/large", noise(kLarge, 1));
+    create(d + "/two", noise(kLarge, 2));
+    link(d + "/two", d + "/names");
+    ASSERT_EQ(clone(d, d + "-clone"), 0);
+    const std::string was = picture(d + "-clone");
+    remove_tree(d + "-clone");
+    forget_all();
+    settle();
+    if (known) find(d + "/large"), find(d + "/two");
+    ASSERT_EQ(clone(d, d + "-clone"), 0);
+    for (const char* file : {"/large", "/two"}) write(d + file, 5000, "changed");
+    EXPECT_EQ(difference(picture(d + "-clone"), was), "") << d;
+    sound();
+  }
+}
+
 TEST_F(Clones, AreDroppedInSteps) {
   mkdir("d");
   for (int i = 0; i < 3000; ++i) create(fmt::format("d/{}", i), i % 10 == 0 ? "x" : "");
@@ -1156,6 +1211,34 @@ class ColdClones : public Clones {
   }
   ColdStore::Weather weather_{.cold = false};
 };
+
+// Each file lies elsewhere, since another generation has changed it. Who reads one after the other is read ahead for by names.
+TEST_F(ColdClones, OfManyGenerationsAreReadAheadByNames) {
+  constexpr int kFiles = 60, kGenerations = 12;
+  const auto path = [](int generation, int file) { return fmt::format("g{}/sub{}/{}", generation, file % 3, file); };
+  std::map<std::string, std::string> wanted;
+  mkdir("g0");
+  for (int i = 0; i < 3; ++i) mkdir(fmt::format("g0/sub{}", i));
+  for (int i = 0; i < kFiles; ++i) create(path(0, i), wanted[path(kGenerations, i)] = noise(kSmall, static_cast<std::uint64_t>(i)));
+  for (int g = 1; g <= kGenerations; ++g) {
+    ASSERT_EQ(clone(fmt::format("g{}", g - 1), fmt::format("g{}", g)), 0);
+    for (int i = g % 5; i < kFiles; i += 5) {
+      write(path(g, i), 0, std::to_string(g));
+      wanted[path(kGenerations, i)].replace(0, std::to_string(g).size(), std::to_string(g));
+    }
+  }
+  remount();
+  weather_.cold = true;
+  for (const auto& [file, data] : wanted) EXPECT_TRUE(read(file) == data) << file;
+  // A thread gets its name a little later.
+  EXPECT_TRUE(until([] {
+    return std::ranges::any_of(std::filesystem::directory_iterator("/proc/self/task"), [](const auto& task) {
+      std::string name;
+      std::getline(std::ifstream(task.path() / "comm"), name);
+      return name == "lsmfs-files";
+    });
+  }));
+}
 
 // Nothing that can be seen has changed where an operation has to begin again.
 TEST_F(ColdClones, AreAsBeforeWhenSomethingIsNotThere) {

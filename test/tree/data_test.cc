@@ -34,6 +34,20 @@ TEST(Data, GrowingAgainAfterTruncationShowsZerosNotOldBytes) {
   EXPECT_EQ(h.read_path("f"), std::string(5000, 'x') + std::string(5000, '\0'));
 }
 
+TEST(Data, AWriteLeavesTimesToWhoKeepsThem) {
+  Harness h;
+  const Ino f = h.create(kRootIno, "f", "data");
+  const Time then{1'000'000'000, 7};
+  ASSERT_TRUE(h.tree().setattr(f, {.mtime = then, .ctime = then}, Wait::yes));
+  ASSERT_TRUE(h.tree().write(f, ByteOffset{4}, as_bytes("more"), Wait::yes, ChangeTime::stays));
+  EXPECT_EQ(h.attr(f).size, 8u);
+  EXPECT_EQ(h.attr(f).mtime, then);
+  EXPECT_EQ(h.attr(f).ctime, then);
+  h.write(f, 4, "MORE");
+  EXPECT_GT(h.attr(f).mtime, then);
+  EXPECT_EQ(h.attr(f).ctime, h.attr(f).mtime);
+}
+
 TEST(Data, SmallWritesNeedNoReadAndSurviveInAnyOrder) {
   Harness h;
   const Ino f = h.create(kRootIno, "f", std::string(8192, '.'));

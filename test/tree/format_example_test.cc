@@ -4,6 +4,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "tree/change_rows.h"
 #include "tree/file_blobs.h"
 #include "tree/keys.h"
 #include "tree/record.h"
@@ -62,6 +63,20 @@ TEST(FormatExample, TheBaseOfTheDocumentIsWhatItSays) {
   ASSERT_TRUE(node) << bytes.size() << " bytes";
   EXPECT_EQ(*node, (Node{keys::child_home("", "a", Ino{300}), 100'000, 25, 0}));
   EXPECT_EQ(encode(*node), bytes);
+}
+
+TEST(FormatExample, TheChangesOfTheDocumentAreWhatItSays) {
+  const std::string bytes = example("changes");
+  const ChangeRow expected{.bytes = 100, .paths = {{"d", {.all = false, .names = {"a"}}}, {"d/e", {.all = true, .names = {}}}}};
+  EXPECT_EQ(decode_change_row(bytes), expected);
+  EXPECT_EQ(encode(expected), bytes);
+}
+
+TEST(FormatExample, TheHeadOfALogOfChangesOfTheDocumentIsWhatItSays) {
+  const std::string bytes = example("head");
+  const ChangeHead expected{.asked = 1'700'000'000, .dropped = 0, .dropped_bytes = 0, .logs = {{0x0123456789abcdef, 0}, {0xfedcba9876543210, 2}}};
+  EXPECT_EQ(decode_change_head(bytes), expected);
+  EXPECT_EQ(encode(expected), bytes);
 }
 
 }  // namespace

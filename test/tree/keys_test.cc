@@ -140,7 +140,7 @@ TEST(Keys, OfHomesKnowTheirNumbers) {
     EXPECT_FALSE(keys::number_of(keys::child_home("", "d", Ino{2}) + home)) << "it is the first";
   }
   for (const std::string_view row : {keys::kState, keys::kSnapshots, keys::kLinkedPrefix, keys::kOrphanPrefix, keys::kBlobPrefix, keys::kBlobPatchPrefix, keys::kNodePrefix,
-                                     keys::kUserPrefix}) {
+                                     keys::kUserPrefix, keys::kChanges}) {
     EXPECT_GT(row, keys::kNumberedBegin);
   }
   EXPECT_EQ(keys::with_number(file, Ino{70'000}), keys::child_home(dir, "f", Ino{70'000}));

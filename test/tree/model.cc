@@ -91,7 +91,7 @@ int Model::link(const NodePtr& node, const NodePtr& dir, const std::string& name
   if (node->is_directory()) return EPERM;
   if (node->nlink == 0 && !node->linkable) return ENOENT;
   node->linkable = false;
-  ++node->nlink;
+  node->had_several |= ++node->nlink > 1;
   dir->entries[name] = node;
   return 0;
 }
@@ -141,6 +141,41 @@ bool Model::has_all_names(const NodePtr& dir) {
   return std::ranges::all_of(names, [](const auto& each) { return each.first->is_directory() || each.first->nlink == each.second; });
 }
 
+namespace {
+
+// All that is below loses its names there.
+void remove_below(const NodePtr& dir) {
+  auto directories = Model::all_below(dir);
+  directories.push_back(dir);
+  std::erase_if(directories, [](const NodePtr& node) { return !node->is_directory(); });
+  for (const NodePtr& at : directories) {
+    for (const auto& [of, child] : at->entries) {
+      if (!child->is_directory()) --child->nlink;
+    }
+    at->entries.clear();
+    if (at != dir) at->nlink = 0;
+  }
+}
+
+// A directory with all that is below, in another place.
+NodePtr cloned(const NodePtr& dir, bool read_only) {
+  const NodePtr made = deep_copy(dir);
+  auto all = Model::all_below(made);
+  for (const NodePtr& node : all) {
+    if (!node->is_directory()) node->nlink = 0;
+  }
+  all.push_back(made);
+  for (const NodePtr& node : all) {
+    node->ino = Ino{};
+    node->held = node->linkable = false;
+    node->read_only = read_only;
+    for (const auto& [of, child] : node->entries) child->nlink += !child->is_directory();
+  }
+  return made;
+}
+
+}  // namespace
+
 int Model::remove_tree(const NodePtr& dir, const std::string& name) {
   if (dir->nlink == 0) return ENOENT;
   auto it = dir->entries.find(name);
@@ -148,16 +183,8 @@ int Model::remove_tree(const NodePtr& dir, const std::string& name) {
   const NodePtr tree = it->second;
   if (!tree->is_directory()) return ENOTDIR;
   if (dir->read_only) return EROFS;
-  auto directories = all_below(tree);
-  directories.push_back(tree);
-  std::erase_if(directories, [](const NodePtr& node) { return !node->is_directory(); });
-  for (const NodePtr& at : directories) {
-    for (const auto& [of, child] : at->entries) {
-      if (!child->is_directory()) --child->nlink;
-    }
-    at->entries.clear();
-    at->nlink = 0;
-  }
+  remove_below(tree);
+  tree->nlink = 0;
   --dir->nlink;
   dir->entries.erase(it);
   return 0;
@@ -171,23 +198,31 @@ int Model::clone(const NodePtr& dir, const NodePtr& to, const std::string& name,
   if (to->entries.contains(name)) return EEXIST;
   if (to->read_only) return EROFS;
   if (dir == snapshots || contains(dir, to)) return EINVAL;
-  made = deep_copy(dir);
   const bool is_snapshot = to == snapshots;
+  made = cloned(dir, is_snapshot);
   made->data = Contents(is_snapshot ? path_of(dir) : "");
   if (is_snapshot) made->btime = {};
-  auto all = all_below(made);
-  for (const NodePtr& node : all) {
-    if (!node->is_directory()) node->nlink = 0;
-  }
-  all.push_back(made);
-  for (const NodePtr& node : all) {
-    node->ino = Ino{};
-    node->held = node->linkable = false;
-    node->read_only = is_snapshot;
-    for (const auto& [of, child] : node->entries) child->nlink += !child->is_directory();
-  }
   to->entries[name] = made;
   ++to->nlink;
+  return 0;
+}
+
+int Model::roll_back(const NodePtr& dir, const NodePtr& snapshot) {
+  for (const NodePtr& node : {dir, snapshot}) {
+    if (!node->is_directory()) return ENOTDIR;
+    if (node->nlink == 0) return ENOENT;
+  }
+  if (std::ranges::none_of(snapshots->entries, [&](const auto& entry) { return entry.second == snapshot; })) return EINVAL;
+  if (dir->read_only || dir == snapshots) return EROFS;
+  remove_below(dir);
+  const NodePtr made = cloned(snapshot, false);
+  dir->mode = made->mode;
+  dir->nlink = made->nlink;
+  dir->uid = made->uid;
+  dir->gid = made->gid;
+  dir->flags = made->flags;
+  dir->xattrs = made->xattrs;
+  dir->entries = made->entries;
   return 0;
 }
 

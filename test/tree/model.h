@@ -51,6 +51,7 @@ struct Node {
   std::map<std::string, std::shared_ptr<Node>> entries;
   bool linkable = false;  // made without a name, and without one so far
   bool held = false;      // in use, and stays so without a name
+  bool had_several = false;  // names
   bool read_only = false; // a snapshot, or something in one
   bool is_directory() const { return S_ISDIR(mode); }
   // What is made in a directory has these flags of it, of whatever type it is.
@@ -79,6 +80,8 @@ class Model {
   // A snapshot, where `to` is their directory. The copy and all below it have no numbers yet: take_numbers() gives them. Nor is it known when a
   // snapshot was made: take_times() tells.
   int clone(const NodePtr& dir, const NodePtr& to, const std::string& name, NodePtr& made);
+  // What is below `dir` goes, and what is below the snapshot comes, as by clone().
+  int roll_back(const NodePtr& dir, const NodePtr& snapshot);
   // All files and directories below it, once each; and whether each name of a file is among those.
   static std::vector<NodePtr> all_below(const NodePtr& dir);
   static bool has_all_names(const NodePtr& dir);

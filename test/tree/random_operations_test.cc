@@ -413,8 +413,9 @@ class Driver {
     auto it = snapshots.begin();
     std::advance(it, static_cast<std::ptrdiff_t>(below(snapshots.size())));
     const std::string n = it->first;
-    switch (below(6)) {
+    switch (below(8)) {
       case 0: case 1: case 2: return remove_tree(model_.snapshots, n);
+      case 4: case 5: return roll_back(chance(40) ? model_.root : pick(chance(97)), chance(95) ? at(model_.snapshots, n) : pick(chance(95)));
       case 3: return rename(model_.snapshots, n, chance(90) ? model_.snapshots : pick(true), name(), chance(70) ? 0 : RENAME_EXCHANGE);
       default: break;
     }
@@ -424,6 +425,29 @@ class Driver {
     std::vector<NodePtr> sources = known_;
     std::erase_if(sources, [](const NodePtr& node) { return !node->is_directory() || !node->read_only || node->nlink == 0; });
     clone(chance(50) ? snapshot : sources[below(sources.size())], pick(true));
+  }
+
+  void roll_back(const NodePtr& dir, const NodePtr& snapshot) {
+    if (!dir || !snapshot) return;
+    const std::vector<NodePtr> below = Model::all_below(dir);
+    const bool linked = std::ranges::any_of(below, [](const NodePtr& node) { return node->had_several; });
+    if (linked) look_up_below(dir);
+    const int expected = model_.roll_back(dir, snapshot);
+    ASSERT_NO_FATAL_FAILURE(both("roll_back", expected, [&](Wait w) { return harness_.tree().roll_back(dir->ino, snapshot->ino, w); }, {dir}));
+    if (expected != 0) return;
+    for (const auto& [n, child] : dir->entries) {
+      const auto numbered = take_numbers(harness_.tree(), dir, n);
+      ASSERT_TRUE(numbered) << numbered.error().message();
+      if (chance(30)) look_up(dir, n);
+    }
+    if (chance(20)) look_up_below(dir);
+    if (!linked) return;
+    sweep(INT_MAX);  // as after remove_tree()
+    for (const NodePtr& node : below) {
+      if (knows(node)) copy_times(node);
+    }
+    ASSERT_TRUE(harness_.tree().sync());
+    synced();
   }
 
   // Files that have names, of which the kernel lets go when it wants memory. They are found by these again.

@@ -177,6 +177,17 @@ TEST_F(CheckSnapshots, ARootWithTheHomeOfAnother) {
   for (const char* name : {"file", "directory", "new"}) lost(name);
 }
 
+// A rollback of it would have to move what is not its own.
+TEST_F(CheckSnapshots, ARootWithTheFirstHomeThatShowsABase) {
+  change(top(), [](Record& record) {
+    record.home.clear();
+    record.home_number = {};
+  });
+  EXPECT_EQ(code(Tree::open(h_.store(), {.read_only = true})), EUCLEAN);
+  expect_some("the root directory's record is damaged");
+  for (const char* name : {"file", "directory"}) lost(name);
+}
+
 // ---- at random
 
 TEST_F(CheckSnapshots, WhateverRowsAreDamagedARepairMendsThem) {

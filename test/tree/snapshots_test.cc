@@ -11,14 +11,15 @@
 #include <map>
 #include <random>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "seed.h"
-#include "kv/store_decorator.h"
 #include "tree/clone_fixture.h"
+#include "tree/cold_store.h"
 #include "tree/harness.h"
 #include "tree/keys.h"
 
@@ -416,40 +417,100 @@ TEST_F(Snapshots, OfADirectoryWithManyEntriesThenOneMore) {
   sound();
 }
 
-// A store that counts the records of files of several names that somebody waits for.
-class CountsLinked final : public StoreDecorator {
+// A store whose rows are never in memory. Of what the thread asks that made it, it counts whether something is in memory, and calls back when
+// that begins to wait for the records of files of several names.
+class NeverInMemory final : public ColdStore {
  public:
-  CountsLinked(std::unique_ptr<Store> inner, std::size_t& waits) : StoreDecorator(std::move(inner)), waits_(waits) {}
+  struct Seen {
+    Weather weather{.cold = false};
+    std::size_t asked = 0;
+    std::function<void()> on_wait;
+  };
+  NeverInMemory(std::unique_ptr<Store> inner, Seen& seen) : ColdStore(std::move(inner), seen.weather), seen_(seen) {}
   Result<std::optional<std::string>> get(Family family, std::string_view key, Wait wait) override {
-    if (family == Family::names && key.starts_with(keys::kLinkedPrefix) && wait == Wait::yes) ++waits_;
-    return StoreDecorator::get(family, key, wait);
+    if (is_watched()) seen_.asked += wait == Wait::no;
+    return ColdStore::get(family, key, wait);
+  }
+  std::unique_ptr<lsmfs::Cursor> cursor(Family family, const CursorOptions& options) override {
+    auto made = ColdStore::cursor(family, options);
+    if (!is_watched()) return made;
+    seen_.asked += options.wait == Wait::no;
+    const bool of_records = options.lower.starts_with(keys::kLinkedPrefix) && options.lower.size() > keys::kLinkedPrefix.size();
+    if (of_records && options.wait == Wait::yes && seen_.on_wait) std::exchange(seen_.on_wait, nullptr)();
+    return made;
   }
 
  private:
-  std::size_t& waits_;
+  bool is_watched() const { return std::this_thread::get_id() == thread_; }
+  Seen& seen_;
+  const std::thread::id thread_ = std::this_thread::get_id();
 };
 
-// A clone begins again for each record that is not in memory. So they are read before.
-TEST_F(Snapshots, OfManyLinksThatAreNotInMemory) {
-  std::size_t waits = 0;
-  h_.between.store = [&](std::unique_ptr<Store> inner) -> std::unique_ptr<Store> { return std::make_unique<CountsLinked>(std::move(inner), waits); };
-  mkdir("store");
-  mkdir("d");
-  for (int i = 0; i < 3000; ++i) {
-    const Ino file = h_.create(h_.walk("store"), std::to_string(i));
-    must(tree().link(file, h_.walk("d"), std::to_string(i), Wait::yes));
-    tree().forget(file, UINT64_MAX);
+class SnapshotsOfLinks : public Snapshots {
+ protected:
+  static constexpr int kDirectories = 40, kLinks = 10;
+
+  // Each file has a name in a directory below `d` and one elsewhere.
+  void SetUp() override {
+    h_.between.store = [this](std::unique_ptr<Store> inner) -> std::unique_ptr<Store> { return std::make_unique<NeverInMemory>(std::move(inner), seen_); };
+    mkdir("store");
+    mkdir("d");
+    for (int i = 0; i < kDirectories; ++i) {
+      const std::string dir = fmt::format("d/{}", i);
+      mkdir(dir);
+      for (int j = 0; j < kLinks; ++j) {
+        create(fmt::format("store/{}-{}", i, j), "data");
+        link(fmt::format("store/{}-{}", i, j), fmt::format("{}/{}", dir, j));
+      }
+    }
+    create("d/plain", "data");
+    setxattr("d/plain", "user.large", noise(5000, 3));
+    remount();
+    d_ = ino("d");
+    seen_.weather.cold = true;
+    seen_.asked = 0;
   }
-  remount();
-  must(tree().drop_caches());
-  const Ino d = ino("d");
-  waits = 0;
-  must(tree().clone(d, kSnapshotsIno, "s", Wait::yes));
-  EXPECT_LT(waits, 5u);
-  EXPECT_EQ(h_.list(ino(at("s"))).size(), 3000u);
-  EXPECT_EQ(h_.attr(ino(at("s") + "/17")).nlink, 1u);
-  EXPECT_EQ(h_.attr(ino("d/17")).nlink, 2u);
-  sound();
+  void check() {
+    seen_.weather.cold = false;
+    for (int i = 0; i < kDirectories; ++i) EXPECT_EQ(h_.list(ino(fmt::format("{}/{}", at("s"), i))).size(), std::size_t{kLinks});
+    EXPECT_EQ(h_.attr(ino(at("s") + "/17/3")).nlink, 1u);
+    EXPECT_EQ(h_.attr(ino("d/17/3")).nlink, 2u);
+    EXPECT_EQ(read(at("s") + "/17/3"), "data");
+    EXPECT_EQ(*tree().getxattr(ino(at("s") + "/plain"), "user.large", Wait::yes), noise(5000, 3));
+    sound();
+  }
+
+  NeverInMemory::Seen seen_;
+  Ino d_{};
+};
+
+// A snapshot begins again for what is not in memory. So it reads all at once, however many directories and files there are. Only the large
+// attribute is found to be missing when some rows have been put.
+TEST_F(SnapshotsOfLinks, ThatAreNeverInMemory) {
+  must(tree().clone(d_, kSnapshotsIno, "s", Wait::yes));
+  EXPECT_LT(seen_.asked, 60u);
+  check();
+}
+
+// What was read is not used when something was committed meanwhile.
+TEST_F(SnapshotsOfLinks, WhileOneOfThemIsRead) {
+  seen_.weather.cold = false;
+  const Ino file = ino("d/17/3");
+  seen_.weather.cold = true;
+  const Time before = h_.attr(file).atime;
+  Time after;
+  seen_.on_wait = [&] {
+    std::byte to[4];
+    must(tree().read(file, ByteOffset{0}, to, Wait::yes));
+    must(tree().sync());
+    after = h_.attr(file).atime;
+    tree().forget(file, UINT64_MAX);
+  };
+  must(tree().clone(d_, kSnapshotsIno, "s", Wait::yes));
+  EXPECT_NE(after, before);
+  EXPECT_EQ(h_.attr(ino("d/17/3")).atime, after);
+  check();
+  EXPECT_EQ(h_.attr(ino(at("s") + "/17/3")).atime, after);
 }
 
 }  // namespace

@@ -506,6 +506,23 @@ TEST_F(StreamsInTime, EndWhenNothingComesForAWhile) {
   EXPECT_GT(free(), while_open);
 }
 
+// Whoever finds no room in that moment waits for it.
+TEST_F(StreamsInTime, GiveRoomAlsoWhileTheirRemovalIsCommitted) {
+  begin(8 * MiB);
+  ASSERT_TRUE(tree().sync());
+  ASSERT_TRUE(tree().unlink(kRootIno, "file", Wait::yes));
+  tree().forget(ino_, 1);
+  advance(2s);  // that it was forgotten a moment ago is no reason any more
+  commits_.shut();
+  std::thread syncing([&] { EXPECT_TRUE(tree().sync()); });
+  EXPECT_TRUE(held_->await_waiting());
+  std::uint64_t seen = 0;
+  EXPECT_TRUE(tree().room_comes(Wait::no, seen));
+  commits_.open();
+  syncing.join();
+  EXPECT_FALSE(tree().room_comes(Wait::no, seen));
+}
+
 TEST_F(StreamsInTime, GoOnAfterTheyHaveWaitedForTheDevice) {
   begin(9 * MiB);
   const std::uint64_t before = rows();

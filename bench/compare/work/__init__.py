@@ -5,12 +5,15 @@ whole; so a figure is the same kind of figure whatever else is measured in a run
 page cache before, and programs stay there, so that only the file system under test is measured.
 """
 
-from . import beside, clones, create, database, directory, git, io, latency, parallel, reads, shuffle, tree, trees
+from . import beside, clones, create, database, directory, git, io, latency, layer, make, packages, parallel, reads, shuffle, tree, trees
 from .piece import Budget, Figure, MiB
 
 # The table has them in this order.
 PIECES = (*tree.PIECES, *clones.PIECES, *git.PIECES, *trees.PIECES, *create.PIECES, *directory.PIECES, *shuffle.PIECES, *io.PIECES, *reads.PIECES,
-          *database.PIECES, *latency.PIECES, *beside.PIECES, *parallel.PIECES)
+          *database.PIECES, *latency.PIECES, *beside.PIECES, *parallel.PIECES, *make.PIECES, *packages.PIECES, *layer.PIECES)
+
+# Words of --work for several pieces.
+GROUPS = {"build": (*make.PIECES, *packages.PIECES, *layer.PIECES)}
 
 # Of the daemon, whatever it does; file systems in the kernel have none.
 MEMORY = (
@@ -22,8 +25,9 @@ FIGURES = {figure.name: figure for figure in (*(figure for piece in PIECES for f
 SETTINGS = {setting.name: setting for piece in PIECES for setting in piece.settings}
 
 
-# What a word of --work means: a figure, or all of a piece.
-ROWS = {**{name: [name] for name in FIGURES}, **{piece.name: [figure.name for figure in piece.figures] for piece in PIECES}}
+# What a word of --work means: a figure, or all of a piece or of a group.
+ROWS = {**{name: [name] for name in FIGURES}, **{piece.name: [figure.name for figure in piece.figures] for piece in PIECES},
+        **{name: [figure.name for piece in pieces for figure in piece.figures] for name, pieces in GROUPS.items()}}
 
 
 def pieces_with(names):
@@ -38,6 +42,7 @@ def describe():
         lines += [f"    {figure.name:24} {figure.unit:6} {figure.what}" for figure in piece.figures]
     lines.append("  whatever is done")
     lines += [f"    {figure.name:24} {figure.unit:6} {figure.what}" for figure in MEMORY]
+    lines += [f"for --work, {name} is all of: {', '.join(piece.name for piece in pieces)}" for name, pieces in GROUPS.items()]
     lines.append("settings; of less than its budgets are about, no verdict is given:")
     lines += [f"  {setting.name + '=' + setting.default:26} {setting.what}" + (f" (budgets: {setting.budget})" if setting.budget != "0" else "")
               for setting in SETTINGS.values()]

@@ -1,5 +1,6 @@
 """A git repository: cloned, looked at, and taken from one commit to a distant one."""
 
+import os
 import statistics
 import time
 
@@ -9,6 +10,7 @@ from shared.commands import Problem, one_line, read, run
 from .piece import BEST, Budget, Figure, Piece, Setting
 
 WARM = 9  # times: one is over too soon
+CHANGED = 10  # files
 
 
 def _distant(repository):
@@ -26,6 +28,28 @@ def _settle(git):
         raise Problem(f"git status finds other files than were checked out: {one_line(changed)}")
 
 
+def _look_at_changes(session, git, clone):
+    """git status of a work tree in which some files have changed, with all that the file system and git have for that."""
+    run(*git, "config", "core.untrackedCache", "true")
+    if session.fs.fsmonitor():
+        run(*git, "config", "core.fsmonitor", session.fs.fsmonitor())
+        run(*git, "config", "core.fsmonitorHookVersion", "2")
+    for _ in range(2):  # the first finds out what the second can trust
+        _settle(git)
+    tracked = read(*git, "ls-files", "-z").split("\0")[:-1]
+    changed = session.rng.sample(tracked, min(CHANGED, len(tracked)))
+    for name in changed:
+        with open(os.path.join(clone, name), "ab") as file:
+            file.write(b"changed\n")
+    session.note_cold("status changed", *git, "status", "--short")
+    found = read(*git, "diff", "--name-only", "-z").split("\0")[:-1]
+    if set(found) != set(changed):
+        raise Problem(f"git status finds {len(found)} files, and {len(changed)} were changed")
+    run(*git, "checkout", "-q", "--", ".")
+    for name in ("core.untrackedCache", "core.fsmonitor", "core.fsmonitorHookVersion") if session.fs.fsmonitor() else ("core.untrackedCache",):
+        run(*git, "config", "--unset", name)
+
+
 def _git(session):
     source = session.inputs.path("repository")
     newest, old = _distant(source)
@@ -39,6 +63,7 @@ def _git(session):
     status = [*git, "status", "--short"]
     session.note_cold("status cold", *status)
     session.note("status warm", statistics.median(session.time(*status) for _ in range(WARM)))
+    _look_at_changes(session, git, clone)
     session.cold()
     for name, commit in (("checkout", old), ("checkout back", newest)):
         session.note(name, session.time(*git, "checkout", "-q", "--detach", commit))
@@ -53,6 +78,7 @@ PIECES = (
         Figure("clone+umount", "s", "the same, until umount has returned", _AS_EXT4),
         Figure("status cold", "s", "git status in the clone, whose index is fresh, after a cold mount", Budget(0.8, BEST)),
         Figure("status warm", "s", f"the same again, the median of {WARM}", Budget(1.2, "ext4")),
+        Figure("status changed", "s", f"git status with {CHANGED} files changed, after a cold mount, with core.untrackedCache, and core.fsmonitor where the file system has one", Budget(0.5, BEST)),
         Figure("checkout", "s", "git checkout of a commit nine tenths of the history back, after a cold mount", _AS_EXT4),
         Figure("checkout back", "s", "git checkout of the newest commit again, warm", _AS_EXT4),
     ), inputs=("repository",), tools=("git",), settings=(

@@ -75,3 +75,5 @@ class Piece:
     tools: tuple[str, ...] = ()                   # programs that not every system has
     settings: tuple[Setting, ...] = ()
     room: Callable = lambda settings: 0           # room({setting: number}): bytes that lie on the device at most
+    optional: bool = False                        # without what it needs, its rows say what that is, and all else is done
+    lacks: Callable = lambda tree: ""             # lacks(--tree): what an optional one needs besides tools and is not there, in a few words

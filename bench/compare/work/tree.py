@@ -50,6 +50,19 @@ def _copies(session):
         session.inputs.same_everywhere("tree", session.path(name))
 
 
+def _import(session):
+    tar = session.inputs.path("tree")
+    warm_file(tar)
+    imported = session.path("imported")
+    session.note_until_unmounted("import", run, *session.fs.unpack_command(tar, imported))
+    session.mount()
+    untarred = unpack(session, "tree")
+    for name, tree in (("grep imported", imported), ("grep untarred", untarred)):
+        session.cold()
+        session.note(name, session.time(*grep_command(tree, session.rng), ok=(0, 1)))
+        session.inputs.same_everywhere("tree", tree)
+
+
 _AS_EXT4 = Budget(1.0, "ext4")
 _AHEAD = Budget(0.8, BEST)
 
@@ -69,6 +82,12 @@ PIECES = (
         Figure("space", "MiB", "used space by df with the untarred tree, after umount and mount", Budget(0.22, "ext4")),
         Figure("space empty", "MiB", "the same before the tree"),
     ), inputs=("tree",), tools=("tar",)),
+    Piece("import", _import, (
+        Figure("import", "s", "the archive of the tree becomes a folder by what the file system has for that, else by tar, until it returns"),
+        Figure("import+umount", "s", "the same, until umount has returned: all is on the device", Budget(0.7, "ext4")),
+        Figure("grep imported", "s", "grep -r of a random string that is nowhere in that folder, after a cold mount"),
+        Figure("grep untarred", "s", "the same in the folder of a tree that tar made beside it"),
+    ), inputs=("tree",), tools=("tar",), room=lambda settings: 4 * GiB),
     Piece("copies", _copies, (
         Figure("cp", "s", "cp -r of the tree to another folder of the file system, cold, until cp returns", _AS_EXT4),
         Figure("cp+umount", "s", "the same, until umount has returned", _AS_EXT4),

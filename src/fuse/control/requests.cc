@@ -85,4 +85,22 @@ Result<SnapshotInfo> snapshot_of(const SnapshotMessage& message) {
   return SnapshotInfo{.made = {message.seconds, message.nanoseconds}, .of = std::string(message.of, message.size)};
 }
 
+std::optional<DiffMessage> to_diff_message(std::string_view bytes) {
+  DiffMessage message{.size = static_cast<std::uint32_t>(bytes.size())};
+  if (bytes.size() > sizeof message.bytes) return std::nullopt;
+  bytes.copy(message.bytes, bytes.size());
+  return message;
+}
+
+std::optional<ChangesMessage> to_changes_message(std::string_view bytes) {
+  ChangesMessage message{.size = static_cast<std::uint32_t>(bytes.size())};
+  if (bytes.size() > sizeof message.bytes) return std::nullopt;
+  bytes.copy(message.bytes, bytes.size());
+  return message;
+}
+
+std::string_view bytes_of(const ChangesMessage& message) { return {message.bytes, message.size <= sizeof message.bytes ? message.size : 0}; }
+
+std::string_view bytes_of(const DiffMessage& message) { return {message.bytes, message.size <= sizeof message.bytes ? message.size : 0}; }
+
 }  // namespace lsmfs

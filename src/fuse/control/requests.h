@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "lsmfs/control.h"
 
@@ -106,6 +107,88 @@ inline constexpr unsigned long kSnapshotIoctl = _IOR('L', 0xfe, SnapshotMessage)
 SnapshotMessage to_message(const SnapshotInfo& info);  // must hold: the path finds a place
 // Errors: EPROTO.
 Result<SnapshotInfo> snapshot_of(const SnapshotMessage& message);
+
+// ---- sizes: how much the snapshot has of whose directory's descriptor it is asked
+
+struct SnapshotSizesMessage {
+  std::uint64_t alone = 0, refers = 0;  // bytes: SnapshotSizes
+};
+
+inline constexpr unsigned long kSnapshotSizesIoctl = _IOR('L', 0xf4, SnapshotSizesMessage);
+
+// ---- differences: what two directories have that is not the same, in steps. Each step is two requests: the first, of the descriptor of the
+// first directory, names the second one; the second is asked by the same thread of that one. So who asks could open both.
+
+struct DiffWithRequest {
+  std::uint64_t directory = 0;  // its inode number
+};
+
+inline constexpr unsigned long kDiffWithIoctl = _IOW('L', 0xf1, DiffWithRequest);
+
+struct DiffMessage {
+  std::uint32_t size = 0;  // of the bytes, which are DifferencesAsked, and in the answer DifferencesStep
+  std::uint32_t reserved = 0;
+  char bytes[DifferencesMost().room] = {};
+};
+static_assert(sizeof(DiffMessage) < 16384);
+
+inline constexpr unsigned long kDiffIoctl = _IOWR('L', 0xf0, DiffMessage);
+
+// nullopt: it does not find a place.
+std::optional<DiffMessage> to_diff_message(std::string_view bytes);
+std::string_view bytes_of(const DiffMessage& message);  // "" if it says that there are more than it has
+
+// ---- import: what is written from now on to the file without a name of whose descriptor it is asked is a stream of records (lsmfs/import.h), of
+// which a tree is made in a directory without a name. At the end, the directory that this thread makes next by mkdir(2), of this name where that
+// file was made, becomes that one.
+
+struct ImportRequest {
+  std::uint32_t umask = 0;       // of the caller
+  char name[kNameMax + 1] = {};  // of the directory; a 0 at the end
+};
+
+inline constexpr unsigned long kImportIoctl = _IOW('L', 0xeb, ImportRequest);
+
+struct ImportedMessage {
+  std::uint32_t code = 0;  // an error's; then nothing is made
+  std::uint32_t size = 0;  // of its context
+  std::uint64_t files = 0, directories = 0, others = 0, bytes = 0;  // ImportCounts
+  char name[kNameMax + 1] = {};  // asked: of the directory; "": there will be none, and only the error is asked for
+  char context[15 * KiB] = {};   // as much of it as there is a place for
+};
+static_assert(sizeof(ImportedMessage) < 16384);
+
+inline constexpr unsigned long kImportedIoctl = _IOWR('L', 0xea, ImportedMessage);
+
+// ---- roll back: the directory that this thread names next by the second of two requests, of its descriptor, gets what the snapshot has of
+// whose descriptor the first one is asked. So who asks could open both.
+
+struct RollBackRequest {
+  std::uint64_t directory = 0;  // its inode number
+};
+
+inline constexpr unsigned long kRollBackToIoctl = _IOW('L', 0xf3, RollBackRequest);
+
+struct RollBackMessage {
+  std::uint32_t only_asks = 0;  // 1: whether the caller may, and nothing is done
+};
+
+inline constexpr unsigned long kRollBackIoctl = _IOW('L', 0xf2, RollBackMessage);
+
+// ---- changes: what may have changed below the directory of whose descriptor it is asked, in steps
+
+struct ChangesMessage {
+  std::uint32_t size = 0;  // of the bytes, which are ChangesAsked, and in the answer ChangesStep
+  std::uint32_t reserved = 0;
+  char bytes[ChangesAsked().room] = {};
+};
+static_assert(sizeof(ChangesMessage) < 16384);
+
+inline constexpr unsigned long kChangesIoctl = _IOWR('L', 0xed, ChangesMessage);
+
+// nullopt: it does not find a place.
+std::optional<ChangesMessage> to_changes_message(std::string_view bytes);
+std::string_view bytes_of(const ChangesMessage& message);  // as above
 
 // ---- numbers: a part of them at a time, since all would not fit. Nothing of a version that the caller does not know is sent.
 

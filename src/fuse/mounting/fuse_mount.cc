@@ -78,10 +78,17 @@ const fuse_in_header& header_of(const fuse_buf& buffer) { return *static_cast<co
 
 }  // namespace
 
-// Waits in a thread of its own for a signal that says stop, and unmounts; that ends the loop.
+// How MountOptions::shows appears at the mount point.
+struct FuseMount::Shown {
+  std::function<void()> on_shown;
+  Fd found;  // readable when it can; none: nothing is to appear, or it has, or cannot
+  Result<void> result = make_error(EINTR, "told to stop before it was mounted");
+};
+
+// Waits in a thread of its own for a signal that says stop, and unmounts; that ends the loop. Before that it has what is to be shown appear.
 class FuseMount::Watch {
  public:
-  explicit Watch(FuseMount& mount) : mount_(mount), thread_(named_thread("lsmfs-signals", [this] { run(); })) {}
+  Watch(FuseMount& mount, Shown& shown) : mount_(mount), shown_(shown), thread_(named_thread("lsmfs-signals", [this] { run(); })) {}
   ~Watch() {
     const std::uint64_t one = 1;
     if (write(done_, &one, sizeof one) < 0) std::abort();  // an eventfd takes its first write
@@ -91,8 +98,7 @@ class FuseMount::Watch {
 
  private:
   void run() {
-    while (signalled()) {
-      mount_.options_.notice("stopping on a signal");
+    while (told_to_stop()) {
       // The mounter does one thing at a time: while it waits for the last answers, it could give nobody the usual policy back.
       mount_.nearness_->stop_deferring();
       // The kernel then ends the session, unless more mounts show it (mount --bind): a further signal is needed to leave
@@ -102,10 +108,13 @@ class FuseMount::Watch {
     }
   }
 
-  // Waits for a signal to stop that has not been heard before; false: the end comes without one.
-  bool signalled() {
+  bool ended() const { return mount_.loop_done_ || mount_.context_.turnstile.closed(); }
+
+  // Waits for a signal to stop that has not been heard before, or for a failure to show what is to be shown; false: the end comes without.
+  bool told_to_stop() {
     for (;;) {
-      std::array<pollfd, 3> wait{{{signals_.stop(), POLLIN, 0}, {signals_.hangup(), POLLIN, 0}, {done_, POLLIN, 0}}};
+      // Of a descriptor below 0 poll(2) tells nothing.
+      std::array<pollfd, 4> wait{{{signals_.stop(), POLLIN, 0}, {signals_.hangup(), POLLIN, 0}, {done_, POLLIN, 0}, {shown_.found.get(), POLLIN, 0}}};
       while (poll(wait.data(), wait.size(), -1) < 0) {
       }
       const auto heard = [](const pollfd& signal) {
@@ -114,9 +123,28 @@ class FuseMount::Watch {
       };
       const bool stop = heard(wait[0]), hangup = heard(wait[1]);
       if (hangup && mount_.options_.open_log) mount_.options_.log_opened(mount_.mounter().open_log());
-      if (stop || (hangup && !mount_.options_.open_log)) return !mount_.loop_done_ && !mount_.context_.turnstile.closed();
+      if (stop || (hangup && !mount_.options_.open_log)) {
+        if (ended()) return false;
+        mount_.options_.notice("stopping on a signal");
+        return true;
+      }
+      // Before the end is heard of: it may have come since there is nothing to show.
+      if (wait[3].revents != 0 && !show()) return !ended();
       if (wait[2].revents != 0) return false;
     }
+  }
+
+  // The loop goes on meanwhile: after an error, or when somebody unmounts it at once, the mounter may wait for its last answer. As in run(), it
+  // then does nothing else.
+  bool show() {
+    shown_.found.reset();
+    mount_.nearness_->pause_deferring();
+    shown_.result = mount_.mounter().show();
+    mount_.nearness_->resume_deferring();
+    if (!shown_.result) return false;
+    mount_.note_entry();
+    shown_.on_shown();
+    return true;
   }
 
   void end_loop() {
@@ -134,6 +162,7 @@ class FuseMount::Watch {
   }
 
   FuseMount& mount_;
+  Shown& shown_;
   Signals signals_;
   Interruptible loop_;
   int done_ = eventfd(0, EFD_CLOEXEC);
@@ -169,7 +198,14 @@ FuseMount::~FuseMount() {
 
 bool FuseMount::still_mounted() const {
   // The kernel sends DESTROY when nothing of it is mounted anywhere any more.
-  return entry_ && requests(FUSE_DESTROY) == 0 && lsmfs::still_mounted(*entry_);
+  return attached_ && requests(FUSE_DESTROY) == 0 && lsmfs::still_mounted(*entry_);
+}
+
+void FuseMount::note_entry() {
+  auto entry = mounted_at(options_.mount_point);
+  if (!entry || !*entry) return;
+  entry_ = std::move(*entry);
+  attached_ = true;
 }
 
 Result<void> FuseMount::begin() {
@@ -188,7 +224,7 @@ Result<void> FuseMount::begin() {
   if (!session_) return make_error(ENOMEM, "libfuse session");
 
   LSMFS_ASSIGN(Fd fd, mounter().mount());
-  if (auto entry = mounted_at(options_.mount_point)) entry_ = std::move(*entry);
+  if (options_.shows.empty()) note_entry();
   if (fuse_session_mount(session_.get(), fmt::format("/dev/fd/{}", fd.get()).c_str()) != 0) {
     return make_error(EIO, "libfuse does not take /dev/fuse");
   }
@@ -224,7 +260,12 @@ Result<void> FuseMount::begin() {
 }
 
 Result<void> FuseMount::serve(std::function<void()> on_ready, std::function<void()> on_destroy) {
+  Shown shown{.on_shown = on_ready};
+  if (!options_.shows.empty()) {
+    LSMFS_ASSIGN(shown.found, mounter().found());
+  }
   std::once_flag destroyed;
+  // Until it is taken back below: nothing may return before that.
   context_.destroy = [&] {
     std::call_once(destroyed, [&] {
       nearness_->last_request();
@@ -232,16 +273,18 @@ Result<void> FuseMount::serve(std::function<void()> on_ready, std::function<void
       context_.tree.on_swept({});
       workers_.drain();
       kernel_cache_.drain();
+      context_.imports.forget_all();
       on_destroy();
     });
   };
-  watchdog_.emplace(*options_.clock, options_.patience, std::vector<const Workers*>{&workers_, &kernel_cache_.workers()}, options_.notice);
+  const auto [for_pages, for_names] = kernel_cache_.workers();
+  watchdog_.emplace(*options_.clock, options_.patience, std::vector<const Workers*>{&workers_, for_pages, for_names}, options_.notice);
   Result<void> result;
   {
-    Watch watch(*this);
+    Watch watch(*this, shown);
     context_.tree.on_swept([this](std::vector<SweptEntry> entries) { kernel_cache_.drop_entries(std::move(entries)); });
     context_.turnstile.open();
-    on_ready();
+    if (options_.shows.empty()) on_ready();
     result = loop();
     loop_done_ = true;
     // On a mount that is not a fuseblk the kernel sends no DESTROY.
@@ -253,9 +296,9 @@ Result<void> FuseMount::serve(std::function<void()> on_ready, std::function<void
   watchdog_.reset();
   if (still_mounted()) (void)mounter().unmount(true);
   // Nothing of the mount is left when this returns, nor anything to be done about it.
-  entry_.reset();
+  attached_ = false;
   options_.prepared.reset();
-  return result;
+  return options_.shows.empty() || shown.result ? result : shown.result;
 }
 
 Serve FuseMount::server() {

@@ -43,6 +43,7 @@ class FuseMount : public Mount {
     void operator()(fuse_session* session) const { fuse_session_destroy(session); }
   };
   class Watch;
+  struct Shown;
 
   static constexpr std::size_t kKinds = 64;
 
@@ -58,6 +59,7 @@ class FuseMount : public Mount {
   // 0, or the errno with which the kernel refused it: ENOENT when the caller was killed meanwhile.
   int reply(std::uint64_t unique, int error, Bytes body);
   bool still_mounted() const;
+  void note_entry();
   Mounter& mounter() { return *options_.prepared->mounter; }  // from begin() to the end of serve()
 
   MountOptions options_;
@@ -70,7 +72,8 @@ class FuseMount : public Mount {
   std::optional<Watchdog> watchdog_;  // in serve()
   std::optional<Nearness> nearness_;  // from begin() on
   std::unique_ptr<fuse_session, CloseSession> session_;
-  std::optional<MountEntry> entry_;  // of the mount
+  std::optional<MountEntry> entry_;  // of the mount, once it is attached to its mount point
+  std::atomic<bool> attached_{false};
   std::atomic<bool> stop_{false}, loop_done_{false};
   std::array<std::atomic<std::uint64_t>, kKinds> counts_{};
 };

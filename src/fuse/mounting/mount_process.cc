@@ -22,9 +22,9 @@ namespace {
 
 // A request is one of these letters; after kDefer and kServe comes the number of a thread, in four bytes, after kKeepOff those
 // of a processor and of the thread that is left alone. An answer is an errno value or 0 in four bytes, then the error's context;
-// with it comes the descriptor of /dev/fuse or of the log, if that was asked for. kEnd gets no answer.
+// with it comes the descriptor of /dev/fuse, of the log, or of what tells when the part to be shown is found, if that was asked for. kEnd gets no answer.
 constexpr char kMount = 'm', kTune = 't', kUnmount = 'u', kUnmountLazily = 'l', kOpenLog = 'o', kMayDefer = 'p', kDefer = 'd', kServe = 's',
-               kKeepOff = 'k', kEnd = 'e';
+               kKeepOff = 'k', kFound = 'f', kShow = 'w', kEnd = 'e';
 
 Result<void> set_deferring(Mounter& mounter, std::string_view thread, bool defers, pid_t served) {
   Reader reader(thread);
@@ -48,6 +48,10 @@ Result<Fd> perform(Mounter& mounter, std::string_view request, pid_t served) {
   switch (request[0]) {
     case kMount:
       return mounter.mount();
+    case kFound:
+      return mounter.found();
+    case kShow:
+      return without_descriptor(mounter.show());
     case kTune:
       mounter.tune();
       return Fd();
@@ -87,11 +91,14 @@ std::string encode(const Result<Fd>& done) {
   if (own > 3) close_range(3, own - 1, 0);
   close_range(own + 1, ~0u, 0);
 
-  const auto mounter = mounter_here(options);
+  auto mounter = mounter_here(options);
   bool mounted = false;
   while (const auto request = receive_message(channel.get())) {
     const char letter = request->bytes[0];
-    if (letter == kEnd) _exit(0);
+    if (letter == kEnd) {
+      mounter.reset();
+      _exit(0);
+    }
     // The descriptor goes out of this process with the answer: the mount must be dead when its daemon is.
     const auto done = perform(*mounter, request->bytes, served);
     if (letter == kMount) {
@@ -118,6 +125,11 @@ class Apart final : public Mounter {
   Apart& operator=(const Apart&) = delete;
 
   Result<Fd> mount() override { return ask(kMount); }
+  Result<Fd> found() override { return ask(kFound); }
+  Result<void> show() override {
+    LSMFS_TRY(ask(kShow));
+    return {};
+  }
   void tune() override { (void)ask(kTune); }
   Result<void> unmount(bool lazy) override {
     LSMFS_TRY(ask(lazy ? kUnmountLazily : kUnmount));

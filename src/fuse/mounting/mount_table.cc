@@ -74,6 +74,7 @@ Result<std::vector<MountEntry>> mount_table(std::optional<pid_t> process) {
     }
     entry.type = unescape(next_word(line));
     entry.source = unescape(next_word(line));
+    entry.options = next_word(line);
     if (!entry.mount_point.empty()) entries.push_back(std::move(entry));
   }
   return entries;

@@ -17,6 +17,10 @@ class Mounter {
   virtual ~Mounter() = default;
   // Once. Gives the descriptor of /dev/fuse that serves the new mount. Errors as Mount::start.
   virtual Result<Fd> mount() = 0;
+  // With MountOptions::shows, after mount(): a descriptor that is readable when show() need not wait. That takes until the mount is served.
+  virtual Result<Fd> found() = 0;
+  // Once: has it appear at the mount point. Errors: as ENOENT.
+  virtual Result<void> show() = 0;
   // What can be set when the kernel has had its answer to INIT. Only root can, and it is only speed: failing is not told.
   virtual void tune() = 0;
   // Nothing happens when the mount has gone already. EBUSY (not lazy, and in use), EPERM.

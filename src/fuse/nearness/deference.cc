@@ -58,12 +58,26 @@ void Deference::stop() {
   threads_.clear();
 }
 
+void Deference::pause() {
+  const MutexLock lock(mutex_);
+  nobody_defers();
+  paused_ = true;
+}
+
+void Deference::resume() {
+  const MutexLock lock(mutex_);
+  paused_ = false;
+}
+
 void Deference::nobody_defers() {
+  if (paused_) return;
+
   for (Watched& watched : threads_) set(watched, false);
 }
 
 void Deference::look() {
   const MutexLock lock(mutex_);
+  if (paused_) return;
   const auto now = clock_.now();
   for (Watched& watched : threads_) look_at(watched, now);
 }

@@ -9,7 +9,7 @@
 // looks after them every few milliseconds while requests come: one that has not got on with its requests since the
 // last look is given back the usual policy, for longer each time this happens again.
 //
-// Threads: request() and stop() from any; it has one of its own.
+// Threads: all functions from any; it has one of its own.
 #pragma once
 
 #include <sys/types.h>
@@ -43,6 +43,9 @@ class Deference {
   void request() { activity_.request(); }
   // For good: nobody defers any more.
   void stop();
+  // Nobody defers, nor is `set` called, from the one to the other.
+  void pause();
+  void resume();
 
  private:
   struct Watched {
@@ -63,6 +66,7 @@ class Deference {
   const Set set_;
   Mutex mutex_;
   std::vector<Watched> threads_ LSMFS_GUARDED_BY(mutex_);  // none after stop()
+  bool paused_ LSMFS_GUARDED_BY(mutex_) = false;
   Activity activity_;
 };
 

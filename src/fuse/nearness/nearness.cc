@@ -33,6 +33,14 @@ void Nearness::stop_deferring() {
   if (deference_) deference_->stop();
 }
 
+void Nearness::pause_deferring() {
+  if (deference_) deference_->pause();
+}
+
+void Nearness::resume_deferring() {
+  if (deference_) deference_->resume();
+}
+
 void Nearness::last_request() {
   stop_deferring();
   if (follower_) follower_->go_anywhere();

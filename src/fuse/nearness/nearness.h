@@ -6,7 +6,7 @@
 //   LatencyHold  processors stay out of deep idle states while requests come
 // docs/design/13-wake-ups.md says why, and what else was tried.
 //
-// Threads: what is said of a request, by the thread that serves it; stop_deferring() and last_request() from any; all else by the
+// Threads: what is said of a request, by the thread that serves it; last_request() and what is said of deferring from any; all else by the
 // thread that reads /dev/fuse.
 #pragma once
 
@@ -68,6 +68,9 @@ class Nearness {
 
   // For good: nobody steps back any more.
   void stop_deferring();
+  // Nobody does, nor are Nearness::Means called, from the one to the other. By one thread.
+  void pause_deferring();
+  void resume_deferring();
   // Nobody waits for what the thread that serves the last request does now, nor should it wait for others. By that thread.
   void last_request();
   // No more requests are served.

@@ -40,6 +40,7 @@ class CloneOrders {
   struct Source {
     Ino dir;
     bool of_any_owner = false;  // or only of who makes the clone
+    bool is_staged = false;     // it has no name yet, and gets this one (Tree::stage())
   };
   enum class Outcome : std::uint32_t { ordinary, clone, denied };  // no change of numbers: they are sent
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "fuse/serving/clone_orders.h"
+#include "fuse/serving/imports.h"
 #include "fuse/serving/kernel_cache.h"
 #include "fuse/serving/listings.h"
 #include "fuse/serving/privileges.h"
@@ -45,6 +46,7 @@ struct Context {
   std::function<void()> destroy = [] {};
   ErrorLog errors;
   CloneOrders clones;
+  Imports imports;
   // Closed when the session is over: no request comes to the tree, and what takes long and could be done later ends.
   Turnstile turnstile;
 };
@@ -82,11 +84,7 @@ bool answer(fuse_req_t req, Result<Reply> result, Wait wait) {
 // Calls with Wait::yes, again as long as that may find room.
 template <class Call, class Arguments>
 auto with_room(Tree& tree, const Call& call, const Arguments& arguments) {
-  const auto once = [&] { return std::apply([&](const auto&... each) { return call(Wait::yes, each...); }, arguments); };
-  std::uint64_t seen = 0;
-  auto result = once();
-  while (!result && result.error().code == ENOSPC && tree.room_comes(Wait::yes, seen)) result = once();
-  return result;
+  return with_room(tree, [&] { return std::apply([&](const auto&... each) { return call(Wait::yes, each...); }, arguments); });
 }
 
 // Runs `call(wait, arguments...)`, which gives a Result of one of the replies in replies.h. The

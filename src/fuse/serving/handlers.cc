@@ -68,13 +68,17 @@ void lookup(fuse_req_t req, fuse_ino_t dir, const char* name) {
 }
 
 void forget(fuse_req_t req, fuse_ino_t ino, std::uint64_t lookups) {
+  context_of(req).imports.forget(Ino{ino});
   context_of(req).tree.forget(Ino{ino}, lookups);
   fuse_reply_none(req);
 }
 
 void forget_multi(fuse_req_t req, std::size_t count, fuse_forget_data* forgets) {
-  auto& tree = context_of(req).tree;
-  for (std::size_t i = 0; i < count; ++i) tree.forget(Ino{forgets[i].ino}, forgets[i].nlookup);
+  auto& context = context_of(req);
+  for (std::size_t i = 0; i < count; ++i) {
+    context.imports.forget(Ino{forgets[i].ino});
+    context.tree.forget(Ino{forgets[i].ino}, forgets[i].nlookup);
+  }
   fuse_reply_none(req);
 }
 
@@ -193,6 +197,12 @@ void mknod(fuse_req_t req, fuse_ino_t dir, const char* name, mode_t mode, dev_t 
   make(req, dir, name, new_inode(req, mode, rdev));
 }
 
+// A directory that has been imported gets its name.
+void name_staged(fuse_req_t req, Ino staged, Ino dir, std::string_view name) {
+  auto& tree = context_of(req).tree;
+  serve_names(req, [&tree, staged, dir](Wait wait, std::string_view n) { return entry_of(tree.link(staged, dir, n, wait)); }, name);
+}
+
 // Until this is answered the kernel lets nobody else change the directory, so the name is that of the clone. Where only the look-up has to
 // wait, it is not made again.
 void clone(fuse_req_t req, const CloneOrders::Source& source, Ino dir, std::string_view name) {
@@ -214,7 +224,9 @@ void clone(fuse_req_t req, const CloneOrders::Source& source, Ino dir, std::stri
 
 void mkdir(fuse_req_t req, fuse_ino_t dir, const char* name, mode_t mode) {
   const auto is_of = [req](uid_t user) { return fuse_req_ctx(req)->uid == user || process_of(req).uid == user; };
-  if (const auto source = context_of(req).clones.take(fuse_req_ctx(req)->pid, Ino{dir}, name, is_of)) return clone(req, *source, Ino{dir}, name);
+  if (const auto source = context_of(req).clones.take(fuse_req_ctx(req)->pid, Ino{dir}, name, is_of)) {
+    return source->is_staged ? name_staged(req, source->dir, Ino{dir}, name) : clone(req, *source, Ino{dir}, name);
+  }
   make(req, dir, name, new_inode(req, S_IFDIR | (mode & 07777)));
 }
 
@@ -330,8 +342,11 @@ void send(fuse_req_t req, Tree&, const WrittenFile& reply) {
 
 // Of the kernel's pages, which it writes whole when something was appended to one. What an append-only file takes of that is what is
 // new; what is there must be as it is.
-Result<void> write_pages(Tree& tree, Ino ino, ByteOffset to, Bytes bytes, Wait wait) {
-  auto written = tree.write(ino, to, bytes, wait);
+// With the writeback cache the kernel notes when programs wrote, and may tell that before it sends the pages: they change no time.
+Result<void> write_pages(fuse_req_t req, Ino ino, ByteOffset to, Bytes bytes, Wait wait) {
+  Tree& tree = context_of(req).tree;
+  const ChangeTime time = context_of(req).writeback ? ChangeTime::stays : ChangeTime::now;
+  auto written = tree.write(ino, to, bytes, wait, time);
   if (written || written.error().code != EPERM) return written;
   LSMFS_ASSIGN(const Attr attr, tree.getattr(ino, wait));
   if (to.v >= attr.size) return written;
@@ -339,10 +354,21 @@ Result<void> write_pages(Tree& tree, Ino ino, ByteOffset to, Bytes bytes, Wait w
   LSMFS_ASSIGN(const std::size_t got, tree.read(ino, to, there, wait, AccessTime::stays));
   if (got != there.size() || !std::ranges::equal(there, bytes.first(got))) return written;
   if (got == bytes.size()) return {};
-  return tree.write(ino, ByteOffset{attr.size}, bytes.subspan(got), wait);
+  return tree.write(ino, ByteOffset{attr.size}, bytes.subspan(got), wait, time);
+}
+
+// What an import says is made of it before the next of it comes.
+void write_import(fuse_req_t req, std::shared_ptr<Import> import, std::uint64_t offset, Bytes bytes) {
+  context_of(req).workers.submit([req, import = std::move(import), offset, copy = owned(bytes)] {
+    auto written = import->write(offset, copy);
+    answer(req, written ? Result<Written>(Written{*written}) : Result<Written>(std::move(written.error())), Wait::yes);
+  });
 }
 
 void write(fuse_req_t req, fuse_ino_t ino, const char* data, std::size_t size, off_t offset, fuse_file_info* file) {
+  if (auto import = context_of(req).imports.find(Ino{ino})) {
+    return write_import(req, std::move(import), static_cast<std::uint64_t>(offset), as_bytes({data, size}));
+  }
   auto& tree = context_of(req).tree;
   const bool direct = (file->flags & O_DIRECT) && !file->writepage;
   serve(req, [&tree, req, ino, direct, pages = file->writepage != 0, to = ByteOffset{static_cast<std::uint64_t>(offset)},
@@ -351,7 +377,7 @@ void write(fuse_req_t req, fuse_ino_t ino, const char* data, std::size_t size, o
     LSMFS_TRY(drop_hidden_capability(req, Ino{ino}, wait));
     // What reaches past the largest size there can be is written up to it.
     const Bytes fits = to.v < kFileSizeMax ? bytes.first(std::min<std::size_t>(bytes.size(), kFileSizeMax - to.v)) : bytes;
-    const auto written = pages ? write_pages(tree, Ino{ino}, to, fits, wait) : tree.write(Ino{ino}, to, fits, wait);
+    const auto written = pages ? write_pages(req, Ino{ino}, to, fits, wait) : tree.write(Ino{ino}, to, fits, wait);
     // Of a snapshot: the kernel has the bytes in its pages by now, and would go on to show them.
     if (pages && !written && written.error().code == EROFS && !tree.read_only()) context_of(req).kernel_cache.drop_pages(Ino{ino}, [] {});
     if (!written) return written.error();

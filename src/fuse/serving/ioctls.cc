@@ -1,5 +1,6 @@
 #include "fuse/serving/ioctls.h"
 
+#include <linux/capability.h>
 #include <linux/fs.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -238,6 +239,215 @@ void snapshot(fuse_req_t req, Ino dir, Bytes) {
   });
 }
 
+// Sizes tell of what lies in directories that the caller may not read, and take long to find. So they are for those who could have made it.
+void snapshot_sizes(fuse_req_t req, Ino dir, Bytes) {
+  serve_waiting(req, [req, dir, &tree = context_of(req).tree]() -> Result<IoctlOutput> {
+    LSMFS_ASSIGN(const Attr attr, tree.getattr(dir, Wait::yes));
+    if (!may_administer(req) && caller_of(req).uid != attr.uid) return make_error(EPERM, "");
+    LSMFS_ASSIGN(const SnapshotSizes sizes, tree.snapshot_sizes(dir, end_of(req)));
+    return output_of(SnapshotSizesMessage{.alone = sizes.alone.v, .refers = sizes.refers.v});
+  });
+}
+
+// ---- two directories are compared, in two steps, as a clone is made: the first notes the first directory, as one whose place has a name that
+// none has. So it is taken for nothing else.
+
+constexpr std::string_view kCompared = "/";
+
+void diff_with(fuse_req_t req, Ino dir, Bytes in) {
+  const pid_t thread = fuse_req_ctx(req)->pid;
+  if (thread == 0) {
+    fuse_reply_err(req, ESRCH);
+    return;
+  }
+  context_of(req).clones.put(thread, caller_of(req).uid, {.dir = dir, .of_any_owner = may_administer(req)}, Ino{input_of<DiffWithRequest>(in).directory}, kCompared);
+  fuse_reply_ioctl(req, 0, nullptr, 0);
+}
+
+// Differences tell of what lies in directories that the caller may not read. So they are for those who could have made a clone of both.
+Result<void> may_compare(fuse_req_t req, const CloneOrders::Source& first, Ino second) {
+  if (first.of_any_owner) return {};
+  for (const Ino dir : {first.dir, second}) {
+    LSMFS_ASSIGN(const Attr attr, context_of(req).tree.getattr(dir, Wait::yes));
+    if (attr.uid != caller_of(req).uid) return make_error(EPERM, "");
+  }
+  return {};
+}
+
+void diff(fuse_req_t req, Ino dir, Bytes in) {
+  const pid_t thread = fuse_req_ctx(req)->pid;
+  CloneOrders& orders = context_of(req).clones;
+  const auto first = orders.take(thread, dir, kCompared, [req](uid_t user) { return caller_of(req).uid == user; });
+  if (!first) {
+    fuse_reply_err(req, EAGAIN);
+    return;
+  }
+  (void)orders.end(thread);
+  const auto asked = decode_asked(bytes_of(input_of<DiffMessage>(in)));
+  if (!asked) {
+    fuse_reply_err(req, EINVAL);
+    return;
+  }
+  serve_waiting(req, [req, dir, &tree = context_of(req).tree, first = *first, asked = *asked]() -> Result<IoctlOutput> {
+    LSMFS_TRY(may_compare(req, first, dir));
+    LSMFS_ASSIGN(const DifferencesStep step, tree.differences(first.dir, dir, asked, end_of(req)));
+    const auto answer = to_diff_message(encode(step));
+    if (!answer) return make_error(EMSGSIZE, "");
+    return output_of(*answer);
+  });
+}
+
+// ---- a tree that comes as a stream: imports.h
+
+void import(fuse_req_t req, Ino file, Bytes in) {
+  const auto asked = input_of<ImportRequest>(in);
+  serve_waiting(req, [req, file, asked, &context = context_of(req)]() -> Result<IoctlOutput> {
+    const std::string_view name(asked.name, strnlen(asked.name, sizeof asked.name));
+    LSMFS_ASSIGN(const Attr attr, context.tree.getattr(file, Wait::yes));
+    const Caller caller = caller_of(req);
+    // Whom the kernel made the file for is who makes the tree, also where a mount has owners of its own, or the directory hands its group on.
+    const auto may = [capabilities = capabilities_of(req)](int capability) { return ((capabilities >> capability) & 1) != 0; };
+    const Importing who{.as_root = caller.is_root() && attr.uid == 0 && may(CAP_CHOWN) && may(CAP_FOWNER) && may(CAP_FSETID),
+                        .devices = may(CAP_MKNOD),
+                        .trusted = may(CAP_SYS_ADMIN),
+                        .capabilities = may(CAP_SETFCAP),
+                        .uid = attr.uid, .gid = attr.gid, .is_member = root_or_in_group(req, attr.gid),
+                        .umask = asked.umask & 0777};
+    if (!caller.is_root() && caller.uid != attr.uid) return make_error(EPERM, "");
+    LSMFS_TRY(context.imports.begin(context.tree, file, name, who));
+    return IoctlOutput{};
+  });
+}
+
+// Whoever can ask has the file open.
+void imported(fuse_req_t req, Ino file, Bytes in) {
+  const auto import = context_of(req).imports.find(file);
+  const pid_t thread = fuse_req_ctx(req)->pid;
+  if (!import || thread == 0) {
+    fuse_reply_err(req, import ? ESRCH : EINVAL);
+    return;
+  }
+  serve_waiting(req, [req, import, thread, asked = input_of<ImportedMessage>(in), &context = context_of(req)]() -> Result<IoctlOutput> {
+    ImportedMessage message;
+    const auto counts = import->finish();
+    if (!counts) {
+      message.code = static_cast<std::uint32_t>(reply_code(counts.error()));
+      message.size = static_cast<std::uint32_t>(counts.error().context.copy(message.context, sizeof message.context));
+      return output_of(message);
+    }
+    message.files = counts->files;
+    message.directories = counts->directories;
+    message.others = counts->others;
+    message.bytes = counts->bytes;
+    const std::string_view name(asked.name, strnlen(asked.name, sizeof asked.name));
+    if (name.empty()) return output_of(message);  // he only asks
+    context.clones.put(thread, caller_of(req).uid, {.dir = import->staged(), .of_any_owner = true, .is_staged = true}, import->parent(), name);
+    return output_of(message);
+  });
+}
+
+// ---- the log of changes
+
+// It tells of what lies in directories that the caller may not read. So it is for those who could have made a clone.
+void changes(fuse_req_t req, Ino dir, Bytes in) {
+  const auto asked = decode_changes_asked(bytes_of(input_of<ChangesMessage>(in)));
+  if (!asked) {
+    fuse_reply_err(req, EINVAL);
+    return;
+  }
+  serve_waiting(req, [req, dir, &tree = context_of(req).tree, asked = *asked]() -> Result<IoctlOutput> {
+    LSMFS_ASSIGN(const Attr attr, tree.getattr(dir, Wait::yes));
+    if (!may_administer(req) && caller_of(req).uid != attr.uid) return make_error(EPERM, "");
+    LSMFS_ASSIGN(const ChangesStep step, tree.changes(dir, asked, end_of(req)));
+    const auto answer = to_changes_message(encode(step));
+    if (!answer) return make_error(EMSGSIZE, "");
+    return output_of(*answer);
+  });
+}
+
+// ---- a directory gets what a snapshot has, in two steps, as a clone: the first notes the snapshot, as one whose place has no name
+
+void roll_back_to(fuse_req_t req, Ino snapshot, Bytes in) {
+  const pid_t thread = fuse_req_ctx(req)->pid;
+  if (thread == 0) {
+    fuse_reply_err(req, ESRCH);
+    return;
+  }
+  serve(req, [&context = context_of(req), req, snapshot, thread, directory = Ino{input_of<RollBackRequest>(in).directory}](Wait wait) -> Result<IoctlOutput> {
+    LSMFS_TRY(context.tree.snapshot_info(snapshot, wait));
+    context.clones.put(thread, caller_of(req).uid, {.dir = snapshot, .of_any_owner = may_administer(req)}, directory, "");
+    return IoctlOutput{};
+  });
+}
+
+// As who has it removed, and makes a clone of the snapshot. The kernel has checked nothing but that the caller may open both.
+Result<void> may_roll_back(fuse_req_t req, Ino dir, const CloneOrders::Source& source, Wait wait) {
+  if (source.of_any_owner) return {};
+  const Context& context = context_of(req);
+  const uid_t uid = caller_of(req).uid;
+  LSMFS_ASSIGN(const Attr attr, context.tree.getattr(dir, wait));
+  LSMFS_ASSIGN(const Attr of_snapshot, context.tree.getattr(source.dir, wait));
+  return context.user_rm && attr.uid == uid && of_snapshot.uid == uid ? Result<void>() : make_error(EACCES, "");
+}
+
+constexpr std::size_t kListedAtOnce = 1024;  // names: while others wait for the tree
+
+Result<std::vector<std::string>> names_in(Tree& tree, Ino dir, Wait wait) {
+  std::vector<std::string> names;
+  std::uint64_t cookie = 0;
+  for (std::size_t given = 1; given > 0;) {
+    given = 0;
+    LSMFS_TRY(tree.readdir(dir, cookie, AttrsOf::none, [&](const DirEntry& entry) {
+      if (given == kListedAtOnce) return false;
+      ++given;
+      cookie = entry.next_cookie;
+      if (entry.name != "." && entry.name != "..") names.emplace_back(entry.name);
+      return true;
+    }, wait, AccessTime::stays));
+  }
+  return names;
+}
+
+struct RolledBack {
+  Ino dir;
+  std::vector<SweptEntry> gone;
+  std::vector<std::string> names;  // that it has now
+};
+
+void send(fuse_req_t req, Tree& tree, const RolledBack& reply) {
+  KernelCache& cache = context_of(req).kernel_cache;
+  std::vector<std::string> old;
+  for (const SweptEntry& entry : reply.gone) old.push_back(entry.name);
+  const auto is_back = [&tree, dir = reply.dir](const std::string& name) { return tree.in_use(dir, name); };
+  cache.drop_attributes(reply.dir);
+  cache.drop_contents(reply.dir, std::move(old), reply.names, is_back, [req] { fuse_reply_ioctl(req, 0, nullptr, 0); });
+}
+
+void roll_back(fuse_req_t req, Ino dir, Bytes in) {
+  const pid_t thread = fuse_req_ctx(req)->pid;
+  CloneOrders& orders = context_of(req).clones;
+  const auto source = orders.take(thread, dir, "", [req](uid_t user) { return caller_of(req).uid == user; });
+  if (!source) {
+    fuse_reply_err(req, EAGAIN);
+    return;
+  }
+  (void)orders.end(thread);
+  if (input_of<RollBackMessage>(in).only_asks != 0) {
+    serve(req, [&tree = context_of(req).tree, req, dir, source = *source](Wait wait) -> Result<IoctlOutput> {
+      LSMFS_TRY(may_roll_back(req, dir, source, wait));
+      if (tree.read_only()) return make_error(EROFS, "");
+      return IoctlOutput{};
+    });
+    return;
+  }
+  serve_names(req, [&tree = context_of(req).tree, req, dir, source = *source](Wait wait) -> Result<RolledBack> {
+    LSMFS_TRY(may_roll_back(req, dir, source, wait));
+    LSMFS_ASSIGN(auto names, names_in(tree, source.dir, wait));  // which do not change any more
+    LSMFS_ASSIGN(auto gone, tree.roll_back(dir, source.dir, wait));
+    return RolledBack{dir, std::move(gone), std::move(names)};
+  });
+}
+
 // ---- the flags of an inode, in the two forms in which the kernel asks for them. It has checked who may change what.
 
 constexpr std::array<std::pair<std::uint32_t, std::uint32_t>, 4> kFlagNames{{{FS_IMMUTABLE_FL, FS_XFLAG_IMMUTABLE},
@@ -334,6 +544,14 @@ constexpr Command kCommands[] = {
     {kCloneIoctl, sizeof(CloneRequest), clone},
     {kClonedIoctl, 0, cloned},
     {kSnapshotIoctl, 0, snapshot},
+    {kSnapshotSizesIoctl, 0, snapshot_sizes},
+    {kDiffWithIoctl, sizeof(DiffWithRequest), diff_with},
+    {kDiffIoctl, sizeof(DiffMessage), diff},
+    {kImportIoctl, sizeof(ImportRequest), import},
+    {kImportedIoctl, sizeof(ImportedMessage), imported},
+    {kChangesIoctl, sizeof(ChangesMessage), changes},
+    {kRollBackToIoctl, sizeof(RollBackRequest), roll_back_to},
+    {kRollBackIoctl, sizeof(RollBackMessage), roll_back},
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <linux/fuse.h>
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <iterator>
@@ -97,15 +98,38 @@ void KernelCache::note_read_in(Ino dir) {
   if (left.v != 0 && left != dir && listed_.take(left)) drop_pages(left, [] {});
 }
 
+void KernelCache::expire(Ino dir, const std::string& name) {
+  const InvalidEntry entry{.parent = dir.v, .name_size = static_cast<std::uint32_t>(name.size()), .flags = kExpireOnly};
+  if (!ended_) (void)notify(FUSE_NOTIFY_INVAL_ENTRY, bytes_of(entry), as_bytes({name.c_str(), name.size() + 1}));
+}
+
 // Who looks for the name when it has expired asks the daemon, and then the kernel drops the old directory by itself. So one that has been made
 // under that name since is left alone. Only one that is made between is_back() and the message is dropped, and found again by the next look-up.
 void KernelCache::drop_tree(Ino dir, std::string name, std::function<bool()> is_back, std::function<void()> then) {
-  submit(pages_thread_, "the kernel, which forgets a name", [this, dir, name = std::move(name), is_back = std::move(is_back), then = std::move(then)] {
-    const InvalidEntry entry{.parent = dir.v, .name_size = static_cast<std::uint32_t>(name.size()), .flags = kExpireOnly};
-    if (!ended_) (void)notify(FUSE_NOTIFY_INVAL_ENTRY, bytes_of(entry), as_bytes({name.c_str(), name.size() + 1}));
+  submit(names_thread_, "the kernel, which forgets a name", [this, dir, name = std::move(name), is_back = std::move(is_back), then = std::move(then)] {
+    expire(dir, name);
     then();
     submit(inodes_thread_, "the kernel, which forgets a directory", [this, dir, name, is_back] {
       if (!ended_ && !is_back()) (void)fuse_lowlevel_notify_inval_entry(session_, dir.v, name.c_str(), name.size());
+    });
+  });
+}
+
+// The kernel keeps names that are not there, too, so those that have come are told as well.
+void KernelCache::drop_contents(Ino dir, std::vector<std::string> old, std::vector<std::string> now, std::function<bool(const std::string&)> is_back,
+                                std::function<void()> then) {
+  std::vector<std::string> all = std::move(now);
+  all.insert(all.end(), old.begin(), old.end());
+  std::ranges::sort(all);
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  submit(names_thread_, "the kernel, which forgets names", [this, dir, old = std::move(old), all = std::move(all), is_back = std::move(is_back), then = std::move(then)] {
+    for (const std::string& name : all) expire(dir, name);
+    if (!ended_) (void)fuse_lowlevel_notify_inval_inode(session_, dir.v, 0, 0);
+    then();
+    submit(inodes_thread_, "the kernel, which forgets what lay in a directory", [this, dir, old, is_back] {
+      for (const std::string& name : old) {
+        if (!ended_ && !is_back(name)) (void)fuse_lowlevel_notify_inval_entry(session_, dir.v, name.c_str(), name.size());
+      }
     });
   });
 }

@@ -44,7 +44,7 @@ namespace lsmfs {
 class KernelCache {
  public:
   // `ended`: as of Workers.
-  explicit KernelCache(Clock& clock, Workers::Ended ended = {}) : pages_thread_(1, "lsmfs-pages", clock, std::move(ended)), inodes_thread_(1, "lsmfs-inodes", clock) {}
+  explicit KernelCache(Clock& clock, Workers::Ended ended = {}) : pages_thread_(1, "lsmfs-pages", clock, ended), names_thread_(1, "lsmfs-names", clock, std::move(ended)), inodes_thread_(1, "lsmfs-inodes", clock) {}
 
   // Before the first request. The session must live until drain() has returned and no more is submitted.
   void start(fuse_session* session) { session_ = session; }
@@ -78,6 +78,11 @@ class KernelCache {
   // that makes it let go of what lies below, which takes as long as that is much. Where there is a directory of that name once more, the
   // kernel has done so by itself: `is_back` says so.
   void drop_tree(Ino dir, std::string name, std::function<bool()> is_back, std::function<void()> then);
+  // All that was in the directory `dir` has gone at once, and other things are there. `old`: names of what the kernel had, `now`: those that
+  // are there. Makes the kernel ask for all of them again, forget its listing, and runs `then`. After that makes it let go of what lay below the
+  // former. Where one has been found again, which `is_back` says, the kernel has done so by itself.
+  void drop_contents(Ino dir, std::vector<std::string> old, std::vector<std::string> now, std::function<bool(const std::string&)> is_back,
+                     std::function<void()> then);
   // Of entries that were taken away without a request for them.
   void drop_entries(std::vector<SweptEntry> entries);
 
@@ -89,14 +94,16 @@ class KernelCache {
   }
   void drain() {
     pages_thread_.drain();
+    names_thread_.drain();
     inodes_thread_.drain();
   }
-  const Workers& workers() const { return pages_thread_; }  // those at work for a request
+  std::array<const Workers*, 2> workers() const { return {&pages_thread_, &names_thread_}; }  // those at work for a request
 
  private:
   void submit(Workers& thread, const char* waits_for, std::function<void()> work);
   // Sends a message of the kernel's own, with its body in two parts.
   int notify(std::int32_t kind, Bytes begin, Bytes rest);
+  void expire(Ino dir, const std::string& name);
 
   class Marks {
    public:
@@ -120,7 +127,8 @@ class KernelCache {
   std::atomic<bool> ended_{false}, can_drop_inodes_{true};
   std::atomic<std::uint64_t> drops_begun_{0}, drops_done_{0}, drops_heeded_{0};  // of inodes; by a listing that was short
   std::atomic<unsigned> busy_{0};
-  Workers pages_thread_, inodes_thread_;
+  // Of names apart, since the kernel holds a directory for each of them. Who has it drop pages may be one whose request holds that directory.
+  Workers pages_thread_, names_thread_, inodes_thread_;
 };
 
 }  // namespace lsmfs

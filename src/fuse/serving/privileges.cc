@@ -40,13 +40,32 @@ Caller caller_of(fuse_req_t req) {
   return said->uid != Caller::kUnknown ? Caller{said->uid, said->gid} : process_of(req);
 }
 
-Caller process_of(fuse_req_t req) {
+namespace {
+
+// What /proc says of the caller's process; "": nothing.
+std::string status_of(fuse_req_t req) {
   const Fd file(open(fmt::format("/proc/{}/status", fuse_req_ctx(req)->pid).c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) return {};
+  if (!file) return "";
   char text[4096];
   const ssize_t size = read(file.get(), text, sizeof text);
-  const std::string_view status(text, static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+  return std::string(text, static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+}
+
+}  // namespace
+
+Caller process_of(fuse_req_t req) {
+  const std::string status = status_of(req);
+  if (status.empty()) return {};
   return {number_of(status, "\nUid:\t"), number_of(status, "\nGid:\t")};
+}
+
+std::uint64_t capabilities_of(fuse_req_t req) {
+  constexpr std::string_view kName = "\nCapEff:\t";
+  const std::string status = status_of(req);
+  const std::size_t at = status.find(kName);
+  std::uint64_t capabilities = 0;
+  if (at != status.npos) std::from_chars(status.data() + at + kName.size(), status.data() + status.size(), capabilities, 16);
+  return capabilities;
 }
 
 bool PrivilegeWatch::drops(const fuse_in_header& request) {

@@ -41,6 +41,9 @@ Caller caller_of(fuse_req_t req);
 // Likewise, but always as /proc says it. In a mount that has owners of its own, the kernel says of who makes something whom the caller is there.
 Caller process_of(fuse_req_t req);
 
+// The effective capabilities of the caller's process, a bit for each; none if /proc does not tell.
+std::uint64_t capabilities_of(fuse_req_t req);
+
 // Whether the caller may keep a set-group-id bit of that group.
 bool root_or_in_group(fuse_req_t req, gid_t gid);
 

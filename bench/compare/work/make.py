@@ -1,0 +1,47 @@
+"""A part of Linux, built by make, and looked at by make when there is nothing to do."""
+
+import os
+import tempfile
+
+from inputs import has_linux
+from shared.commands import run
+
+from .piece import Figure, Piece, Setting
+from .tree import unpack
+
+JOBS = 2
+PARTS = ("kernel/", "mm/", "lib/")
+
+
+def _source(tree):
+    """Where the Kconfig of the top is: archives have it in a folder of its own."""
+    return next(folder for folder in (tree, *(os.path.join(tree, name) for name in sorted(os.listdir(tree)))) if os.path.exists(folder + "/Kconfig"))
+
+
+def _read_compiler(session):
+    """It lies on the host's disk."""
+    with tempfile.TemporaryDirectory(dir=os.path.dirname(session.point)) as folder:
+        run("sh", "-c", "echo 'int main(void) { return 0; }' | gcc -O2 -x c -o main -", cwd=folder)
+
+
+def _make(session):
+    source = _source(unpack(session, "tree"))
+    command = ["make", "-C", source, f"-j{JOBS}"]
+    run(*command, "allnoconfig")
+    command += PARTS[:session.settings["parts"]]
+    for name in ("make cold", "make again cold"):
+        session.cold()
+        _read_compiler(session)
+        session.note(name, session.time(*command))
+    session.note("make again warm", session.time(*command))
+    session.inputs.same_everywhere("what was built", os.path.join(source, PARTS[0]))
+
+
+PIECES = (
+    Piece("make", _make, (
+        Figure("make cold", "s", f"make -j{JOBS} of {', '.join(PARTS)} of Linux by allnoconfig, after a cold mount"),
+        Figure("make again cold", "s", "the same with nothing left to do, after a cold mount"),
+        Figure("make again warm", "s", "the same again"),
+    ), inputs=("tree",), tools=("tar", "make", "gcc", "flex", "bison", "bc"), settings=(Setting("parts", str(len(PARTS)), "of these parts of Linux to build"),),
+          optional=True, lacks=lambda tree: "" if has_linux(tree) else "--tree is not the source of Linux"),
+)

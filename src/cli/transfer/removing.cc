@@ -1,0 +1,105 @@
+#include "cli/transfer/removing.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <memory>
+#include <vector>
+
+#include "cli/transfer/records.h"
+#include "lsmfs/control.h"
+
+namespace lsmfs::cli {
+namespace {
+
+std::vector<std::string> listed(int directory) {
+  std::vector<std::string> names;
+  const std::unique_ptr<DIR, int (*)(DIR*)> stream(fdopendir(openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)), closedir);
+  while (const dirent* entry = stream ? readdir(stream.get()) : nullptr) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") names.emplace_back(name);
+  }
+  return names;
+}
+
+// One by one, by a way up and down again, so that few descriptors are open however deep it is.
+Result<void> remove_one_by_one(const Fd& directory, const std::string& name) {
+  struct Level {
+    Fd above;
+    std::string name;
+    std::vector<std::string> left;
+  };
+  constexpr std::size_t kDeepest = 400;
+  std::vector<Level> way;
+  const auto enter = [&way](Fd above, const std::string& below) -> Result<void> {
+    if (way.size() >= kDeepest) return make_error(ENAMETOOLONG, below);
+    (void)unlock(above, below);
+    (void)fchmodat(above.get(), below.c_str(), 0700, 0);
+    const Fd fd(openat(above.get(), below.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!fd) return make_error(errno, below);
+    way.push_back({std::move(above), below, listed(fd.get())});
+    return {};
+  };
+  LSMFS_TRY(enter(Fd(openat(directory.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)), name));
+  while (!way.empty()) {
+    Level& level = way.back();
+    if (level.left.empty()) {
+      if (unlinkat(level.above.get(), level.name.c_str(), AT_REMOVEDIR) != 0) return make_error(errno, level.name);
+      way.pop_back();
+      continue;
+    }
+    const std::string below = std::move(level.left.back());
+    level.left.pop_back();
+    Fd here(openat(level.above.get(), level.name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!here) return make_error(errno, level.name);
+    struct stat facts {};
+    if (fstatat(here.get(), below.c_str(), &facts, AT_SYMLINK_NOFOLLOW) != 0) return make_error(errno, below);
+    if (S_ISDIR(facts.st_mode)) {
+      LSMFS_TRY(enter(std::move(here), below));
+      continue;
+    }
+    int failed = unlinkat(here.get(), below.c_str(), 0);
+    if (failed != 0 && errno == EPERM && unlock(here, below)) failed = unlinkat(here.get(), below.c_str(), 0);
+    if (failed != 0) return make_error(errno, below);
+  }
+  return {};
+}
+
+}  // namespace
+
+bool unlock(const Fd& file) {
+  int flags = 0;
+  if (ioctl(file.get(), FS_IOC_GETFLAGS, &flags) != 0 || (static_cast<std::uint32_t>(flags) & kLockingFlags) == 0) return false;
+  flags &= ~static_cast<int>(kLockingFlags);
+  return ioctl(file.get(), FS_IOC_SETFLAGS, &flags) == 0;
+}
+
+bool unlock(const Fd& directory, const std::string& name) {
+  struct stat facts {};
+  if (fstatat(directory.get(), name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) != 0 || (!S_ISREG(facts.st_mode) && !S_ISDIR(facts.st_mode))) return false;
+  const Fd file(openat(directory.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  return file && unlock(file);
+}
+
+Result<void> remove_all(const Fd& directory, const std::string& name) {
+  struct stat facts {};
+  if (fstatat(directory.get(), name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) != 0) return errno == ENOENT ? Result<void>() : make_error(errno, name);
+  if (S_ISDIR(facts.st_mode)) {
+    if (remove_tree_of_mount(fmt::format("/proc/self/fd/{}/{}", directory.get(), name))) return {};
+    (void)unlock(directory);
+    return remove_one_by_one(directory, name);
+  }
+  int failed = unlinkat(directory.get(), name.c_str(), 0);
+  if (failed != 0 && errno == EPERM) {
+    const bool unlocked = unlock(directory), own = unlock(directory, name);
+    if (unlocked || own) failed = unlinkat(directory.get(), name.c_str(), 0);
+  }
+  return failed == 0 || errno == ENOENT ? Result<void>() : make_error(errno, name);
+}
+
+}  // namespace lsmfs::cli
