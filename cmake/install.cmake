@@ -3,6 +3,7 @@
 include(GNUInstallDirs)
 
 install(TARGETS lsmfs RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS lsmfs-whole RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/lsmfs)
 foreach(page ${LSMFS_PAGES})
   cmake_path(GET page EXTENSION LAST_ONLY section)
   string(REPLACE "." "man" folder ${section})

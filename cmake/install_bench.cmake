@@ -6,7 +6,7 @@ install(TARGETS lsmfs-simdisk RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPON
 install(DIRECTORY bench/compare bench/shared bench/aging DESTINATION ${folder}/bench USE_SOURCE_PERMISSIONS COMPONENT bench EXCLUDE_FROM_ALL
         FILES_MATCHING PATTERN compare/compare PATTERN aging/lsmfs-aging PATTERN gitconfig PATTERN "*.py" PATTERN "*.toml" PATTERN "*.csv"
         PATTERN simdisk/test EXCLUDE PATTERN simdisk/bandwidth.py EXCLUDE PATTERN __pycache__ EXCLUDE)
-install(FILES scripts/support/caches.py scripts/support/loop.py scripts/support/synthetic_repository.py scripts/support/workspace.py
+install(FILES scripts/support/caches.py scripts/support/loop.py scripts/support/two_programs.py scripts/support/synthetic_repository.py scripts/support/workspace.py
         DESTINATION ${folder}/scripts/support COMPONENT bench EXCLUDE_FROM_ALL)
 install(FILES ${LSMFS_BENCH_PAGES} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT bench EXCLUDE_FROM_ALL)
 install(CODE "

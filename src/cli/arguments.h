@@ -38,7 +38,7 @@ std::vector<std::string> split_command(int& argc, char** argv);
 void ignore(CLI::App& app, const std::string& flags, const std::string& why);
 
 // nullopt: go on. Else --help or --version were asked for and given, or the arguments are wrong, which has
-// been said: the exit code, which is `usage` then.
-std::optional<int> parse(CLI::App& app, int argc, char** argv, int usage);
+// been said: the exit code, which is `usage` then. `version`: what --version says; nullptr: it is no option.
+std::optional<int> parse(CLI::App& app, int argc, char** argv, int usage, std::string (*version)());
 
 }  // namespace lsmfs::cli

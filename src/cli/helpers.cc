@@ -5,6 +5,8 @@
 
 #include "cli/arguments.h"
 #include "cli/exit_codes.h"
+#include "cli/helper_names.h"
+#include "cli/version.h"
 
 namespace lsmfs::cli {
 namespace {
@@ -27,7 +29,7 @@ int mount_helper(const std::string& name, int argc, char** argv) {
   ignore_value(app, "-t", "ignored: the type of the file system");
   app.add_option("source", arguments.path, "block device or image file, or LABEL=... or UUID=...")->required();
   app.add_option("directory", arguments.directory, "where to mount it")->required();
-  if (const auto code = parse(app, argc, argv, kUsage)) return *code;
+  if (const auto code = parse(app, argc, argv, kUsage, version_text)) return *code;
   // Of a part that is mounted, mount -a does not see that it is, and asks for it again.
   arguments.repeats = true;
   if (read_only) arguments.options.emplace_back("ro");
@@ -41,7 +43,7 @@ int mkfs_helper(const std::string& name, int argc, char** argv) {
   MkfsArguments arguments;
   take(app, arguments);
   ignore(app, "-v", "ignored");
-  if (const auto code = parse(app, argc, argv, kUsage)) return *code;
+  if (const auto code = parse(app, argc, argv, kUsage, version_text)) return *code;
   return mkfs(arguments);
 }
 
@@ -50,7 +52,7 @@ int fsck_helper(const std::string& name, int argc, char** argv) {
   CLI::App app{"Checks an lsmfs for fsck(8)", name};
   FsckArguments arguments;
   take(app, arguments);
-  if (const auto code = parse(app, argc, argv, kFsckUsage)) return *code;
+  if (const auto code = parse(app, argc, argv, kFsckUsage, version_text)) return *code;
   return fsck(arguments);
 }
 
@@ -58,17 +60,13 @@ int fsck_helper(const std::string& name, int argc, char** argv) {
 
 std::optional<int> run_as_helper(int argc, char** argv) {
   if (argc == 0) return std::nullopt;
-  std::string_view name = argv[0];
-  name.remove_prefix(name.rfind('/') + 1);  // npos + 1 is 0
-  // The type is "lsmfs" in fstab, and what the mount table says for a mount that is there.
-  const auto dot = std::min(name.find('.'), name.size());
-  const std::string_view type = name.substr(dot);
-  if (type != ".lsmfs" && type != ".fuse.lsmfs" && type != ".fuseblk.lsmfs") return std::nullopt;
-  const std::string_view tool = name.substr(0, dot);
-  if (tool == "mount") return mount_helper(std::string(name), argc, argv);
-  if (tool == "fsck") return fsck_helper(std::string(name), argc, argv);
-  if (tool == "mkfs") return mkfs_helper(std::string(name), argc, argv);
-  return std::nullopt;
+  const auto tool = helper_tool(argv[0]);
+  if (!tool) return std::nullopt;
+  const std::string_view path = argv[0];
+  const std::string name(path.substr(path.rfind('/') + 1));
+  if (*tool == "mount") return mount_helper(name, argc, argv);
+  if (*tool == "fsck") return fsck_helper(name, argc, argv);
+  return mkfs_helper(name, argc, argv);
 }
 
 }  // namespace lsmfs::cli

@@ -5,7 +5,7 @@ namespace lsmfs {
 namespace {
 
 constexpr std::uint8_t kHasA = 1, kHasB = 2, kExact = 4, kOnlyLinked = 8, kOnlyData = 16;
-constexpr std::uint8_t kEnded = 1, kHasBlocks = 2;
+constexpr std::uint8_t kDifferencesEnded = 1, kHasBlocks = 2;
 constexpr std::uint8_t kKinds = 4, kWasDirectory = 4, kIsDirectory = 8;  // in one byte: the kind below
 
 }  // namespace
@@ -36,7 +36,7 @@ std::optional<DifferencesAsked> decode_asked(std::string_view bytes) {
 
 std::string encode(const DifferencesStep& step) {
   std::string out;
-  put_u8(out, static_cast<std::uint8_t>((step.ended ? kEnded : 0) | (step.same.empty() ? 0 : kHasBlocks)));
+  put_u8(out, static_cast<std::uint8_t>((step.ended ? kDifferencesEnded : 0) | (step.same.empty() ? 0 : kHasBlocks)));
   put_string(out, step.next);
   put_varint(out, step.shifts.size());
   for (const std::uint64_t shift : step.shifts) put_varint(out, shift);
@@ -58,8 +58,8 @@ std::optional<DifferencesStep> decode_step(std::string_view bytes) {
   Reader in(bytes);
   DifferencesStep step;
   const std::uint8_t has = in.u8();
-  if (has > (kEnded | kHasBlocks)) in.fail();
-  step.ended = has & kEnded;
+  if (has > (kDifferencesEnded | kHasBlocks)) in.fail();
+  step.ended = has & kDifferencesEnded;
   step.next = in.string();
   const std::uint64_t shifts = in.varint();
   for (std::uint64_t i = 0; i < shifts && in.ok(); ++i) step.shifts.push_back(in.varint());

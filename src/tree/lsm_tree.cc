@@ -23,12 +23,6 @@ std::string moment(const Time& time) {
 
 }  // namespace
 
-Time Time::now(Clock& clock) {
-  const auto since_epoch = clock.wall().time_since_epoch();
-  const auto whole = std::chrono::floor<std::chrono::seconds>(since_epoch);
-  return {whole.count(), static_cast<std::uint32_t>((since_epoch - whole) / std::chrono::nanoseconds(1))};
-}
-
 Result<void> Tree::format(Store& store) {
   Record root;
   root.ino = kRootIno;

@@ -31,6 +31,38 @@ std::string contents(const std::string& path) {
   return text.str();
 }
 
+bool all_may_enter(std::filesystem::path folder) {
+  for (; folder.has_relative_path(); folder = folder.parent_path()) {
+    if ((std::filesystem::status(folder).permissions() & std::filesystem::perms::others_exec) == std::filesystem::perms::none) return false;
+  }
+  return true;
+}
+
+// A copy of the program, for users who cannot enter the folder that it lies in.
+class PublicCopy {
+ public:
+  PublicCopy() {
+    char name[] = "/tmp/lsmfs-cli-program-XXXXXX";
+    folder_ = ::mkdtemp(name);
+    std::filesystem::permissions(folder_, std::filesystem::perms(0755));
+    std::filesystem::create_directories(folder_ / "libexec/lsmfs");
+    std::filesystem::copy_file(LSMFS_PROGRAM, program());
+    std::filesystem::copy_file(whole_program(), folder_ / "libexec/lsmfs/lsmfs");
+  }
+  ~PublicCopy() { std::filesystem::remove_all(folder_); }
+  std::filesystem::path program() const { return folder_ / "lsmfs"; }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+std::string program_for_all() {
+  static const bool enterable = all_may_enter(std::filesystem::path(LSMFS_PROGRAM).parent_path());
+  if (enterable) return LSMFS_PROGRAM;
+  static const PublicCopy copy;
+  return copy.program();
+}
+
 [[noreturn]] void become(const std::vector<std::string>& arguments, const Circumstances& how, const std::string& out,
                          const std::string& err) {
   const auto redirect = [](const std::string& path, int fd, int flags) {
@@ -40,8 +72,7 @@ std::string contents(const std::string& path) {
   redirect("/dev/null", 0, O_RDONLY);
   redirect(out, 1, O_WRONLY | O_TRUNC);
   redirect(err, 2, O_WRONLY | O_TRUNC);
-  // The program may lie in a folder that only root can enter, so it is opened before.
-  const int program = ::open(LSMFS_PROGRAM, O_RDONLY);
+  const std::string program = how.program.empty() ? std::string(LSMFS_PROGRAM) : how.program;
   if (how.without_dev_fuse) {
     if (::unshare(CLONE_NEWNS) != 0 || ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
         ::mount("none", "/dev", "tmpfs", 0, nullptr) != 0) {
@@ -62,7 +93,7 @@ std::string contents(const std::string& path) {
   for (auto& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   for (const int fd : how.closed) ::close(fd);
-  ::fexecve(program, argv.data(), environ);
+  ::execv(program.c_str(), argv.data());
   ::_exit(214);
 }
 
@@ -72,7 +103,11 @@ bool Outcome::is_one_line() const {
   return err.starts_with("lsmfs: ") && err.find('\n') == err.size() - 1 && err.size() > 10;
 }
 
-Outcome run(const std::vector<std::string>& arguments, const Circumstances& circumstances) {
+std::string whole_program() { return std::filesystem::path(LSMFS_PROGRAM).parent_path() / "libexec/lsmfs/lsmfs"; }
+
+Outcome run(const std::vector<std::string>& arguments, const Circumstances& asked) {
+  Circumstances circumstances = asked;
+  if (circumstances.uid != 0 && circumstances.program.empty()) circumstances.program = program_for_all();
   std::array<std::string, 2> files;
   for (auto& file : files) {
     char name[] = "/tmp/lsmfs-cli-output-XXXXXX";

@@ -24,10 +24,14 @@ struct Circumstances {
   bool without_dev_fuse = false;
   std::string folder;            // where to start
   std::string name = "lsmfs";    // argv[0]
+  std::string program = {};      // what is run; empty: the program under test
   std::vector<int> closed = {};  // descriptors of stdio that it does not have
   // Called while it runs, with what tells what it has said on stderr so far.
   std::function<void(const std::function<std::string()>& said)> meanwhile;
 };
+
+// The whole program, as the one under test finds it.
+std::string whole_program();
 
 Outcome run(const std::vector<std::string>& arguments, const Circumstances& circumstances = {});
 

@@ -33,7 +33,7 @@ TEST_F(Usage, HelpIsACommandToo) {
 TEST_F(Usage, CommandsAreGroupedByWhatPeopleDo) {
   const std::string text = accepted({"--help"});
   std::size_t at = 0;
-  for (const char* next : {"\nMake and change", "  mkfs", "  tune", "  resize", "\nMount", "  mount", "  umount", "\nUse what is mounted", "  clone", "  import", "  snapshot", "  prune", "  rollback", "  send", "  receive", "  rm", "  trim", "\nLook", "  snapshots", "  diff", "  changes", "  info", "  layout", "\nCheck and repair", "  fsck", "  scrub"}) {
+  for (const char* next : {"\nMake and change", "  mkfs", "  tune", "  resize", "\nMount", "  mount", "  umount", "\nUse what is mounted", "  clone", "  snapshot", "  prune", "  rollback", "  send", "  receive", "  rm", "  trim", "  import", "\nLook", "  snapshots", "  diff", "  changes", "  info", "  layout", "\nCheck and repair", "  fsck", "  scrub"}) {
     const auto found = text.find(next, at);
     ASSERT_NE(found, text.npos) << next << " in its place in\n" << text;
     at = found;

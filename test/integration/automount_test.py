@@ -67,11 +67,11 @@ class Automount(harness.MountCase):
         if not snapshot:
             with open(os.path.join(target, "other"), "wb") as file:
                 file.write(b"contents")
-        for pid, _ in harness.workspace.processes_of(target, LSMFS):
+        for pid, _ in harness.workspace.processes_of(target, harness.WHOLE):
             self.assertEqual(os.getsid(pid), os.getpgid(pid), "it has left the group")
             self.assertNotEqual(os.getpgid(pid), os.getpgrp())
         self.expire(requests, root, target)
-        until(lambda: not harness.workspace.processes_of(target, LSMFS), "the end of the daemon")
+        until(lambda: not harness.workspace.processes_of(target, harness.WHOLE), "the end of the daemon")
 
     def expire(self, requests, root, target):
         """As an automounter does some minutes later: the kernel names what nobody uses, and waits until that is unmounted."""

@@ -16,7 +16,7 @@ import tempfile
 import unittest
 import unittest.mock
 
-from harness import LSMFS, MountCase, MiB, ROOT, call, lsmfs_only, main
+from harness import LSMFS, WHOLE, MountCase, MiB, ROOT, call, lsmfs_only, main
 
 BENCH = os.path.join(ROOT, "bench")
 sys.path[:0] = [os.path.join(BENCH, "compare"), BENCH, os.path.join(BENCH, "aging", "simdisk")]
@@ -486,7 +486,7 @@ class Mounts(MountCase):
         self.assertEqual(len({system.memory(point) for point in points}), 2, "each has its own daemon")
         system.unmount(points[1])
         system.unmount(points[0])
-        self.assertEqual(workspace.processes_of(points[0], LSMFS), [])
+        self.assertEqual(workspace.processes_of(points[0], WHOLE), [])
 
 
 class Folders(MountCase):

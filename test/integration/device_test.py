@@ -73,7 +73,7 @@ class Device(harness.MountCase):
     def all_sleep(device):
         """Whether all processes of ours that name the device wait for something, and there are some."""
         states = []
-        for pid, _ in harness.workspace.processes_of(device, LSMFS):
+        for pid, _ in harness.workspace.processes_of(device, harness.WHOLE):
             with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
                 states.append(file.read().rpartition(") ")[2][:1])
         return set(states) == {"S"}

@@ -21,10 +21,12 @@ sys.path[:0] = [os.path.join(ROOT, "scripts", "support"), os.path.join(ROOT, "te
 
 import caches  # noqa: E402
 import loop  # noqa: E402
+import two_programs  # noqa: E402
 import workspace  # noqa: E402
 from until import until  # noqa: E402
 
 LSMFS = os.environ.get("LSMFS", os.path.join(ROOT, "build", "release", "lsmfs"))
+WHOLE = two_programs.whole(LSMFS)  # which a daemon runs
 FS = os.environ.get("LSMFS_TEST_FS", "lsmfs")
 MOUNT_OPTIONS = os.environ.get("LSMFS_MOUNT_OPTIONS", "")  # of every mount of an lsmfs, as in "writeback"
 MOUNTER = "lsmfs-mounter"
@@ -181,7 +183,7 @@ class Volume:
 
     def processes(self):
         """[(pid, start)] of the daemon and of the process that mounts and unmounts for it."""
-        return workspace.processes_of(self.point, LSMFS)
+        return workspace.processes_of(self.point, WHOLE)
 
     def daemons(self):
         return [(pid, start) for pid, start in self.processes() if comm(pid) != MOUNTER]

@@ -1,6 +1,6 @@
 """mount(8), umount(8), fsck(8) and mkfs(8) find what `cmake --install` puts into /sbin, and it does what they ask.
 
-The tests run in a mount namespace of their own, where the installed files lie over /usr/bin and /usr/sbin: nothing of
+The tests run in a mount namespace of their own, where the installed files lie over those of /usr: nothing of
 the machine is changed, whatever becomes of this process."""
 
 import contextlib
@@ -38,7 +38,7 @@ class Installed(harness.MountCase):
 
     def setUp(self):
         super().setUp()
-        for folder in ("/usr/bin", "/usr/sbin"):
+        for folder in ("/usr/bin", "/usr/sbin", "/usr/libexec"):
             self.must("mount", "-t", "overlay", "overlay", "-o", f"lowerdir={self.tree}{folder}:{folder}", folder)
             self.addCleanup(self.must, "umount", "-l", folder)
         self.rule = os.path.join(self.tree, "usr/lib/udev/rules.d/61-lsmfs.rules")

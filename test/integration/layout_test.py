@@ -8,7 +8,6 @@ import pwd
 import random
 import re
 import resource
-import shutil
 import signal
 import subprocess
 import sys
@@ -162,10 +161,9 @@ $user "$2" umount "$4"
 """
 
     def test_a_users_mount_is_read_from_the_device_each_time_too(self):
-        volume, program, user = self.mounted("lsmfs"), os.path.join(self.work.path, "lsmfs"), pwd.getpwnam("nobody")
+        volume, program, user = self.mounted("lsmfs"), harness.two_programs.copy(LSMFS, self.work.path), pwd.getpwnam("nobody")
         _, size = self.fill(volume.point)
         volume.umount()
-        shutil.copy(LSMFS, program)
         for path in (volume.device, volume.point):
             before = os.stat(path)
             self.addCleanup(os.chown, path, before.st_uid, before.st_gid)

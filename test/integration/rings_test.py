@@ -1,7 +1,6 @@
 """The mount option io_uring=on, and the kernel's switch, which it turns on. That is one for the whole machine: it is as before after each test."""
 
 import os
-import shutil
 import subprocess
 
 import harness
@@ -128,8 +127,7 @@ class Rings(harness.MountCase):
         volume = self.volume(256 * MiB, image=True)
         for path in (volume.device, volume.point):
             os.chown(path, USER, USER)
-        program = os.path.join(self.work.path, "lsmfs")
-        shutil.copy(LSMFS, program)  # which may lie where only root can go
+        program = harness.two_programs.copy(LSMFS, self.work.path)  # the other may lie where only root can go
         self.refused("setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", program, "mount", volume.device, volume.point, "-o", "io_uring=on",
                      says=["io_uring=on", SWITCH, "Permission denied"], codes=[1])
         self.assertEqual(switch(), "N")

@@ -45,7 +45,7 @@ class Slow(harness.MountCase):
             return [line for line in file if all(word in line for word in words)]
 
     def daemon_waits_for_the_disk(self):
-        for path in [path for pid, _ in harness.workspace.processes_of(self.point, LSMFS) for path in glob.glob(f"/proc/{pid}/task/*/stat")]:
+        for path in [path for pid, _ in harness.workspace.processes_of(self.point, harness.WHOLE) for path in glob.glob(f"/proc/{pid}/task/*/stat")]:
             with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
                 if file.read().rpartition(") ")[2].startswith("D"):
                     return True

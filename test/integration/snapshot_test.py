@@ -553,7 +553,7 @@ class Mounted(Snapshots):
             self.assertEqual(outcome(change), "EROFS")
 
     def ended(self, point):
-        until(lambda: not workspace.processes_of(point, LSMFS), "the end of the daemon")
+        until(lambda: not workspace.processes_of(point, harness.WHOLE), "the end of the daemon")
         until(self.lsmfs.is_let_go, "the end of the lock")
 
     def test_beside_the_whole(self):
@@ -565,7 +565,7 @@ class Mounted(Snapshots):
         self.assertIn("rw", self.mounts()[0][2])
         self.assertEqual(self.contents(point), kept)
         self.nothing_changes_in(point)
-        self.assertEqual(workspace.processes_of(point, LSMFS), [], "no daemon of its own")
+        self.assertEqual(workspace.processes_of(point, harness.WHOLE), [], "no daemon of its own")
         self.assertEqual(self.lsmfs.processes(), daemons)
         self.make("d/other", b"more")
         self.assertEqual(self.contents(point), kept)
@@ -636,7 +636,7 @@ class Mounted(Snapshots):
                     self.assertLessEqual({"ro", "noatime"}, set(self.mounts()[0][2]))
                     self.assertEqual(self.contents(point), kept)
                     self.nothing_changes_in(point)
-                    self.assertEqual(len(workspace.processes_of(point, LSMFS)), 2, "the daemon, and who mounts and unmounts for it")
+                    self.assertEqual(len(workspace.processes_of(point, harness.WHOLE)), 2, "the daemon, and who mounts and unmounts for it")
                     facts = json.loads(self.must(LSMFS, "info", "--json", point))
                     self.assertEqual((facts["mount_point"], facts["read_only"], facts["options"]["snapshot"]), (point, True, "s"))
                     self.assertEqual(self.must("df", "--output=source", point).split()[-1], source)
@@ -663,7 +663,7 @@ class Mounted(Snapshots):
     def test_a_daemon_that_is_killed_leaves_nothing_but_a_dead_mount(self):
         self.lsmfs.umount()
         point = self.show("s")
-        for pid, _ in workspace.processes_of(point, LSMFS):
+        for pid, _ in workspace.processes_of(point, harness.WHOLE):
             if harness.comm(pid) != harness.MOUNTER:
                 os.kill(pid, signal.SIGKILL)
         self.ended(point)

@@ -76,13 +76,13 @@ grep -q "$2/hers .*nosuid,nodev.*fuse.lsmfs $3 .*user_id=$(id -u)" /proc/self/mo
 umount "$2/hers"
 echo done
 """
-# $1: what fstab is to say, then a command. mount(8) lets nobody but root name another file for it. $2, $3: /usr/bin and /usr/sbin as installed.
+# $1: what fstab is to say, then a command. mount(8) lets nobody but root name another file for it. $2: a folder with what is installed.
 WITH_FSTAB = """\
 set -e
 printf %s "$1" > "$2/fstab"
 test -e /etc/fstab || touch /etc/fstab
 mount --bind "$2/fstab" /etc/fstab
-for folder in /usr/bin /usr/sbin; do mount -t overlay overlay -o "lowerdir=$2$folder:$folder" "$folder"; done
+for folder in /usr/bin /usr/sbin /usr/libexec; do mount -t overlay overlay -o "lowerdir=$2$folder:$folder" "$folder"; done
 shift 2
 exec "$@"
 """
@@ -108,8 +108,7 @@ class User(harness.MountCase):
         self.assertIsNotNone(fusermount, "no fusermount3: install the package fuse3")
         self.assertTrue(os.stat(fusermount).st_mode & stat.S_ISUID, f"{fusermount} is not set-user-id: users cannot mount")
         # The folder of the checkout may be closed to others.
-        self.binary = os.path.join(self.work.path, "lsmfs")
-        shutil.copy(LSMFS, self.binary)
+        self.binary = harness.two_programs.copy(LSMFS, self.work.path)
         self.user = pwd.getpwnam("nobody")
         self.home = self.work.sub("home")
         os.chown(self.home, self.user.pw_uid, self.user.pw_gid)
@@ -126,7 +125,7 @@ class User(harness.MountCase):
         for steps in (STEPS, LATER_STEPS):
             done = self.as_user("sh", "-c", steps, "sh", self.binary, self.home)
             self.assertEqual((done.returncode, done.stdout.strip().splitlines()[-1:]), (0, ["done"]), done.stderr)
-            until(lambda: not harness.workspace.processes_of(self.work.path, self.binary), "the end of the daemon")
+            until(lambda: not harness.workspace.processes_of(self.work.path, harness.two_programs.whole(self.binary)), "the end of the daemon")
 
     def by_fstab(self, option, steps, *words):
         """As the user, with lines of fstab for "mnt" and "hers", where mount(8) finds the helper."""
