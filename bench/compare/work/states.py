@@ -7,7 +7,7 @@ import os
 import re
 
 from shared.cold import grep_command
-from shared.commands import Problem, call, described, run
+from shared.commands import Problem, call, described, one_line, run
 
 from .create import FANOUT, ROOM, SIZE, make_small_files, small_files
 from .data import EDIT, Noise, write_over
@@ -76,7 +76,7 @@ class States:
     def check_told(self, command, changed):
         """Problem, unless what a command prints has the paths of these files, and of no others."""
         status, out, err, _ = call(*command)
-        found = set(self._path.findall(out))
-        if found != set(changed):
-            raise Problem(f"{described(command)}: tells {len(found & set(changed))} of {len(changed)} changed files and {len(found - set(changed))} others; "
-                          f"exit status {status}, {err.strip()[:200]}")
+        found, wanted = set(self._path.findall(out)), set(changed)
+        if found != wanted:
+            raise Problem(f"{described(command)}: tells {len(found & wanted)} of {len(wanted)} changed files and {len(found - wanted)} others; "
+                          f"exit status {status}, {one_line(err)}")
