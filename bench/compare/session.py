@@ -17,7 +17,7 @@ from work.piece import SECONDS, shown
 
 # What work is timed with.
 PROGRAMS = ("bash", "cat", "cp", "du", "find", "git", "/usr/lib/git-core/git", "grep", "ls", "rm", "rsync", "sh", "sync", "tar", "umount",
-            "ar", "as", "awk", "bc", "cmp", "cut", "env", "expr", "gcc", "head", "ld", "make", "mkdir", "mv", "nm", "objcopy", "sed", "sha1sum", "sort", "touch", "tr", "uname")
+            "ar", "as", "awk", "bc", "cmp", "cut", "env", "expr", "gcc", "head", "ld", "ln", "make", "mkdir", "mv", "nm", "objcopy", "sed", "sha1sum", "sort", "touch", "tr", "uname")
 
 
 @functools.cache

@@ -1,5 +1,5 @@
-"""File systems, each known by a description file: the commands that make, mount and unmount it, those that clone a folder of it, and nothing
-else."""
+"""File systems, each known by a description file: the commands that make, mount and unmount it, those that clone, compare, send and watch a
+folder of it, and nothing else."""
 
 import os
 import re
@@ -16,6 +16,12 @@ FOLDER = os.path.join(os.path.dirname(os.path.realpath(__file__)), "fs")
 COMMANDS = ("mkfs", "mount", "umount")
 # Those that a description may leave out. `folder` makes one that `clone` can clone. `pending` prints something as long as what was
 # removed is still being freed, and may hasten that. `fsmonitor` tells git what has changed, as its core.fsmonitor.
+#
+# `snapshot` makes a copy in which nothing changes; without it a folder is copied by `copy`, and such a copy brought up to date by `update`.
+# `differences` prints what differs in `source` from `base`, which was the same before. `send` writes a stream of a snapshot, `send_since` one
+# of what differs from the snapshot `base`, and `receive` makes `target` of either, in the same file system. `mark` keeps this moment in the
+# file `mark`, and `since` prints what has changed after it. `differences` and `since` print paths in the folder among other words. By
+# itself rsync takes files of the same size for the same that were changed within a second.
 CLONING = {
     "folder": ["mkdir", "{target}"],
     "clone": ["cp", "-a", "{source}", "{target}"],
@@ -23,7 +29,17 @@ CLONING = {
     "unpack": ["sh", "-c", 'mkdir "$2" && exec tar -xf "$1" -C "$2"', "sh", "{source}", "{target}"],
     "pending": [],
     "fsmonitor": [],
+    "snapshot": [],
+    "copy": ["cp", "-a", "{source}", "{target}"],
+    "update": ["sh", "-c", 'rsync -a --modify-window=-1 --delete "$1/" "$2/" && mv "$2" "$3"', "sh", "{source}", "{received}", "{target}"],
+    "differences": ["rsync", "-an", "--modify-window=-1", "--delete", "--itemize-changes", "{source}/", "{base}/"],
+    "send": [],
+    "send_since": [],
+    "receive": [],
+    "mark": ["touch", "{mark}"],
+    "since": ["find", "{source}", "-newer", "{mark}"],
 }
+PLACES = {place: place.upper() for place in ("device", "point", "source", "target", "base", "received", "folder", "name", "mark")}  # in facts
 DAEMON_PATIENCE = 600  # seconds for a daemon to end after umount(8)
 BUSY_PATIENCE = 10  # seconds for others to close what they have open; df(1), for one, opens all there is for a moment
 
@@ -112,7 +128,7 @@ class FileSystem:
         """For the results: the commands as they are run, those of CLONING that are in `also` among them, and the version of the tools."""
         _, out, err, _ = call(*self._command("version")) if "version" in self._description else (0, "", "", 0)
         return {"name": self.name, "kind": self.kind, "version": one_line(out or err, last=20),
-                **{command: " ".join(self._command(command, device="DEVICE", point="POINT", source="SOURCE", target="TARGET")) for command in (*COMMANDS, *also)}}
+                **{command: " ".join(self._command(command, **PLACES)) for command in (*COMMANDS, *also)}}
 
     def _command(self, which, **places):
         words = []
@@ -146,6 +162,40 @@ class FileSystem:
     def remove_command(self, target):
         """Removes such a folder, or a clone, with all below it."""
         return self._command("remove", target=target)
+
+    @property
+    def snapshots(self):
+        """Whether it can keep a folder as it is."""
+        return "snapshot" in self._description
+
+    def snapshot_command(self, source, target):
+        """Makes `target`, which is not there, a copy of such a folder in which nothing changes. It lies in .snapshots of the root."""
+        return self._command("snapshot", source=source, target=target, name=os.path.basename(target))
+
+    def differences_command(self, source, base):
+        """Prints the paths of what differs in `source` from `base`: snapshots, or a folder and a copy of what it was."""
+        return self._command("differences", source=source, base=base)
+
+    def stream_command(self, source, base=None):
+        """Writes a stream of a snapshot, or of what differs from the snapshot `base`; []: it has no streams."""
+        return self._command("send_since" if base else "send", source=source, base=base or "")
+
+    def transfer_command(self, source, target, base=None, received=None):
+        """Makes `target`, which is not there, the same as `source`: of all that is in it, or of what differs from `base`, whose copy is `received`.
+        Without streams that copy becomes `target`."""
+        stream = self.stream_command(source, base)
+        if not stream:
+            return self._command("update" if base else "copy", source=source, target=target, received=received or "")
+        receive = self._command("receive", target=target, folder=os.path.dirname(target), name=os.path.basename(target))
+        return ["bash", "-c", f"set -o pipefail; {shlex.join(stream)} | {shlex.join(receive)}"]
+
+    def mark_command(self, source, mark):
+        """Keeps in a file which moment this is, for a folder."""
+        return self._command("mark", source=source, mark=mark)
+
+    def since_command(self, source, mark):
+        """Prints the paths of what has changed there since."""
+        return self._command("since", source=source, mark=mark)
 
     def fsmonitor(self):
         """What git may call to be told what has changed, as one line for a shell; "": nothing."""

@@ -41,7 +41,7 @@ PROGRAM = os.path.join(BENCH, "compare", "compare")
 SIMDISK = os.environ.get("LSMFS_SIMDISK", os.path.join(ROOT, "build", "release", "lsmfs-simdisk"))
 TINY = ("sequential=24m,random-file=8m,random-writes=16,fsyncs=20,appends=20,load=8m,huge=16m,created=300,renamed=300,"
         "objects=60,modules=60,mail=60,repo-commits=40,repo-files=40,random-reads=8,mixed-seconds=1,accounts=200,transactions=20,"
-        "entries=300,removed=300,moves=5,idle=1,beside=8m,generations=4,npm=6,cargo=3,pip=3,layer=200")
+        "files=300,entries=300,removed=300,moves=5,idle=1,beside=8m,generations=4,npm=6,cargo=3,pip=3,layer=200")
 MEMORY = {"memory peak", "memory anon"}
 LINUX = {  # what make takes for the source of Linux
     "Kconfig": "",
@@ -60,6 +60,8 @@ def figures_of(*names):
 
 
 CLONES = figures_of("clones")
+STATES = figures_of("diff", "send", "changes")
+STREAMS = {name for name in STATES if name.startswith("stream ")}
 SMALLER = {figure.name for piece in work.PIECES
            if piece.name in ("sequential", "random", "reads", "mixed", "rename", "huge", "directory", "removal", "shuffle", "beside") for figure in piece.figures}
 
@@ -120,7 +122,7 @@ class Figures(Case):
         self.assertEqual(result["device_bytes"]["tree"], 400 * MiB)
 
     def check(self, fs, figures, missing):
-        self.assertEqual(set(figures), set(work.FIGURES) - set(missing) - (MEMORY if fs == "ext4" else set()))
+        self.assertEqual(set(figures), set(work.FIGURES) - set(missing) - (MEMORY | STREAMS if fs == "ext4" else set()))
         for name, value in figures.items():
             if name == "clone space":  # which may be less than what was merged meanwhile
                 continue
@@ -181,13 +183,38 @@ class Figures(Case):
         for where, clone in (("mnt/tree", ["cp", "-al", "{source}", "{target}"]),
                              ("mnt/clone", ["sh", "-c", "cp -a {source} {target} && find {target} -type f -size +0 | head -n 1 | xargs truncate -s 0"])):
             with self.subTest(where):
-                path = os.path.join(self.work.path, "none.toml")
-                with open(path, "w", encoding="ascii") as file:
-                    file.write(f"""mkfs = ["mkfs.ext4", "-q", "-F", "{{device}}"]
-                                   mount = ["mount", "{{device}}", "{{point}}"]
-                                   umount = ["umount", "{{point}}"]
-                                   clone = {json.dumps(clone)}""")
-                self.refused(*self.words("--fs", path, "--work", "clones"), says=["clones on none: ", where + ": ", " is not what was written"])
+                self.refused(*self.words("--fs", self.ext4_with(clone=clone), "--work", "clones"), says=["clones on ext4-with: ", where + ": ", " is not what was written"])
+
+    def ext4_with(self, **commands):
+        """The description of an ext4 with such commands of its own."""
+        path = os.path.join(self.work.path, "ext4-with.toml")
+        with open(path, "w", encoding="ascii") as file:
+            for name, command in {"mkfs": ["mkfs.ext4", "-q", "-F", "{device}"], "mount": ["mount", "{device}", "{point}"], "umount": ["umount", "{point}"], **commands}.items():
+                file.write(f"{name} = {json.dumps(command)}\n")
+        return path
+
+    def test_what_has_changed_is_told_and_sent_by_the_ways_of_each_file_system(self):
+        systems = ["ext4", "xfs", "btrfs", "lsmfs"]
+        result, table = self.compare("--fs", ",".join(systems), "--work", "diff,send,changes")
+        self.assertEqual(list(table), STATES)
+        for fs in systems:
+            with self.subTest(fs):
+                figures = result["rounds"][0][fs]
+                self.assertEqual(set(figures) - MEMORY, set(STATES) - (STREAMS if fs in ("ext4", "xfs") else set()))
+                if fs in ("btrfs", "lsmfs"):
+                    sizes = [figures["stream " + name] for name in ("10", "tenth", "full")]
+                    self.assertEqual((sizes, len(set(sizes))), (sorted(sizes), 3), "as there are changes")
+        for command, ways in (("differences", ["rsync", "rsync", "bash", "lsmfs"]), ("send", ["", "", "btrfs", "lsmfs"]), ("since", ["find", "find", "sh", "sh"])):
+            self.assertEqual([os.path.basename(system[command].partition(" ")[0]) for system in result["file_systems"]], ways)
+
+    def test_changes_that_are_told_or_sent_wrong_are_found_out(self):
+        update = 'rsync -a --modify-window=-1 "$1/" "$2/" && mv "$2" "$3" && '
+        for piece, commands, says in (("diff", {"differences": ["true"]}, "tells 0 of 10 changed files and 0 others"),
+                                      ("changes", {"since": ["find", "{source}"]}, "tells 10 of 10 changed files and 290 others"),
+                                      ("send", {"update": ["mv", "{received}", "{target}"]}, "one of 10 such files, is not what was sent"),
+                                      ("send", {"update": ["sh", "-c", update + 'touch "$3/more"', "sh", "{source}", "{received}", "{target}"]}, "Only in")):
+            with self.subTest(says):
+                self.refused(*self.words("--fs", self.ext4_with(**commands), "--work", piece), says=[f"{piece} on ext4-with: ", says])
 
     def check_verdict(self, name, row, line):
         """The ratios and verdicts, from the figures by hand."""
@@ -195,7 +222,7 @@ class Figures(Case):
         if "missing" in row:
             self.assertEqual((cells, line["ext4"], line["lsmfs"]), ({}, row["missing"], "-"))
             return
-        if name in MEMORY:
+        if name in MEMORY | STREAMS:
             self.assertEqual(line["ext4"], "-")
         elif cells["ext4"]["median"] > 0:
             ratio = cells["lsmfs"]["median"] / cells["ext4"]["median"]

@@ -5,12 +5,12 @@ whole; so a figure is the same kind of figure whatever else is measured in a run
 page cache before, and programs stay there, so that only the file system under test is measured.
 """
 
-from . import beside, clones, create, database, directory, git, io, latency, layer, make, packages, parallel, reads, shuffle, tree, trees
+from . import beside, changes, clones, create, database, diff, directory, git, io, latency, layer, make, packages, parallel, reads, send, shuffle, tree, trees
 from .piece import Budget, Figure, MiB
 
 # The table has them in this order.
-PIECES = (*tree.PIECES, *clones.PIECES, *git.PIECES, *trees.PIECES, *create.PIECES, *directory.PIECES, *shuffle.PIECES, *io.PIECES, *reads.PIECES,
-          *database.PIECES, *latency.PIECES, *beside.PIECES, *parallel.PIECES, *make.PIECES, *packages.PIECES, *layer.PIECES)
+PIECES = (*tree.PIECES, *clones.PIECES, *diff.PIECES, *send.PIECES, *changes.PIECES, *git.PIECES, *trees.PIECES, *create.PIECES, *directory.PIECES,
+          *shuffle.PIECES, *io.PIECES, *reads.PIECES, *database.PIECES, *latency.PIECES, *beside.PIECES, *parallel.PIECES, *make.PIECES, *packages.PIECES, *layer.PIECES)
 
 # Words of --work for several pieces.
 GROUPS = {"build": (*make.PIECES, *packages.PIECES, *layer.PIECES)}

@@ -12,12 +12,11 @@ import zlib
 from shared.cold import grep_command, used_bytes
 from shared.commands import Problem, run
 
-from .data import Noise, timed
+from .data import EDIT, Noise, timed, write_over
 from .piece import Figure, GiB, MiB, Piece, Setting
 from .tree import unpack
 
 SHARE = 100          # one file in so many is changed
-EDIT = 100           # bytes of it
 STEADY = 3           # seconds without a fall of df, after which what was removed counts as freed
 LOOK_EVERY = 0.2     # seconds, at the rest that there is to free
 LONGEST_WAIT = 600   # seconds
@@ -80,15 +79,6 @@ class Edits:
         return [(path, self._rng.randrange(max(1, size - EDIT + 1)), self._noise.take(min(size, EDIT))) for path, size in chosen]
 
 
-def _apply(edits, tree):
-    for path, at, data in edits:
-        fd = os.open(os.path.join(tree, path), os.O_WRONLY)
-        try:
-            os.pwrite(fd, data, at)
-        finally:
-            os.close(fd)
-
-
 def _grep(session, tree):
     return grep_command(tree, session.rng)
 
@@ -139,7 +129,7 @@ def _one_clone(session, tree, contents, edits):
     session.note("grep clone warm", session.time(*_grep(session, clone), ok=(0, 1)))
     session.note_ratio("grep clone/source", "grep clone", "grep source")
     session.cold()
-    session.note_until_unmounted("clone changed", timed, _apply, some, clone)
+    session.note_until_unmounted("clone changed", timed, write_over, some, clone)
     session.mount()
     _note_grep(session, "grep changed", clone)
     contents.check(tree)
@@ -163,7 +153,7 @@ def _generations(session, tree, contents, edits):
         some, newest = edits.some(), session.path(f"generation{number:05}")
         with session.measured():
             alone.append(run(*session.fs.clone_command(kept[-1], newest)))
-            whole.append(alone[-1] + timed(_apply, some, newest) + run("sync", "-f", newest))
+            whole.append(alone[-1] + timed(write_over, some, newest) + run("sync", "-f", newest))
         made += some
         kept.append(newest)
         if not session.fs.shares and len(kept) > 1 + KEPT_COPIES:

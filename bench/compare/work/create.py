@@ -24,16 +24,21 @@ def folders(count):
         yield os.path.join("", *(f"{digit:03}" for digit in digits))
 
 
+def small_files(count):
+    """(folder, names of the files in it) of such a tree."""
+    names = [f"{number:03}" for number in range(FANOUT)]
+    for place, folder in enumerate(folders(count)):
+        yield folder, names[:count - place * FANOUT]
+
+
 def make_small_files(root, count, noise):
-    left = count
-    for folder in folders(count):
+    for folder, names in small_files(count):
         folder = os.path.join(root, folder)
         os.makedirs(folder, exist_ok=True)
-        for number in range(min(left, FANOUT)):
-            fd = os.open(f"{folder}/{number:03}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        for name in names:
+            fd = os.open(f"{folder}/{name}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
             os.write(fd, noise.take(SIZE))
             os.close(fd)
-        left -= FANOUT
 
 
 def _create(session):

@@ -14,6 +14,7 @@ from shared.commands import Problem
 from .piece import MiB
 
 CHUNK = MiB
+EDIT = 100  # bytes of a file that are written over where it is changed
 
 
 class Noise:
@@ -55,6 +56,16 @@ def read_file(path, size):
             total += count
     if total != size:
         raise Problem(f"{path} has {total} bytes of {size}")
+
+
+def write_over(edits, tree):
+    """edits: (path of a file in the tree, where, what is written there)."""
+    for path, at, data in edits:
+        fd = os.open(os.path.join(tree, path), os.O_WRONLY)
+        try:
+            os.pwrite(fd, data, at)
+        finally:
+            os.close(fd)
 
 
 def timed(work, *arguments):
