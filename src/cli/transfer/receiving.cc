@@ -39,7 +39,7 @@ Fd open_directory_in(const Fd& directory, const std::string& name) { return Fd(o
 
 std::string explain_receiving(const std::string& path, int code) {
   if (code == ENOSPC || code == EDQUOT) return path + ": no space left on the device";
-  return explain(path, make_error(code, std::strerror(code)));
+  return explain(path, make_error(code, code == EINVAL ? std::strerror(code) : ""));  // of others it adds that by itself
 }
 
 std::string encode_state(const ReceivingState& state) {
@@ -151,6 +151,8 @@ Result<void> Receiving::keep_now(const ReceivingState& state) {
 }
 
 Result<void> Receiving::remove() {
+  // Without it the rest is removed by whoever comes next, also when this ends halfway.
+  if (unlinkat(directory_.get(), kState, 0) != 0 && errno != ENOENT) return make_error(errno, path_);
   tree_.reset();
   moved_.reset();
   LSMFS_TRY(remove_all(parent_, receiving_name(state_.of.snapshot.id)));
