@@ -3,13 +3,10 @@ try ends with what was sent.
 
 Needs root. A sample of places; LSMFS_LONG=1: many."""
 
-import fcntl
 import os
 import random
-import struct
 import subprocess
 import sys
-import termios
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))), "integration"))
 
@@ -17,6 +14,7 @@ import harness  # noqa: E402
 import inodes  # noqa: E402
 import qemu_disk  # noqa: E402
 import transfers  # noqa: E402
+from fed import Fed  # noqa: E402
 from harness import LSMFS, SEED, MiB  # noqa: E402
 from sent import Sent  # noqa: E402
 from until import until  # noqa: E402
@@ -25,37 +23,6 @@ LONG = bool(os.environ.get("LSMFS_LONG"))
 PLACES = 12 if LONG else 1   # of each stream and kind of failure
 FILLS = 24 if LONG else 3    # how full a disk is
 SIZE = 160 * MiB
-POLL = {7, 73, 271}  # poll(2) and ppoll(2), by their numbers on the machines that there are
-
-
-class Fed:
-    """A receiver that is given a stream bit by bit."""
-
-    def __init__(self, folder):
-        self._process = subprocess.Popen([LSMFS, "receive", folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
-
-    def give(self, data):
-        """Returns when all of it is done, or the receiver has ended."""
-        try:
-            self._process.stdin.write(data)
-        except BrokenPipeError:
-            return
-        until(lambda: self._process.poll() is not None or self._left() == 0 and self._waits(), "the receiver")
-
-    def _left(self):
-        return struct.unpack("i", fcntl.ioctl(self._process.stdin, termios.FIONREAD, bytes(4)))[0]
-
-    def _waits(self):
-        try:
-            with open(f"/proc/{self._process.pid}/syscall", encoding="ascii") as file:
-                call = file.read().split()[0]
-        except OSError:
-            return False
-        return call.lstrip("-").isdigit() and int(call) in POLL
-
-    def end(self, data):
-        out, said = self._process.communicate(data)
-        return self._process.returncode, out.decode(errors="replace"), said.decode(errors="replace")
 
 
 @harness.lsmfs_only
