@@ -209,6 +209,24 @@ class Receive(harness.MountCase):
             self.each_call("changes", self.drawn_part("changes"))
         self.assertTrue(self.received("whole"), "the base")
 
+    # ---- what must be noticed
+
+    def test_what_is_planted_is_noticed(self):
+        self.prepare()
+        part = len(transfers.ends_of_frames(self.sent.data["whole"])) // 2
+        self.receive_part("whole", part)
+        [there] = transfers.parts_in(self.there.path("in"))
+        self.judge("whole", part - 1)
+        with self.assertRaisesRegex(AssertionError, "less is kept than was"):
+            self.judge("whole", part)
+        self.must(LSMFS, "snapshot", os.path.join(there, "part/tree"), "first")
+        with self.assertRaisesRegex(AssertionError, "the snapshot is there"):
+            self.judge("whole", part - 1)
+        self.must(LSMFS, "rm", "-r", self.there.path(".snapshots/first"))
+        os.unlink(os.path.join(there, "state"))
+        with self.assertRaisesRegex(AssertionError, "what was kept is lost"):
+            self.judge("whole", part - 1)
+
     # ---- with the daemon
 
     def each_call_with_the_daemon(self, kind):
