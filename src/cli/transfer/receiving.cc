@@ -62,7 +62,7 @@ std::optional<ReceivingState> decode_state(std::string_view bytes) {
   state.has_node = in.u8() != 0;
   state.node = in.string();
   state.bytes = in.varint();
-  if (!begin || !in.ok() || !in.at_end()) return std::nullopt;
+  if (!begin || !in.ok() || !in.at_end() || (!state.node.empty() && !is_path_below(state.node))) return std::nullopt;
   state.of = std::get<BeginRecord>(*begin).of;
   state.at = std::get<BeginRecord>(*begin).from;
   return state;
