@@ -136,7 +136,7 @@ class Faults(harness.MountCase):
         for kind in Sent.NAMES:
             for at in self.places(sent.data[kind]):
                 with self.subTest(kind, at=at), qemu_disk.breaking_below(source, "read", once=False) as disk:
-                    with subprocess.Popen(sent.command(kind), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as sender:
+                    with subprocess.Popen(sent.command(kind), stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0) as sender:
                         got = sender.stdout.read(min(at, 4096)) if at else b""
                         disk.use("broken")
                         rest, said = sender.communicate()
@@ -163,7 +163,7 @@ class Faults(harness.MountCase):
         refused = 0
         for kind in Sent.NAMES:
             for number in range(FILLS):
-                left = 32 * MiB * number // FILLS
+                left = 8 * MiB * number // FILLS
                 with self.subTest(kind, left=left):
                     self.fill(volume.path("filler"), left)
                     code, out, said = self.receive(volume, sent.data[kind])
