@@ -78,9 +78,10 @@ class Faults(harness.MountCase):
         self.assertEqual(os.listdir(volume.path("in")), [])
 
     def places(self, data):
-        """Ends of records in it, the last one among them, and its beginning."""
+        """Ends of records in it, and the last one, its beginning, or both."""
         ends = transfers.ends_of_frames(data)[:-1]
-        return sorted({0, *self.rng.sample(ends, min(PLACES, len(ends))), ends[-1]})
+        edges = (0, ends[-1])
+        return sorted({*self.rng.sample(ends, min(PLACES, len(ends))), *(edges if LONG else self.rng.sample(edges, 1))})
 
     # ---- a receiver whose disk fails
 
