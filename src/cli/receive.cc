@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -19,7 +21,6 @@
 #include "cli/located.h"
 #include "cli/messages.h"
 #include "cli/sizes.h"
-#include "cli/snapshot_list.h"
 #include "cli/snapshot_names.h"
 #include "cli/stop.h"
 #include "cli/transfer/builder.h"
@@ -84,16 +85,21 @@ std::string told(const NamedSnapshot& snapshot) { return fmt::format("{}, made {
 // The snapshot of the file system that has what another one was sent as: that itself, or the one that was received as it. Who makes a snapshot may
 // give it the looks of one that was received. So of several of those none is taken.
 std::variant<std::string, Problem> find_snapshot(const std::string& directory, const NamedSnapshot& wanted) {
-  std::vector<ListedSnapshot> all;
-  (void)list_snapshots(directory, all);
-  std::vector<std::string> received;
-  for (const ListedSnapshot& each : all) {
-    const auto known = id_of_snapshot(each.path);
+  std::vector<std::string> paths, received;
+  std::error_code failed;
+  for (std::filesystem::directory_iterator at(directory, failed), end; !failed && at != end; at.increment(failed)) paths.push_back(at->path());
+  std::optional<Problem> unread;
+  if (failed) unread = Problem{kFailure, explain(directory, make_error(failed.value(), directory))};
+  std::ranges::sort(paths);
+  for (const std::string& path : paths) {
+    const auto known = id_of_snapshot(path);
+    if (!known && known.error().code != ENOENT) unread = Problem{kFailure, explain(path, make_error(known.error().code, path))};
     if (!known || known->id != wanted.id) continue;
-    if (!known->is_received) return each.path;
-    received.push_back(each.path);
+    if (!known->is_received) return path;
+    received.push_back(path);
   }
   if (received.size() == 1) return received.front();
+  if (received.empty() && unread) return *std::move(unread);  // it may be that one
   if (received.empty()) return Problem{kStreamBase, fmt::format("{}: the stream goes on from the snapshot {}, which is not here; receive that first, or send all, without -i", directory, told(wanted))};
   return Problem{kStreamBase, fmt::format("{}: is received as the snapshot {}, from which the stream goes on, and so is {}; remove one of them: lsmfs rm -r", printable(received[0]), told(wanted), printable(received[1]))};
 }
@@ -232,7 +238,7 @@ class Receiver {
     if (const auto made = clone_in_mount(receiving_->tree_path(), snapshots_, place_.name); !made) {
       const Error& error = made.error();
       if (error.code == EEXIST) return failed({kFailure, place_.path + ": exists already; give another name"});
-      return failed({kFailure, explain_cloning(receiving_->tree_path(), place_, error)});
+      return failed({kFailure, explain_cloning(receiving_->path(), place_, error)});
     }
     const Fd directory(open(snapshots_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!directory || fsync(directory.get()) != 0) return Problem{kFailure, fmt::format("{}: is received, but whether it is on the device is not known: {}", place_.path, std::strerror(errno))};

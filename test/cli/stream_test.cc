@@ -264,5 +264,14 @@ TEST(ReceivingStates, ThatAreDamagedAreNone) {
   }
 }
 
+TEST(ReceivingStates, WithPathsThatLeadElsewhereAreNone) {
+  ReceivingState state{.of = some_stream(), .at = {.records = 5, .chain = 6}, .node = {}, .has_node = true, .bytes = 77};
+  EXPECT_EQ(decode_state(encode_state(state)), state);
+  for (const std::string path : {"..", ".", "../a", "a/..", "/a", "a/", "a//b", "a/./b"}) {
+    state.node = path;
+    EXPECT_FALSE(decode_state(encode_state(state))) << path;
+  }
+}
+
 }  // namespace
 }  // namespace lsmfs::cli::stream_test

@@ -20,17 +20,8 @@ class BrokenDisk(harness.MountCase):
     def on(self, kind, once):
         """A volume mounted on a disk of which requests of a kind can be made to fail."""
         volume = self.volume(160 * MiB, image=True)
-        disk = qemu_disk.QemuDisk(volume.folder, qemu_disk.breaking(volume.image, kind, once))
-        try:
-            volume.device = disk.device
-            volume.mount("sync_interval=0")
-            try:
-                yield volume, disk
-            finally:
-                volume.umount()
-        finally:
-            volume.device = volume.image
-            disk.close()
+        with qemu_disk.breaking_below(volume, kind, once) as disk:
+            yield volume, disk
 
     def write(self, path, data):
         with open(path, "wb", buffering=0) as file:

@@ -4,6 +4,7 @@
     run(root, mark)      the work; calls mark(fact) whenever something must survive from now on, first for what was prepared
     judge(root, found, facts)   "" when the tree `found` at `root` is one that a power cut may leave after these facts were marked;
                          "lost: ..." when one of them does not hold, other words when something else is wrong
+    TAKES_NAMES          False: no name is made in its folders after that
 
 Of those that this module drives call by call the order of all changes is known: the tree must be that after one of the calls.
 Of others, less is known: what they say is committed, that nothing is there in part but the last, their own checks.
@@ -16,6 +17,10 @@ import sqlite3
 import tarfile
 
 import harness
+import inodes
+import transfers
+from fed import Fed
+from sent import Sent
 from story import Story
 
 
@@ -560,4 +565,64 @@ class SqliteJournal(Sqlite):
     JOURNAL, SYNCHRONOUS = "delete", "extra"
 
 
-PROGRAMS = [Unpack, Maildir, Editor, Appends, Renames, Packages, Holes, Removal, Tar, Rsync, Copy, Make, Git, SqliteWal, SqliteJournal]
+class Receive:
+    """lsmfs receive of a whole stream, and of changes. The first part of each comes alone, and is kept. All is synced after some records."""
+
+    TAKES_NAMES = False  # what is found there is received again, and then is nowhere
+
+    def __init__(self, folder):
+        source = harness.Volume(os.path.join(folder, "source"), 160 * harness.MiB, image=True)
+        source.mount()
+        self._sent = Sent(source)
+        source.umount()
+        source.wait_for_end()
+        self._steps = [(kind, part) for kind in Sent.NAMES for part in (True, False)]
+
+    def prepare(self, root):
+        os.mkdir(os.path.join(root, "in"))
+
+    def _data(self, kind, part):
+        data = self._sent.data[kind]
+        ends = transfers.ends_of_frames(data)
+        return data[:ends[len(ends) // 2]] if part else data
+
+    def run(self, root, mark):
+        mark(0)
+        for number, (kind, part) in enumerate(self._steps):
+            data = self._data(kind, part)
+            receiver, last = Fed(os.path.join(root, "in")), 0
+            for end in transfers.ends_of_frames(data)[:-1:8]:
+                receiver.give(data[last:end])
+                last = end
+                sync(root)
+            code, _, said = receiver.end(data[last:])
+            if code != (5 if part else 0):
+                raise AssertionError(f"exit status {code}: {said}")
+            mark(number + 1)
+
+    def judge(self, root, found, facts):
+        synced = max(facts)
+        there = [kind for kind, name in Sent.NAMES.items() if name in os.listdir(os.path.join(root, ".snapshots"))]
+        tokens = harness.call(harness.LSMFS, "receive", "-t", os.path.join(root, "in")).stdout.split()
+        for number, (kind, part) in enumerate(self._steps[:synced]):
+            if kind not in there and not part:
+                return f"lost: the snapshot of {kind}"
+            if kind not in there and max(map(transfers.records_of, tokens), default=-1) < len(transfers.ends_of_frames(self._data(kind, part))) - 1:
+                return f"lost: the part that was kept of {kind}"
+        if wrong := self._wrong(root, there):
+            return wrong
+        for kind in Sent.NAMES:
+            receiver = Fed(os.path.join(root, "in"))
+            code, _, said = receiver.end(self._sent.data[kind])
+            if code != 0 and not (kind in there and "has been received already" in said):
+                return f"{kind} is not received again: {said}"
+        return self._wrong(root, Sent.NAMES) or ("a part is left" if os.listdir(os.path.join(root, "in")) else "")
+
+    def _wrong(self, root, there):
+        for kind in there:
+            if wrong := inodes.difference(self._sent.trees[kind], inodes.tree(os.path.join(root, ".snapshots", Sent.NAMES[kind]))):
+                return f"the snapshot of {kind}: {wrong}"
+        return ""
+
+
+PROGRAMS = [Unpack, Maildir, Editor, Appends, Renames, Packages, Holes, Removal, Tar, Rsync, Copy, Make, Git, SqliteWal, SqliteJournal, Receive]

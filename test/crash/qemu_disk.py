@@ -6,6 +6,7 @@ The loop device does not use direct I/O: its one thread then sends writes and fl
 they would overwrite each other, since the exports of qemu 7.2 read all requests into one buffer.
 """
 
+import contextlib
 import json
 import os
 import socket
@@ -31,6 +32,22 @@ def breaking(image, kind, once):
             {"driver": "blkdebug", "node-name": "broken", "image": "disk",
              "inject-error": [{"event": "none", "iotype": kind, "errno": 5, "once": once}]},
             {"driver": "raw", "node-name": "top", "file": "disk"}]
+
+
+@contextlib.contextmanager
+def breaking_below(volume, kind, once):
+    """A volume of an image, mounted on a disk of which requests of a kind can be made to fail: see breaking()."""
+    disk = QemuDisk(volume.folder, breaking(volume.image, kind, once))
+    try:
+        volume.device = disk.device
+        volume.mount("sync_interval=0")
+        try:
+            yield disk
+        finally:
+            volume.umount()
+    finally:
+        volume.device = volume.image
+        disk.close()
 
 
 class QemuDisk:

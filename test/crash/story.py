@@ -188,6 +188,8 @@ def tree(root):
                 what = "folder", mode, None, 0
             elif stat.S_ISLNK(facts.st_mode):
                 what = "link", mode, os.readlink(path), 0
+            elif not stat.S_ISREG(facts.st_mode):
+                what = "special", mode, (stat.S_IFMT(facts.st_mode), facts.st_rdev), facts.st_nlink
             else:
                 with open(path, "rb") as file:
                     what = "file", mode, file.read(), facts.st_nlink

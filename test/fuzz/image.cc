@@ -119,7 +119,7 @@ std::string home_of(const Row& row) {
 
 // The value with one of its fields set, whatever follows from that.
 std::string with_field(const std::string& value, std::uint64_t field, std::uint64_t number, std::string_view text) {
-  if (auto state = decode_state(value)) {
+  if (auto state = lsmfs::decode_state(value)) {
     (field % 2 ? state->counts.regular : state->next_ino.v) = number;
     return encode(*state);
   }

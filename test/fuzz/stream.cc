@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "cli/transfer/frames.h"
+#include "cli/transfer/receiving.h"
 #include "fuzz/target.h"
 
 namespace lsmfs::fuzz {
@@ -69,8 +70,20 @@ std::string framed(std::string_view input) {
   return out;
 }
 
+// What a receive keeps of how far it has come. The input is without its checksum.
+bool run_state(std::string_view input) {
+  std::string bytes(input);
+  put_le64(bytes, checksum(bytes));
+  const auto state = cli::decode_state(bytes);
+  if (!state) return false;
+  check_path(state->node, true);
+  check(cli::decode_state(encode_state(*state)) == state, "a state that is encoded says something else");
+  return true;
+}
+
 bool run_stream(std::string_view input) {
   if (input.empty()) return false;
+  if ((input.front() & 4) != 0) return run_state(input.substr(1));
   const bool sealed = (input.front() & 1) != 0;
   input.remove_prefix(1);
   const std::string made = sealed ? framed(input) : std::string(input);
@@ -108,7 +121,9 @@ std::vector<std::string> stream_examples() {
            FlagsRecord{.path = "c", .flags = 0x10}, EndRecord{.records = 12, .bytes = 4}}) {
     put_frame(whole, record);
   }
-  return {whole, "\2" + framed(std::string_view(whole).substr(1))};
+  std::string state = encode_state({.of = of_stream(), .at = {.records = 5, .chain = 6}, .node = "c/d", .has_node = true, .bytes = 77});
+  state.resize(state.size() - sizeof(std::uint64_t));
+  return {whole, "\2" + framed(std::string_view(whole).substr(1)), "\4" + state};
 }
 
 }  // namespace

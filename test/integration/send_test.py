@@ -1,8 +1,6 @@
 """lsmfs send and lsmfs receive: what is received is what was sent, also from one snapshot to the next, in parts, and after what went wrong."""
 
-import array
 import ctypes
-import fcntl
 import os
 import random
 import shutil
@@ -12,31 +10,12 @@ import subprocess
 
 import clone_test
 import harness
+import inodes
+import transfers
 from harness import LSMFS, MiB, call
+from inodes import APPEND, IMMUTABLE, NODUMP, SEES_HOLES, get_flags, set_flags
 from trees import NOBODY
 from until import until
-
-FS_IOC_GETFLAGS, FS_IOC_SETFLAGS = 0x80086601, 0x40086602
-IMMUTABLE, APPEND, NODUMP = 0x10, 0x20, 0x40
-SEES_HOLES = "writeback" not in harness.MOUNT_OPTIONS  # with it all of a file is data
-
-
-def get_flags(path):
-    flags = array.array("i", [0])
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-    try:
-        fcntl.ioctl(fd, FS_IOC_GETFLAGS, flags)
-    finally:
-        os.close(fd)
-    return flags[0]
-
-
-def set_flags(path, flags):
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-    try:
-        fcntl.ioctl(fd, FS_IOC_SETFLAGS, array.array("i", [flags]))
-    finally:
-        os.close(fd)
 
 
 class Send(clone_test.Clone):
@@ -73,45 +52,11 @@ class Send(clone_test.Clone):
     def received(self, stream, *words, into=None):
         code, out, err = self.receive(stream, *words, into=into)
         self.assertEqual((code, err), (0, ""))
-        self.assertEqual([name for name in os.listdir(into or self.other.path("in")) if name.startswith(".receiving")], [])
+        self.assertEqual(transfers.parts_in(into or self.other.path("in")), [])
         return out.rstrip("\n")
 
-    def tree(self, top):
-        """{path below: all that is the same of a received tree}. Files that are one have the first one's path."""
-        files, found = {}, {}
-        for folder, folders, names in os.walk(top):
-            folders.sort()
-            for name in [".", *sorted(folders + names)]:
-                path = os.path.normpath(os.path.join(folder, name))
-                below = os.path.relpath(path, top)
-                if below in found:
-                    continue
-                facts = os.lstat(path)
-                xattrs = {key: os.getxattr(path, key, follow_symlinks=False) for key in os.listxattr(path, follow_symlinks=False)}
-                plain = stat.S_ISREG(facts.st_mode)
-                flags = get_flags(path) if plain or stat.S_ISDIR(facts.st_mode) else 0
-                data = b""
-                if plain:
-                    with open(path, "rb") as file:
-                        data = file.read()
-                link = os.readlink(path) if stat.S_ISLNK(facts.st_mode) else ""
-                found[below] = (files.setdefault(facts.st_ino, below), facts.st_mode, facts.st_nlink, facts.st_uid, facts.st_gid, facts.st_rdev, facts.st_size if not stat.S_ISDIR(facts.st_mode) else 0,
-                                facts.st_atime_ns, facts.st_mtime_ns, facts.st_blocks if plain and SEES_HOLES else 0, flags, link, xattrs, data)
-        return found
-
     def alike(self, sent, received):
-        a, b = self.tree(sent), self.tree(received)
-        self.assertEqual(sorted(a), sorted(b))
-        for path, facts in a.items():
-            self.assertEqual(tuple(str(each)[:200] for each in facts[:-1]), tuple(str(each)[:200] for each in b[path][:-1]), path)
-            self.assertEqual(facts[-1] == b[path][-1], True, f"{path}: the data differs")
-
-    def unlock(self, top):
-        for folder, folders, names in os.walk(top):
-            for name in [".", *folders, *names]:
-                path = os.path.join(folder, name)
-                if not os.path.islink(path) and (os.path.isfile(path) or os.path.isdir(path)):
-                    set_flags(path, 0)
+        self.assertEqual(inodes.difference(inodes.tree(sent), inodes.tree(received)), "")
 
 
 class Whole(Send):
@@ -130,7 +75,7 @@ class Whole(Send):
         os.utime(self.path("d/empty"), ns=(10 ** 18 + 3, 10 ** 18 + 5))
         set_flags(self.path("d/d0"), APPEND)
         set_flags(self.path("d/large"), IMMUTABLE | NODUMP)
-        self.addCleanup(self.unlock, self.path("d"))
+        self.addCleanup(inodes.unlock, self.path("d"))
         sent = self.snapshot("s")
         received = self.received(self.stream(sent))
         self.assertEqual(received, self.other.path(".snapshots", "s"))
@@ -146,7 +91,7 @@ class Whole(Send):
     def test_an_immutable_root(self):
         self.make("d/file", b"data")
         set_flags(self.path("d"), IMMUTABLE)
-        self.addCleanup(self.unlock, self.path("d"))
+        self.addCleanup(inodes.unlock, self.path("d"))
         sent = self.snapshot("s")
         received = self.received(self.stream(sent))
         self.alike(sent, received)
@@ -218,7 +163,7 @@ class Changed(Send):
         os.setxattr(f"{d}/d1", "user.new", b"value")
         os.utime(f"{d}/empty", ns=(5, 6))
         set_flags(f"{d}/d2", IMMUTABLE)
-        self.addCleanup(self.unlock, d)
+        self.addCleanup(inodes.unlock, d)
         second = self.snapshot("second")
         stream = self.stream("-i", first, second)
         self.alike(second, self.received(stream))
@@ -267,7 +212,7 @@ class Changed(Send):
         self.make("d/appended", b"data")
         self.make("d/folder/below", b"data")
         os.mkdir(self.path("d/other"))
-        self.addCleanup(self.unlock, self.path("d"))
+        self.addCleanup(inodes.unlock, self.path("d"))
         names = {"file": ("other/file", IMMUTABLE), "appended": ("appended too", APPEND), "folder": ("other/folder", IMMUTABLE)}
         for name, (_, flags) in names.items():
             set_flags(self.path("d", name), flags)
@@ -426,12 +371,7 @@ class Interrupted(Send):
         """Where each record of a stream ends; the first is that which says what it is."""
         with open(stream, "rb") as file:
             data = file.read()
-        at, ends = 16, []
-        while at < len(data):
-            at += 16 + int.from_bytes(data[at:at + 4], "little")
-            ends.append(at)
-        self.assertEqual(at, len(data))
-        return data, ends
+        return data, transfers.ends_of_frames(data)
 
     def small(self):
         """Two snapshots with a few changes of each kind between them, and that the first one has been received."""
@@ -449,7 +389,7 @@ class Interrupted(Send):
         os.setxattr(self.path("d/e"), "user.x", b"value")
         os.chmod(self.path("d/e/y"), 0o600)
         set_flags(self.path("d/new"), IMMUTABLE)
-        self.addCleanup(self.unlock, self.path("d"))
+        self.addCleanup(inodes.unlock, self.path("d"))
         return first, self.snapshot("second")
 
     def tokens(self):

@@ -1,10 +1,10 @@
-// The log of changes: that each kind of operation is told, who is told that everything may have changed, and that nothing is ever missing.
+// What the log of changes tells: that each kind of operation is told, who is told that everything may have changed, and that nothing is ever missing.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/falloc.h>
+#include <linux/fs.h>
 #include <stdio.h>
 
-#include <algorithm>
 #include <map>
 #include <random>
 #include <string>
@@ -13,85 +13,14 @@
 
 #include <fmt/format.h>
 
-#include "clock.h"
 #include "lsmfs/import.h"
 #include "seed.h"
-#include "tree/change_log.h"
-#include "tree/clone_fixture.h"
-#include "tree/harness.h"
-#include "tree/keys.h"
+#include "tree/changes_fixture.h"
 
 namespace lsmfs::test::changes_test {
 namespace {
 
-const Stop kNever = [] { return false; };
-using Paths = std::vector<std::string>;
-const Paths kEverything{"everything"};
-
-// What is on a device at a moment, by MiB. Its rest is zeros.
-using Image = std::map<std::uint64_t, std::string>;
-
-Image image_of(Device& device) {
-  Image image;
-  AlignedBuffer buffer(MiB);
-  for (std::uint64_t at = 0; at < device.size().v; at += MiB) {
-    EXPECT_TRUE(device.read(ByteOffset{at}, buffer.bytes()));
-    const std::string_view bytes = as_text(buffer.bytes());
-    if (bytes.find_first_not_of('\0') != bytes.npos) image[at] = bytes;
-  }
-  return image;
-}
-
-void put_image(Device& device, const Image& image) {
-  for (std::uint64_t at = 0; at < device.size().v; at += MiB) {
-    AlignedBuffer buffer(MiB);
-    const auto found = image.find(at);
-    if (found != image.end()) std::ranges::copy(as_bytes(found->second), buffer.bytes().begin());
-    EXPECT_TRUE(device.write(ByteOffset{at}, buffer.bytes()));
-  }
-  EXPECT_TRUE(device.flush());
-}
-
-class LogOfChanges : public CloneFixture {
- protected:
-  explicit LogOfChanges(ByteCount size = ByteCount{kDeviceMin}) : CloneFixture(size) {}
-
-  Result<Changes> find_all(const std::string& dir, const std::optional<ChangesToken>& since, std::size_t room = ChangesAsked().room) {
-    const Ino in = ino(dir);
-    return find_changes([&](const ChangesAsked& asked) -> Result<ChangesStep> {
-      auto sent = decode_changes_asked(encode(asked));
-      sent->room = room;
-      LSMFS_ASSIGN(const ChangesStep step, tree().changes(in, *sent, kNever));
-      ++steps_;
-      const std::string encoded = encode(step);
-      EXPECT_LE(encoded.size(), room);
-      return *decode_changes_step(encoded);
-    }, since);
-  }
-  ChangesToken token(const std::string& dir = "") {
-    const auto found = find_all(dir, std::nullopt);
-    EXPECT_TRUE(found) << found.error().message();
-    EXPECT_TRUE(found->everything);
-    return found ? found->now : ChangesToken{};
-  }
-  Paths since(const ChangesToken& token, const std::string& dir = "", std::size_t room = ChangesAsked().room) {
-    const auto found = find_all(dir, token, room);
-    EXPECT_TRUE(found) << found.error().message();
-    if (!found) return {"?"};
-    return found->everything ? kEverything : found->paths;
-  }
-  std::uint64_t rows() { return h_.rows(Family::names, keys::kChanges); }
-  // As a power cut, after which it is as it was then.
-  void go_back_to(const Image& image) {
-    h_.unmount();
-    held_.clear();
-    put_image(h_.device(), image);
-    h_.mount();
-  }
-  void commit() { must(tree().sync()); }
-
-  int steps_ = 0;
-};
+using namespace changes;
 
 TEST_F(LogOfChanges, CostsNothingUntilSomebodyAsks) {
   populate("d");
@@ -146,6 +75,186 @@ TEST_F(LogOfChanges, EachKindIsTold) {
   EXPECT_EQ(told([&] { ASSERT_EQ(clone("d", fmt::format("{}/s", kSnapshotsName)), 0); }), Paths{});
   EXPECT_EQ(told([&] { must(both_ways([&](Wait w) { return tree().roll_back(ino("d"), ino(fmt::format("{}/s", kSnapshotsName)), w); })); }), Paths{"d/"});
   EXPECT_EQ(told([&] { set("", {.mode = 0700}); }), kEverything);
+  sound();
+}
+
+TEST_F(LogOfChanges, AWhiteoutIsToldWhereItIsLeft) {
+  populate("d");
+  mkdir("e");
+  const auto told = [&](const std::string& from, const std::string& to) {
+    const ChangesToken t = token();
+    rename(from, to, RENAME_WHITEOUT);
+    return since(t);
+  };
+  EXPECT_EQ(told("d/small", "e/moved"), (Paths{"d/small", "e/moved"}));
+  EXPECT_EQ(told("d/large", "e/moved"), (Paths{"d/large", "e/moved"})) << "over a file";
+  EXPECT_EQ(told("d/empty", "d/small"), (Paths{"d/empty", "d/small"})) << "over a whiteout";
+  EXPECT_EQ(told("d/sub", "e/sub"), (Paths{"d/sub/", "e/sub/"}));
+  ChangesToken t = token();
+  unlink("d/sub");
+  EXPECT_EQ(since(t), Paths{"d/sub"});
+  t = token();
+  remount();
+  mkdir("d/sub");
+  rename("d/large", "d/sub/large", RENAME_WHITEOUT);
+  EXPECT_EQ(since(t), (Paths{"d/large", "d/sub", "d/sub/large"}));
+  EXPECT_EQ(since(t, "d/sub"), (Paths{"", "large"}));
+  sound();
+}
+
+TEST_F(LogOfChanges, FlagsAreTold) {
+  populate("d");
+  const auto told = [&](const std::string& path, std::uint32_t flags) {
+    const ChangesToken t = token();
+    set(path, {.flags = flags});
+    return since(t);
+  };
+  for (const std::uint32_t flags : {FS_NODUMP_FL, FS_NOATIME_FL, FS_APPEND_FL, FS_IMMUTABLE_FL}) {
+    for (const std::string path : {"d/small", "d/large", "d/sub"}) {
+      EXPECT_EQ(told(path, flags), Paths{path}) << flags;
+      EXPECT_EQ(told(path, 0), Paths{path}) << flags;
+    }
+  }
+  set("d/sub", {.flags = FS_NODUMP_FL});
+  ChangesToken t = token();
+  create("d/sub/inherits");
+  EXPECT_EQ(since(t), Paths{"d/sub/inherits"});
+  t = token();
+  set("d/small", {.flags = FS_IMMUTABLE_FL});
+  remount();
+  set("d/small", {.flags = 0});
+  EXPECT_EQ(since(t, "d"), Paths{"small"});
+  EXPECT_EQ(told("", FS_NODUMP_FL), kEverything);
+  sound();
+}
+
+TEST_F(LogOfChanges, AccessControlListsAreTold) {
+  populate("d");
+  const auto told = [&](const auto& change) {
+    const ChangesToken t = token();
+    change();
+    return since(t);
+  };
+  for (const char* const name : {"system.posix_acl_default", "system.posix_acl_access"}) {
+    EXPECT_EQ(told([&] { setxattr("d/sub", name, acl_); }), Paths{"d/sub"}) << name;
+    EXPECT_EQ(told([&] { must(both_ways([&](Wait w) { return tree().removexattr(ino("d/sub"), name, w); })); }), Paths{"d/sub"}) << name;
+  }
+  setxattr("d/sub", "system.posix_acl_default", acl_);
+  EXPECT_EQ(told([&] { create("d/sub/inherits"); }), Paths{"d/sub/inherits"});
+  EXPECT_EQ(told([&] { mkdir("d/sub/inherits too"); }), Paths{"d/sub/inherits too"});
+  EXPECT_EQ(told([&] { set("d/sub/inherits too", {.mode = 0700}); }), Paths{"d/sub/inherits too"}) << "the mask of its list";
+  EXPECT_EQ(told([&] { setxattr("d/small", "system.posix_acl_access", acl_); }), Paths{"d/small"});
+  EXPECT_EQ(told([&] { setxattr("", "system.posix_acl_default", acl_); }), kEverything);
+  sound();
+}
+
+TEST_F(LogOfChanges, WhatIsAllocatedPunchedOrZeroedIsTold) {
+  populate("d");
+  struct Kind {
+    int mode;
+    std::uint64_t at, length;
+  };
+  for (const char* const path : {"d/small", "d/large", "d/sparse", "d/empty"}) {
+    for (const Kind& kind : {Kind{0, 600'000, 5000}, Kind{FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 4096, 8192}, Kind{FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 5, 100},
+                             Kind{FALLOC_FL_ZERO_RANGE, 100, 9000}, Kind{FALLOC_FL_ZERO_RANGE, 700'000, 9000}}) {
+      write(path, 0, noise(20'000, 1));
+      const std::string before = read(path);
+      const ChangesToken t = token();
+      fallocate(path, kind.mode, kind.at, kind.length);
+      ASSERT_NE(read(path), before);
+      EXPECT_EQ(since(t), Paths{path}) << kind.mode;
+    }
+    const ChangesToken t = token();
+    set(path, {.size = 2'000'000});
+    set(path, {.size = 3});
+    EXPECT_EQ(since(t), Paths{path});
+  }
+  sound();
+}
+
+class ChangesOfBlobs : public LogOfChanges {
+ protected:
+  ChangesOfBlobs() : LogOfChanges(ByteCount{GiB}) {}
+  void create_in_blobs(const std::string& path) {
+    const Ino file = create(path);
+    const std::string data = noise(MiB, 1);
+    for (std::uint64_t at = 0; at < 20 * MiB; at += data.size()) h_.write(file, at, data);
+    commit();
+    EXPECT_FALSE(h_.store().blobs().empty());
+  }
+};
+
+TEST_F(ChangesOfBlobs, EachKindIsTold) {
+  mkdir("d");
+  ChangesToken t = token();
+  create_in_blobs("d/a");
+  EXPECT_EQ(since(t), Paths{"d/a"});
+  for (const bool again : {false, true}) {
+    const auto told = [&](const auto& change) {
+      t = token();
+      if (again) remount();  // what it has in blobs is not known yet
+      change();
+      return since(t);
+    };
+    constexpr std::uint64_t kIn = 12 * MiB;
+    EXPECT_EQ(told([&] { write("d/a", kIn, "x"); }), Paths{"d/a"});
+    EXPECT_EQ(told([&] { write("d/a", kIn + 1, noise(3 * MiB, 2)); }), Paths{"d/a"});
+    EXPECT_EQ(told([&] { write("d/a", h_.attr(ino("d/a")).size, noise(9 * MiB, 3)); }), Paths{"d/a"});
+    EXPECT_EQ(told([&] { fallocate("d/a", FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, kIn, MiB + 5); }), Paths{"d/a"});
+    EXPECT_EQ(told([&] { fallocate("d/a", FALLOC_FL_ZERO_RANGE, kIn + 2 * MiB, MiB); }), Paths{"d/a"});
+    EXPECT_EQ(told([&] { set("d/a", {.size = kIn + 5}); }), Paths{"d/a"});
+    EXPECT_EQ(told([&] { set("d/a", {.mode = again ? 0600u : 0640u}); }), Paths{"d/a"});
+    create(again ? "d/b" : "d/c");
+    EXPECT_EQ(told([&] { copy("d/a", again ? "d/b" : "d/c"); }), Paths{again ? "d/b" : "d/c"});
+    EXPECT_EQ(told([&] { settle(); }), Paths{});  // where the bytes lie is nobody's concern
+    EXPECT_EQ(told([&] { rename("d/a", "d/e"); }), (Paths{"d/a", "d/e"}));
+    EXPECT_EQ(told([&] { rename("d/e", "d/a"); }), (Paths{"d/a", "d/e"}));
+  }
+  ASSERT_EQ(clone("d", "f"), 0);
+  t = token();
+  write("f/a", 11 * MiB, "x");
+  EXPECT_EQ(since(t), Paths{"f/a"});
+  t = token();
+  unlink("d/a");
+  crash();
+  unlink("f/b");
+  EXPECT_EQ(since(t), (Paths{"d/a", "f/b"}));
+  forget_all();
+  sound();
+}
+
+TEST_F(LogOfChanges, AMountThatChangesNothingLosesNothing) {
+  populate("d");
+  const auto mount = [&](bool read_only) {
+    h_.unmount();
+    h_.options.read_only = read_only;
+    h_.mount();
+    held_.clear();
+  };
+  const ChangesToken first = token();
+  write("d/small", 0, "x");
+  mount(true);
+  EXPECT_EQ(since(first), Paths{"d/small"});
+  const ChangesToken between = token();
+  mount(true);
+  EXPECT_EQ(since(between), Paths{});
+  mount(false);
+  EXPECT_EQ(since(between), Paths{});
+  create("d/new");
+  set("d/sub", {.mode = 0700});
+  EXPECT_EQ(since(between), (Paths{"d/new", "d/sub"}));
+  EXPECT_EQ(since(first), (Paths{"d/new", "d/small", "d/sub"}));
+  const ChangesToken last = token();
+  h_.crash();  // and what a crash leaves is mounted so
+  mount(true);
+  const Paths told = since(last);
+  EXPECT_EQ(told, find("d/new") != Ino{} ? Paths{} : kEverything);
+  mount(false);
+  create("d/newer");
+  for (const ChangesToken& token : {first, between}) {
+    const Paths all = since(token);
+    EXPECT_TRUE(std::ranges::find(all, "d/newer") != all.end()) << all.size();
+  }
   sound();
 }
 
@@ -238,83 +347,6 @@ TEST_F(LogOfChanges, WorksInClones) {
   EXPECT_EQ(since(later, "d"), Paths{"sub/deep/file"});
 }
 
-TEST_F(LogOfChanges, GoesOnAfterRemountsAndCrashes) {
-  populate("d");
-  const ChangesToken t = token();
-  create("a");
-  remount();
-  create("b");
-  crash();
-  create("c");
-  remount();
-  remount();
-  EXPECT_EQ(since(t), (Paths{"a", "b", "c"}));
-  sound();
-}
-
-TEST_F(LogOfChanges, WhatACrashHasUndoneIsNotKnown) {
-  populate("d");
-  const ChangesToken t = token();
-  commit();
-  const Image durable = image_of(h_.device());
-  create("a");
-  const ChangesToken undone = token();
-  go_back_to(durable);
-  EXPECT_EQ(find("a"), Ino{});
-  EXPECT_EQ(since(undone), kEverything);
-  EXPECT_EQ(since(t), Paths{});
-  for (const char* name : {"b", "c", "e"}) {
-    create(name);
-    commit();
-  }
-  EXPECT_EQ(since(undone), kEverything);
-  EXPECT_EQ(since(t), (Paths{"b", "c", "e"}));
-}
-
-TEST_F(LogOfChanges, TokensOfOthersAreNotKnown) {
-  const ChangesToken t = token();
-  EXPECT_EQ(since({t.log + 1, t.position}), kEverything);
-  EXPECT_EQ(since({t.log, t.position + 1}), kEverything);
-  EXPECT_EQ(since({t.log, UINT64_MAX}), kEverything);
-  EXPECT_EQ(since({0, 0}), kEverything);
-}
-
-// An image that is copied goes on twice.
-TEST(TwoHistories, DoNotTakeEachOthersTokens) {
-  const auto image = memory_device(ByteCount{kDeviceMin});
-  ASSERT_TRUE(Stack::format(*image));
-  const auto ask = [](Tree& tree, const std::optional<ChangesToken>& since) {
-    return *find_changes([&](const ChangesAsked& asked) { return tree.changes(kRootIno, asked, kNever); }, since);
-  };
-  const auto create = [](Tree& tree, const std::string& name) {
-    ASSERT_TRUE(both_ways([&](Wait w) { return tree.make(kRootIno, name, {.mode = S_IFREG | 0600}, w); }));
-    ASSERT_TRUE(tree.sync());
-  };
-  ChangesToken common;
-  {
-    auto stack = Stack::mount(*image);
-    common = ask(*stack->tree, std::nullopt).now;
-    create(*stack->tree, "both");
-    ASSERT_TRUE(stack->close());
-  }
-  const auto copied = memory_device(ByteCount{kDeviceMin});
-  put_image(*copied, image_of(*image));
-  auto one = Stack::mount(*image), other = Stack::mount(*copied);
-  EXPECT_EQ(ask(*one->tree, common).paths, Paths{"both"});
-  EXPECT_EQ(ask(*other->tree, common).paths, Paths{"both"});
-  const ChangesToken before = ask(*one->tree, std::nullopt).now;
-  create(*one->tree, "one");
-  create(*other->tree, "other");
-  const ChangesToken of_one = ask(*one->tree, std::nullopt).now, of_other = ask(*other->tree, std::nullopt).now;
-  EXPECT_EQ(of_one.position, of_other.position);
-  EXPECT_EQ(ask(*one->tree, before).paths, Paths{"one"});
-  EXPECT_EQ(ask(*other->tree, before).paths, Paths{"other"});
-  EXPECT_TRUE(ask(*one->tree, of_other).everything);
-  EXPECT_TRUE(ask(*other->tree, of_one).everything);
-  ASSERT_TRUE(one->close());
-  ASSERT_TRUE(other->close());
-}
-
 TEST_F(LogOfChanges, ComesInSteps) {
   mkdir("d");
   const ChangesToken t = token();
@@ -385,210 +417,6 @@ TEST_F(LogOfChanges, WhatLiesTooDeepIsToldWithAllBelow) {
   EXPECT_EQ(since(t, path), kEverything);
 }
 
-TEST_F(LogOfChanges, IsErasedWhenNobodyAsksForLong) {
-  SteppedClock clock;
-  h_.options.clock = &clock;
-  remount();
-  const ChangesToken t = token();
-  clock.advance(std::chrono::hours(24 * 20));
-  create("a");
-  EXPECT_EQ(since(t), Paths{"a"});
-  clock.advance(std::chrono::hours(24 * 29));
-  create("b");
-  EXPECT_EQ(rows(), 3u);
-  clock.advance(std::chrono::hours(24 * 2));
-  create("c");
-  EXPECT_EQ(rows(), 0u);
-  EXPECT_EQ(since(t), kEverything);
-  EXPECT_EQ(rows(), 1u);
-  sound();
-  h_.unmount();
-  h_.options.clock = &system_clock();
-  held_.clear();
-  h_.mount();
-}
-
-// The store's part of a mount: what is put is committed at once.
-class KeptLog : public LogOfChanges {
- protected:
-  void put(ChangeLog& log, const std::string& name, const ChangeLog::Conditions& conditions) {
-    log.notes().add(log.notes().at(kRootIno, ""), name);
-    Batch batch;
-    log.put(batch, conditions);
-    must(h_.store().commit(batch));
-  }
-  void begin(ChangeLog& log) {
-    Batch batch;
-    log.begin(batch, 0);
-    must(h_.store().commit(batch));
-  }
-};
-
-TEST_F(KeptLog, ItsOldestRowsGo) {
-  ChangeLog log;
-  begin(log);
-  constexpr std::uint64_t kMost = 16384;
-  std::vector<ChangesToken> tokens;
-  for (int i = 0; i < 1000; ++i) {
-    tokens.push_back(log.now());
-    put(log, fmt::format("{:0100}", i), {.now = 0, .volume = kMost * ChangeLog::kShare});
-    ChangeLog again;
-    must(again.load(h_.store(), [](std::string_view line) { ADD_FAILURE() << line; }));
-    for (const int back : {0, 1, 50, 200, i}) {
-      if (back > i) continue;
-      ASSERT_EQ(again.knows(tokens[static_cast<std::size_t>(i - back)]), log.knows(tokens[static_cast<std::size_t>(i - back)])) << i << ' ' << back;
-    }
-    EXPECT_TRUE(log.knows(tokens.back()));
-  }
-  EXPECT_FALSE(log.knows(tokens.front()));
-  EXPECT_TRUE(log.knows(tokens[950]));
-  EXPECT_FALSE(log.knows(tokens[800]));
-  EXPECT_LE(rows(), kMost / 150);
-  EXPECT_GE(rows(), 50u);
-  sound();
-}
-
-TEST_F(KeptLog, ItsOldestRowsGoAfterAMountToo) {
-  constexpr std::uint64_t kMost = 4 * MiB;
-  const ChangeLog::Conditions conditions{.now = 0, .volume = kMost * ChangeLog::kShare};
-  ChangeLog log;
-  begin(log);
-  std::vector<ChangesToken> tokens;
-  const std::string name(200, 'n');
-  while (tokens.empty() || log.knows(tokens.front())) {  // until it has begun to drop some
-    tokens.push_back(log.now());
-    put(log, fmt::format("{}{}", tokens.size(), name), conditions);
-  }
-  const std::uint64_t before = rows();
-  ChangeLog again;
-  must(again.load(h_.store(), [](std::string_view line) { ADD_FAILURE() << line; }));
-  for (int i = 0; i < 2000; ++i) put(again, fmt::format("{}again{}", i, name), conditions);
-  EXPECT_GT(rows(), before * 3 / 4);
-  sound();
-}
-
-TEST_F(KeptLog, HasNoRowsWhereThereIsLittleRoom) {
-  ChangeLog log;
-  begin(log);
-  const ChangeLog::Conditions plenty{.now = 0, .volume = GiB}, little{.now = 0, .volume = GiB, .little_room = true};
-  const ChangesToken first = log.now();
-  put(log, "a", plenty);
-  EXPECT_EQ(rows(), 2u);
-  put(log, "b", little);
-  EXPECT_EQ(rows(), 1u);
-  EXPECT_FALSE(log.knows(first));
-  const ChangesToken second = log.now();
-  EXPECT_TRUE(log.knows(second));
-  put(log, "c", little);
-  EXPECT_FALSE(log.knows(second));
-  put(log, "d", little);
-  const ChangesToken third = log.now();
-  put(log, "e", plenty);
-  EXPECT_TRUE(log.knows(third));
-  EXPECT_NE(log.now(), third);
-  EXPECT_EQ(rows(), 2u);
-  sound();
-}
-
-TEST_F(KeptLog, WithLittleRoomWhatACrashHasUndoneIsNotKnown) {
-  ChangeLog log;
-  begin(log);
-  const ChangeLog::Conditions little{.now = 0, .volume = GiB, .little_room = true};
-  put(log, "a", little);
-  ChangeLog undone;  // as of this moment
-  must(undone.load(h_.store(), [](std::string_view line) { ADD_FAILURE() << line; }));
-  EXPECT_TRUE(undone.knows(log.now()));
-  put(log, "b", little);
-  EXPECT_FALSE(undone.knows(log.now()));
-  sound();
-}
-
-TEST_F(KeptLog, KnowsSomeMountsOnly) {
-  std::vector<ChangesToken> tokens;
-  {
-    ChangeLog log;
-    begin(log);
-    tokens.push_back(log.now());
-  }
-  for (std::size_t i = 0; i <= ChangeHead::kLogsMost; ++i) {
-    ChangeLog log;
-    must(log.load(h_.store(), [](std::string_view line) { ADD_FAILURE() << line; }));
-    EXPECT_TRUE(log.knows(tokens.back()));
-    put(log, "a", {.now = 0, .volume = GiB});
-    tokens.push_back(log.now());
-    EXPECT_NE(tokens.back().log, tokens[tokens.size() - 2].log);
-  }
-  ChangeLog log;
-  must(log.load(h_.store(), [](std::string_view line) { ADD_FAILURE() << line; }));
-  EXPECT_FALSE(log.knows(tokens[0]));
-  EXPECT_FALSE(log.knows(tokens[1]));
-  EXPECT_TRUE(log.knows(tokens[2]));
-}
-
-TEST_F(LogOfChanges, WhatIsDamagedIsEverything) {
-  enum class Damage { head, newest, middle, missing };
-  for (const Damage damage : {Damage::head, Damage::newest, Damage::middle, Damage::missing}) {
-    SCOPED_TRACE(static_cast<int>(damage));
-    const ChangesToken t = token();
-    for (const char* name : {"a", "b", "c"}) {
-      find(name) == Ino{} ? (void)create(name) : write(name, 0, "x");
-      commit();
-    }
-    EXPECT_EQ(since(t), (Paths{"a", "b", "c"}));
-    const std::uint64_t last = token().position;
-    h_.unmount();
-    held_.clear();
-    h_.mount();
-    Batch batch;
-    switch (damage) {
-      case Damage::head: batch.put(Family::names, keys::kChanges, "?"); break;
-      case Damage::newest: batch.put(Family::names, keys::change(last), "?"); break;
-      case Damage::middle: batch.put(Family::names, keys::change(last - 1), "?"); break;
-      case Damage::missing: batch.erase(Family::names, keys::change(last - 1)); break;
-    }
-    must(h_.store().commit(batch));
-    EXPECT_NE(h_.check(), "");
-    h_.crash();  // the head and the newest row are read by a mount
-    EXPECT_EQ(since(t), kEverything);
-    const ChangesToken after = token();
-    write("a", 0, "y");
-    EXPECT_EQ(since(after), Paths{"a"});
-    if (damage != Damage::middle && damage != Damage::missing) {
-      sound();
-    } else {
-      EXPECT_NE(h_.repair(), "");
-      held_.clear();
-      EXPECT_EQ(since(after), kEverything);
-    }
-  }
-  EXPECT_EQ(read("a"), "y");
-}
-
-// A sector that cannot be read once may be read by the next mount: what changed in between must not be missing then.
-TEST_F(LogOfChanges, WhatCannotBeReadOnceIsGone) {
-  create("a");
-  const ChangesToken t = token();
-  commit();
-  std::string head;
-  {
-    const auto row = h_.store().get(Family::names, keys::kChanges, Wait::yes);
-    ASSERT_TRUE(row && *row);
-    head = **row;
-  }
-  Batch batch;
-  batch.put(Family::names, keys::kChanges, "?");
-  must(h_.store().commit(batch));
-  h_.crash();
-  held_.clear();
-  write("a", 0, "x");  // and nobody asks
-  commit();
-  EXPECT_EQ(rows(), 0u);
-  h_.remount();
-  held_.clear();
-  EXPECT_EQ(since(t), kEverything);
-  EXPECT_EQ(read("a"), "x");
-}
-
 TEST_F(LogOfChanges, WhatIsMadeBeforeItHasANameIsToldWithIt) {
   create("beside");
   const ChangesToken t = token();
@@ -638,82 +466,6 @@ TEST_F(LogOfChanges, WhoeverGoesOnChangingIsAskedOnlySoOften) {
   EXPECT_LT(asked, 100);
 }
 
-TEST_F(LogOfChanges, ARepairIsEverything) {
-  populate("d");
-  const ChangesToken t = token();
-  commit();
-  EXPECT_NE(h_.repair(), "");
-  held_.clear();
-  EXPECT_EQ(rows(), 0u);
-  EXPECT_EQ(since(t), kEverything);
-}
-
-TEST_F(LogOfChanges, AMountThatChangesNothingAnswers) {
-  const ChangesToken t = token();
-  create("a");
-  h_.unmount();
-  h_.options.read_only = true;
-  h_.mount();
-  held_.clear();
-  EXPECT_EQ(since(t), Paths{"a"});
-  EXPECT_EQ(since(token()), Paths{});
-  h_.unmount();
-  h_.options.read_only = false;
-  h_.mount();
-  EXPECT_EQ(since(t), Paths{"a"});
-}
-
-TEST_F(LogOfChanges, AMountThatChangesNothingDoesNotBegin) {
-  h_.unmount();
-  h_.options.read_only = true;
-  h_.mount();
-  held_.clear();
-  EXPECT_EQ(code(find_all("", std::nullopt)), EROFS);
-  h_.unmount();
-  h_.options.read_only = false;
-  h_.mount();
-}
-
-TEST_F(LogOfChanges, TakesNoRoomThatIsNeeded) {
-  mkdir("d");
-  const ChangesToken first = token();
-  for (int round = 0; round < 3; ++round) {
-    int made = 0, code = 0;
-    for (; code == 0; ++made) {
-      const std::string name = fmt::format("{:0200}", made);
-      const auto file = both_ways([&](Wait w) { return tree().make(ino("d"), name, {.mode = S_IFREG | 0600}, w); });
-      code = test::code(file);
-      if (code != 0) break;
-      held_.insert(file->ino);
-      const std::string data = noise(200'000, static_cast<std::uint64_t>(made));
-      code = test::code(both_ways([&](Wait w) { return tree().write(file->ino, ByteOffset{0}, as_bytes(data), w); }));
-      if (made % 10 == 0) token();
-    }
-    EXPECT_EQ(code, ENOSPC);
-    for (const std::uint64_t small : {20'000, 1}) {  // and now all that is left, as far as it goes
-      for (int n = 0; n < 2000; ++n) {
-        const auto file = both_ways([&](Wait w) { return tree().make(ino("d"), fmt::format("{}-{:0200}", small, n), {.mode = S_IFREG | 0600}, w); });
-        if (!file) break;
-        held_.insert(file->ino);
-        const std::string data = noise(small, static_cast<std::uint64_t>(n));
-        if (!both_ways([&](Wait w) { return tree().write(file->ino, ByteOffset{0}, as_bytes(data), w); })) break;
-        if (n % 50 == 0) token();
-      }
-    }
-    EXPECT_EQ(since(first), kEverything);
-    forget_all();
-    for (const std::string& name : h_.list(ino("d"))) unlink("d/" + name);
-    forget_all();
-    must(tree().sync());
-    EXPECT_FALSE(tree().read_only());
-    sound();
-  }
-  remount();
-  const ChangesToken last = token();
-  create("d/new");
-  EXPECT_EQ(since(last), Paths{"d/new"});
-}
-
 TEST_F(LogOfChanges, OfWhatIsNoDirectory) {
   create("file");
   const Ino gone = mkdir("gone");
@@ -723,27 +475,6 @@ TEST_F(LogOfChanges, OfWhatIsNoDirectory) {
   const ChangesToken t = token();
   create("new");
   EXPECT_EQ(code(tree().changes(kRootIno, {.since = t}, [] { return true; })), EINTR);
-}
-
-// ---- what goes from one to the other
-
-TEST(TokensOfChanges, AreTextWithACheck) {
-  const ChangesToken token{0x0123456789abcdef, 0x2a};
-  const std::string text = text_of(token);
-  EXPECT_TRUE(text.starts_with("lsmfs1-0123456789abcdef-2a-")) << text;
-  EXPECT_EQ(token_of(text), token);
-  EXPECT_EQ(token_of(text_of({UINT64_MAX, UINT64_MAX})), (ChangesToken{UINT64_MAX, UINT64_MAX}));
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    for (const char c : {'0', '1', 'f', '-', 'x', '\n'}) {
-      std::string other = text;
-      other[i] = c;
-      if (other == text) continue;
-      EXPECT_EQ(token_of(other), std::nullopt) << other;
-    }
-    EXPECT_EQ(token_of(text.substr(0, i)), std::nullopt);
-    EXPECT_EQ(token_of(text.substr(i + 1)), std::nullopt);
-  }
-  for (const char* other : {"", "-", "--", "lsmfs1", "lsmfs1-", "lsmfs1--", "lsmfs1---", "1700000000000000000", "builtin:0.1:2:3"}) EXPECT_EQ(token_of(other), std::nullopt) << other;
 }
 
 TEST(PathsOfChanges, EachIsToldOnce) {
@@ -757,23 +488,6 @@ TEST(PathsOfChanges, EachIsToldOnce) {
   };
   EXPECT_EQ(told({"b", "a", "b", "a/x"}), (Paths{"a", "a/x", "b"}));
   EXPECT_EQ(told({"a", "a/", "a/x", "a/b/", "a.c", "aa", "a/b/c", "b/c/", "b"}), (Paths{"a.c", "a/", "aa", "b", "b/c/"}));
-}
-
-TEST(RowsOfChanges, WhatIsDamagedIsRefused) {
-  const ChangeRow row{.bytes = 7, .paths = {{"", {.all = false, .names = {"a", "b"}}}, {"d/e", {.all = true, .names = {}}}}};
-  const ChangeHead head{.asked = -5, .dropped = 3, .dropped_bytes = 700, .logs = {{9, 1}, {8, 4}}};
-  EXPECT_EQ(decode_change_row(encode(row)), row);
-  EXPECT_EQ(decode_change_head(encode(head)), head);
-  EXPECT_EQ(decode_change_row(""), std::nullopt);
-  EXPECT_EQ(decode_change_head(""), std::nullopt);
-  EXPECT_EQ(decode_change_row(encode(row) + "x"), std::nullopt);
-  EXPECT_EQ(decode_change_head(encode(head) + "x"), std::nullopt);
-  const auto refused = [](const ChangedPaths& paths) { return !decode_change_row(encode(ChangeRow{.bytes = 1, .paths = paths})); };
-  const ChangedNames all{.all = true, .names = {}};
-  for (const char* path : {"/", "/a", "a/", "a//b", "..", "a/.."}) EXPECT_TRUE(refused({{path, all}})) << path;
-  for (const char* name : {".", "..", "a/b"}) EXPECT_TRUE(refused({{"", {.all = false, .names = {name}}}})) << name;
-  EXPECT_TRUE(refused({{std::string(5000, 'a'), all}}));
-  EXPECT_TRUE(refused({}));
 }
 
 // ---- random operations
@@ -790,8 +504,11 @@ class RandomChanges : public LogOfChanges {
       if (!S_ISDIR(attr.mode)) line += fmt::format(" {} {}.{}", attr.size, attr.mtime.seconds, attr.mtime.nanoseconds);
       if (S_ISREG(attr.mode)) line += h_.read(attr.ino);
       if (S_ISLNK(attr.mode)) line += *both_ways([&](Wait w) { return tree().readlink(attr.ino, w); });
-      const auto value = both_ways([&](Wait w) { return tree().getxattr(attr.ino, "user.x", w); });
-      if (value) line += *value;
+      if (attr.flags != 0) line += fmt::format(" {:x}", attr.flags);
+      for (const char* const name : {"user.x", "system.posix_acl_access", "system.posix_acl_default"}) {
+        const auto value = both_ways([&](Wait w) { return tree().getxattr(attr.ino, name, w); });
+        if (value) line += fmt::format(" {} {}", name, *value);
+      }
     });
     return out;
   }
@@ -830,6 +547,18 @@ class RandomChanges : public LogOfChanges {
     return false;
   }
 
+  void mount_without_changes() {
+    h_.unmount();
+    h_.options.read_only = true;
+    h_.mount();
+    held_.clear();
+    EXPECT_EQ(picture_of(""), now_);
+    forget_all();
+    h_.unmount();
+    h_.options.read_only = false;
+    h_.mount();
+  }
+
   std::string any(const std::vector<std::string>& of) { return of.empty() ? "" : of[number(of.size())]; }
   std::size_t number(std::size_t most) { return std::uniform_int_distribution<std::size_t>(0, most - 1)(random_); }
   std::string in(const std::string& dir, const std::string& name) { return dir.empty() ? name : dir + "/" + name; }
@@ -846,7 +575,8 @@ class RandomChanges : public LogOfChanges {
     const bool is_free = !now_.contains(to);
     const std::string file = any(files), dir = any(directories), one = any(all);
     const auto is_directory = [&](const std::string& path) { return now_.contains(path) && now_[path].starts_with("4"); };
-    switch (number(18)) {
+    const bool is_plain = !file.empty() && now_[file].starts_with("100");
+    switch (number(23)) {
       case 0: case 1: if (is_free) mkdir(to); break;
       case 2: case 3: if (is_free) create(to, noise(number(20000), number(1000))); break;
       case 4: if (is_free) make(to, S_IFLNK | 0777, fmt::format("{}", number(100))); break;
@@ -880,6 +610,13 @@ class RandomChanges : public LogOfChanges {
       case 17:
         if (is_directory(dir) && !dir.empty() && below(now_, dir).size() == 1) rmdir(dir);
         break;
+      case 18:
+        if (!one.empty() && is_free && !within(to, one)) rename(one, to, RENAME_WHITEOUT);
+        break;
+      case 19: if (!one.empty() && (is_plain || is_directory(one)) && !now_[one].starts_with("120")) set(one, {.flags = number(2) == 0 ? 0u : FS_NODUMP_FL}); break;
+      case 20: if (!dir.empty()) setxattr(dir, number(2) == 0 ? "system.posix_acl_default" : "system.posix_acl_access", acl_); break;
+      case 21: if (is_plain) fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, number(20000), 1 + number(9000)); break;
+      case 22: if (is_plain) fallocate(file, number(2) == 0 ? 0 : FALLOC_FL_ZERO_RANGE, number(20000), 1 + number(9000)); break;
     }
   }
 
@@ -899,8 +636,9 @@ TEST_F(RandomChanges, NothingIsMissing) {
       change();
       now_ = picture_of("");
     }
-    switch (number(12)) {
+    switch (number(13)) {
       case 0: settle(); break;
+      case 12: mount_without_changes(); break;
       case 1: remount(); break;
       case 2: forget_all(); break;
       case 3: commit(); break;

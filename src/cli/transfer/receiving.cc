@@ -39,7 +39,7 @@ Fd open_directory_in(const Fd& directory, const std::string& name) { return Fd(o
 
 std::string explain_receiving(const std::string& path, int code) {
   if (code == ENOSPC || code == EDQUOT) return path + ": no space left on the device";
-  return explain(path, make_error(code, std::strerror(code)));
+  return explain(path, make_error(code, code == EINVAL ? std::strerror(code) : ""));  // of others it adds that by itself
 }
 
 std::string encode_state(const ReceivingState& state) {
@@ -62,7 +62,7 @@ std::optional<ReceivingState> decode_state(std::string_view bytes) {
   state.has_node = in.u8() != 0;
   state.node = in.string();
   state.bytes = in.varint();
-  if (!begin || !in.ok() || !in.at_end()) return std::nullopt;
+  if (!begin || !in.ok() || !in.at_end() || (!state.node.empty() && !is_path_below(state.node))) return std::nullopt;
   state.of = std::get<BeginRecord>(*begin).of;
   state.at = std::get<BeginRecord>(*begin).from;
   return state;
@@ -151,6 +151,8 @@ Result<void> Receiving::keep_now(const ReceivingState& state) {
 }
 
 Result<void> Receiving::remove() {
+  // Without it the rest is removed by whoever comes next, also when this ends halfway.
+  if (unlinkat(directory_.get(), kState, 0) != 0 && errno != ENOENT) return make_error(errno, path_);
   tree_.reset();
   moved_.reset();
   LSMFS_TRY(remove_all(parent_, receiving_name(state_.of.snapshot.id)));

@@ -37,16 +37,6 @@ bool is_file_name(std::string_view name) {
   return !name.empty() && name.size() <= kNameMax && name != "." && name != ".." && name.find('\0') == name.npos && name.find('/') == name.npos;
 }
 
-// Below a directory: names alone, none of which leads up.
-bool is_path_below(std::string_view path) {
-  for (;;) {
-    const std::size_t slash = path.find('/');
-    if (!is_file_name(path.substr(0, slash))) return false;
-    if (slash == path.npos) return true;
-    path.remove_prefix(slash + 1);
-  }
-}
-
 std::string get_path(Reader& in) {
   const std::string_view path = in.string();
   if (!is_path_below(path)) in.fail();
@@ -256,6 +246,15 @@ std::optional<StreamRecord> decode_as(std::size_t index, std::string_view payloa
 }
 
 }  // namespace
+
+bool is_path_below(std::string_view path) {
+  for (;;) {
+    const std::size_t slash = path.find('/');
+    if (!is_file_name(path.substr(0, slash))) return false;
+    if (slash == path.npos) return true;
+    path.remove_prefix(slash + 1);
+  }
+}
 
 std::uint8_t record_type(const StreamRecord& record) { return static_cast<std::uint8_t>(record.index() + 1); }
 

@@ -130,6 +130,8 @@ inline constexpr std::size_t kStreamPayloadMost = kStreamDataMost + 64;  // what
 inline constexpr std::uint32_t kLockingFlags = 0x30;  // immutable, append-only: FS_IMMUTABLE_FL, FS_APPEND_FL
 inline constexpr std::uint32_t kStreamFlags = 0xf0;   // and those that others have to know: FS_NODUMP_FL, FS_NOATIME_FL
 
+// Whether it leads down from a directory, to something else than that: names with one slash between them, none of which is "." or "..".
+bool is_path_below(std::string_view path);
 std::uint8_t record_type(const StreamRecord& record);
 std::string encode_payload(const StreamRecord& record);
 // nullopt: it is none that can be.
