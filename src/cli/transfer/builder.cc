@@ -90,9 +90,7 @@ int Builder::unlocked(const Fd& parent, const std::string& name, const Do& act) 
   int done = act();
   if (done >= 0) return done;
   if (errno == EPERM) {
-    const bool of_parent = unlock(parent), of_itself = unlock(parent, name);
-    if (of_parent || of_itself) return act();
-    errno = EPERM;
+    if (unlock_both(parent, name)) return act();
   } else if (errno == EACCES && fchmod(parent.get(), 0700) == 0) {
     return act();
   }
@@ -150,10 +148,12 @@ Result<void> Builder::open_node(const std::string& path, bool to_write) {
   if (S_ISREG(facts.st_mode) || S_ISDIR(facts.st_mode)) {
     const int flags = (S_ISDIR(facts.st_mode) ? O_RDONLY | O_DIRECTORY : to_write ? O_RDWR : O_RDONLY) | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
     file_ = Fd(openat(directory_.get(), name_.c_str(), flags));
-    if (!file_ && errno == EPERM && unlock(directory_, name_)) file_ = Fd(openat(directory_.get(), name_.c_str(), flags));
+    if (!file_ && errno == EPERM && unlock_both(directory_, name_)) file_ = Fd(openat(directory_.get(), name_.c_str(), flags));
     if (!file_ && errno == EACCES && fchmodat(directory_.get(), name_.c_str(), 0700, 0) == 0) file_ = Fd(openat(directory_.get(), name_.c_str(), flags));
     if (!file_) return not_built(path, errno);
-    if (!is_new_) (void)unlock(file_);
+    if (!is_new_) {
+      if (const auto unlocked = unlock(file_); !unlocked && unlocked.error().code != EPERM) return not_built(path, unlocked.error().code);
+    }
   }
   has_node_ = true;
   return {};
@@ -290,7 +290,7 @@ Result<void> Builder::link(const LinkRecord& record) {
   const std::string name = last_name_of(record.path), existing = last_name_of(record.existing);
   const auto attempt = [&] { return linkat(from->get(), existing.c_str(), to->get(), name.c_str(), 0); };
   int linked = unlocked(*to, name, attempt);
-  if (linked != 0 && errno == EPERM && unlock(*from, existing)) linked = attempt();
+  if (linked != 0 && errno == EPERM && unlock_both(*from, existing)) linked = attempt();
   if (linked != 0 && errno == EEXIST) {
     struct stat old {}, wanted {};
     if (fstatat(from->get(), existing.c_str(), &wanted, AT_SYMLINK_NOFOLLOW) != 0 || fstatat(to->get(), name.c_str(), &old, AT_SYMLINK_NOFOLLOW) != 0) return not_built(record.path, errno);

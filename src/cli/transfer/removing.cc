@@ -27,6 +27,15 @@ std::vector<std::string> listed(int directory) {
   return names;
 }
 
+// Nothing is followed.
+Result<bool> unlock_named(const Fd& directory, const std::string& name) {
+  struct stat facts {};
+  if (fstatat(directory.get(), name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) != 0 || (!S_ISREG(facts.st_mode) && !S_ISDIR(facts.st_mode))) return false;
+  const Fd file(openat(directory.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  if (!file) return false;
+  return unlock(file);
+}
+
 // One by one, by a way up and down again, so that few descriptors are open however deep it is.
 Result<void> remove_one_by_one(const Fd& directory, const std::string& name) {
   struct Level {
@@ -38,7 +47,7 @@ Result<void> remove_one_by_one(const Fd& directory, const std::string& name) {
   std::vector<Level> way;
   const auto enter = [&way](Fd above, const std::string& below) -> Result<void> {
     if (way.size() >= kDeepest) return make_error(ENAMETOOLONG, below);
-    (void)unlock(above, below);
+    if (const auto unlocked = unlock_named(above, below); !unlocked && unlocked.error().code != EPERM) return unlocked.error();
     (void)fchmodat(above.get(), below.c_str(), 0700, 0);
     const Fd fd(openat(above.get(), below.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!fd) return make_error(errno, below);
@@ -64,7 +73,7 @@ Result<void> remove_one_by_one(const Fd& directory, const std::string& name) {
       continue;
     }
     int failed = unlinkat(here.get(), below.c_str(), 0);
-    if (failed != 0 && errno == EPERM && unlock(here, below)) failed = unlinkat(here.get(), below.c_str(), 0);
+    if (failed != 0 && errno == EPERM && unlock_both(here, below)) failed = unlinkat(here.get(), below.c_str(), 0);
     if (failed != 0) return make_error(errno, below);
   }
   return {};
@@ -72,18 +81,18 @@ Result<void> remove_one_by_one(const Fd& directory, const std::string& name) {
 
 }  // namespace
 
-bool unlock(const Fd& file) {
+Result<bool> unlock(const Fd& file) {
   int flags = 0;
   if (ioctl(file.get(), FS_IOC_GETFLAGS, &flags) != 0 || (static_cast<std::uint32_t>(flags) & kLockingFlags) == 0) return false;
   flags &= ~static_cast<int>(kLockingFlags);
-  return ioctl(file.get(), FS_IOC_SETFLAGS, &flags) == 0;
+  if (ioctl(file.get(), FS_IOC_SETFLAGS, &flags) != 0) return make_error(errno, "flags");
+  return true;
 }
 
-bool unlock(const Fd& directory, const std::string& name) {
-  struct stat facts {};
-  if (fstatat(directory.get(), name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) != 0 || (!S_ISREG(facts.st_mode) && !S_ISDIR(facts.st_mode))) return false;
-  const Fd file(openat(directory.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-  return file && unlock(file);
+bool unlock_both(const Fd& directory, const std::string& name) {
+  const auto above = unlock(directory), itself = unlock_named(directory, name);
+  errno = !above ? above.error().code : !itself ? itself.error().code : EPERM;
+  return above && itself && (*above || *itself);
 }
 
 Result<void> remove_all(const Fd& directory, const std::string& name) {
@@ -91,14 +100,11 @@ Result<void> remove_all(const Fd& directory, const std::string& name) {
   if (fstatat(directory.get(), name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) != 0) return errno == ENOENT ? Result<void>() : make_error(errno, name);
   if (S_ISDIR(facts.st_mode)) {
     if (remove_tree_of_mount(fmt::format("/proc/self/fd/{}/{}", directory.get(), name))) return {};
-    (void)unlock(directory);
+    if (const auto unlocked = unlock(directory); !unlocked) return make_error(unlocked.error().code, name);
     return remove_one_by_one(directory, name);
   }
   int failed = unlinkat(directory.get(), name.c_str(), 0);
-  if (failed != 0 && errno == EPERM) {
-    const bool unlocked = unlock(directory), own = unlock(directory, name);
-    if (unlocked || own) failed = unlinkat(directory.get(), name.c_str(), 0);
-  }
+  if (failed != 0 && errno == EPERM && unlock_both(directory, name)) failed = unlinkat(directory.get(), name.c_str(), 0);
   return failed == 0 || errno == ENOENT ? Result<void>() : make_error(errno, name);
 }
 

@@ -7,9 +7,11 @@
 
 namespace lsmfs::cli {
 
-// Takes the flags from it that let nothing be changed; whether it had any.
-bool unlock(const Fd& file);
-bool unlock(const Fd& directory, const std::string& name);  // nothing is followed
+// Takes the flags from it that let nothing be changed; whether it had any. Errors: of FS_IOC_SETFLAGS.
+Result<bool> unlock(const Fd& file);
+// After EPERM: the same of the directory and of what has the name in it, if that is a file or directory. Whether it is worth to try again; else
+// errno says why it is not: EPERM where no flag is in the way.
+bool unlock_both(const Fd& directory, const std::string& name);
 
 // Whatever is of that name in the directory. At once where the caller may (lsmfs rm -r), else one by one. That nothing is there is no error.
 // Follows no links. Errors: of unlinkat(2) and their like.
