@@ -1,6 +1,5 @@
 # `cmake --install`: the program, its links under the names by which mount(8), fsck(8) and mkfs(8) look for it,
 # the rule for udev, units of systemd, man pages and completions. mount(8) looks in /sbin only: for it the prefix has to be /usr.
-include(GNUInstallDirs)
 
 install(TARGETS lsmfs RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS lsmfs-whole RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/lsmfs)
