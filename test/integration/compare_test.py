@@ -283,8 +283,8 @@ class Figures(Case):
         self.assertTrue(3 * 20 <= lsmfs["fsync p50"]["requests"] <= 20 * 20, lsmfs["fsync p50"])
         for cost in lsmfs.values():
             self.assertGreater(cost["program"], 0)
-            self.assertIn("lsmfs-commit", cost["threads"])
             self.assertGreater(max(cost["threads"].values()), 0)
+        self.assertIn("lsmfs-commit", lsmfs["fsync p50"]["threads"])  # a thread has its name once it has run, which files alone do not wait for
         rows = [[word.strip() for word in line.strip("| ").split(" | ")] for line in printed.rpartition("\n\n")[2].splitlines()]
         self.assertEqual(rows[0], ["work", "file system", "requests", "took", "programs", "daemon, by threads"])
         self.assertEqual([row[:3] for row in rows[2:]], [[name, "lsmfs", f"{lsmfs[name]['requests']:.0f}"] for name in ("create", "fsync p50")])
