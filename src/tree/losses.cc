@@ -169,7 +169,8 @@ Result<void> LsmTree::know_what_is_nobodys(const Stop& stop) {
         owned.add(Family::blocks, keys::block(home, BlockIndex{0}), keys::block(home, BlockIndex{block_count(record->size)}));
       }
     }
-    LSMFS_TRY(cursor->status());
+    // More is damaged than is known to be lost: the scrub tells it, and a later one knows more.
+    if (const auto read = cursor->status(); !read) return read.error().code == EUCLEAN ? Result<void>() : read;
   }
   Lock lock(mutex_);
   if (!can_change()) return {};

@@ -245,5 +245,26 @@ TEST_F(ScrubTree, LostAttributesGoWithTheirFiles) {
   EXPECT_TRUE(until([&] { return scrub().empty(); })) << testing::PrintToString(scrub());
 }
 
+// A scrub looks at first whose the lost rows are, and so reads what nobody knows to be damaged.
+TEST_F(ScrubTree, NewDamageIsToldWhenSomethingIsLostAlready) {
+  const Ino many = h_.mkdir(kRootIno, "many");
+  std::mt19937_64 random(3);
+  std::vector<std::string> values;
+  for (int i = 0; i < 100; ++i) {
+    std::string& bytes = values.emplace_back(3000, '\0');
+    for (char& c : bytes) c = static_cast<char>(random());
+    ASSERT_TRUE(h_.tree().setxattr(h_.create(many, "file" + std::to_string(1000 + i)), "user.x", bytes, 0, Wait::yes));
+  }
+  h_.remount();
+  for (const int of : {80, 20}) {
+    ASSERT_TRUE(h_.tree().drop_caches());
+    places_.clear();
+    (void)place_of(std::string_view(values[of]).substr(0, 60));
+    for (const std::uint64_t place : places_) flip(place);
+    EXPECT_FALSE(scrub().empty()) << of;
+    ASSERT_TRUE(until([&] { return h_.store().losses() > 0; }));
+  }
+}
+
 }  // namespace
 }  // namespace lsmfs::test::scrub_test
