@@ -284,6 +284,16 @@ class Changed(Send):
             self.assertLess(os.path.getsize(stream), 100_000)
         self.alike(third, self.received(stream))
 
+    def test_a_hole_at_the_end_of_what_was_longer(self):
+        path = self.make("d/file", bytes(range(1, 251)) * 1200)
+        os.mkdir(self.path("d", "e"))
+        last = self.snapshot("a")
+        self.received(self.stream(last))
+        os.truncate(path, 73_728)
+        os.truncate(path, 121_484)
+        now = self.snapshot("b")
+        self.alike(now, self.received(self.stream("-i", last, now)))
+
     def test_there_and_back_again(self):
         self.fill("d", files=50)
         first = self.snapshot("first")

@@ -218,7 +218,8 @@ Result<void> Sender::put_contents(const Fd& file, const Entry& entry, std::uint6
     if (found < 0 && errno != ENXIO) return failed(errno, entry.path);
     const std::uint64_t data = found < 0 ? end : std::min(static_cast<std::uint64_t>(found), end);
     if (data > at && with_holes) {
-      LSMFS_TRY(put([&]() -> Result<StreamRecord> { return StreamRecord(HoleRecord{.offset = at, .count = data - at}); }));
+      // To the end of its block: the file may have been longer, and keeps zeros in a block of which not all is a hole.
+      LSMFS_TRY(put([&]() -> Result<StreamRecord> { return StreamRecord(HoleRecord{.offset = at, .count = round_up(data, kBlockSize) - at}); }));
     }
     if (data == end) return {};
     const off_t hole = lseek(file.get(), static_cast<off_t>(data), SEEK_HOLE);
