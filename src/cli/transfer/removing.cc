@@ -36,6 +36,12 @@ Result<bool> unlock_named(const Fd& directory, const std::string& name) {
   return unlock(file);
 }
 
+// Whatever is no directory. False: errno says why not.
+bool remove_file(const Fd& directory, const std::string& name) {
+  const auto attempt = [&] { return unlinkat(directory.get(), name.c_str(), 0) == 0; };
+  return attempt() || (errno == EPERM && unlock_both(directory, name) && attempt());
+}
+
 // One by one, by a way up and down again, so that few descriptors are open however deep it is.
 Result<void> remove_one_by_one(const Fd& directory, const std::string& name) {
   struct Level {
@@ -72,9 +78,7 @@ Result<void> remove_one_by_one(const Fd& directory, const std::string& name) {
       LSMFS_TRY(enter(std::move(here), below));
       continue;
     }
-    int failed = unlinkat(here.get(), below.c_str(), 0);
-    if (failed != 0 && errno == EPERM && unlock_both(here, below)) failed = unlinkat(here.get(), below.c_str(), 0);
-    if (failed != 0) return make_error(errno, below);
+    if (!remove_file(here, below)) return make_error(errno, below);
   }
   return {};
 }
@@ -103,9 +107,7 @@ Result<void> remove_all(const Fd& directory, const std::string& name) {
     if (const auto unlocked = unlock(directory); !unlocked) return make_error(unlocked.error().code, name);
     return remove_one_by_one(directory, name);
   }
-  int failed = unlinkat(directory.get(), name.c_str(), 0);
-  if (failed != 0 && errno == EPERM && unlock_both(directory, name)) failed = unlinkat(directory.get(), name.c_str(), 0);
-  return failed == 0 || errno == ENOENT ? Result<void>() : make_error(errno, name);
+  return remove_file(directory, name) || errno == ENOENT ? Result<void>() : make_error(errno, name);
 }
 
 }  // namespace lsmfs::cli
