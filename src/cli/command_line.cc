@@ -15,7 +15,8 @@
 namespace lsmfs::cli {
 namespace {
 
-constexpr const char* kGroups[] = {"Make and change", "Mount", "Use what is mounted", "Look", "Check and repair"};
+constexpr std::pair<Group, const char*> kGroups[] = {{Group::make, "Make and change"}, {Group::mount, "Mount"}, {Group::use, "Use what is mounted"},
+                                                    {Group::look, "Look"}, {Group::check, "Check and repair"}};
 
 int run_command(const Program& program, int argc, char** argv) {
   if (program.run_as_helper != nullptr) {
@@ -34,16 +35,16 @@ int run_command(const Program& program, int argc, char** argv) {
   const std::string_view named = argc > 1 ? argv[1] : "";
   std::vector<std::string> operands;
   std::vector<std::pair<const CLI::App*, std::function<int()>>> commands;
-  for (const std::string_view group : kGroups) {
+  for (const auto& [group, title] : kGroups) {
     for (const auto& table : program.commands) {
       for (const Command& each : table) {
         if (group != each.group) continue;
-        CLI::App* const command = app.add_subcommand(each.name, each.what)->group(each.group);
+        CLI::App* const command = app.add_subcommand(each.name, each.what)->group(title);
         commands.emplace_back(command, each.take(*command, operands));
         if (each.runs_command && named == each.name) operands = split_command(argc, argv);
       }
     }
-    if (group == "Look") app.add_subcommand("help", "Print the help of a command, or this")->group("Look");
+    if (group == Group::look) app.add_subcommand("help", "Print the help of a command, or this")->group(title);
   }
   const int usage = named == "fsck" ? kFsckUsage : named == "diff" ? kDiffTrouble : kUsage;
   if (const auto code = parse(app, argc, argv, usage, program.version)) return *code;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <optional>
@@ -15,8 +16,11 @@
 
 namespace lsmfs::cli {
 
+// Under which the help lists a command, in this order.
+enum class Group : std::uint8_t { make, mount, use, look, check };
+
 struct Command {
-  const char* group;  // under which the help lists it
+  Group group;
   const char* name;
   const char* what;
   // Has `app` take its arguments, and gives what does it with them once they are parsed. `operands`: the words after "--", if it runs a command.

@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
-#include <vector>
 
 #include "cli/exit_codes.h"
 #include "cli/messages.h"
@@ -23,8 +22,8 @@ std::string own_folder() {
   // The second is how it was called; the first is right also then, but is there only where /proc is.
   for (const char* path : {"/proc/self/exe", reinterpret_cast<const char*>(getauxval(AT_EXECFN))}) {
     if (path == nullptr || realpath(path, resolved) == nullptr) continue;
-    const std::string whole = resolved;
-    return whole.substr(0, whole.rfind('/'));
+    const std::string program = resolved;
+    return program.substr(0, program.rfind('/'));
   }
   return "";
 }
