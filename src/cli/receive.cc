@@ -281,6 +281,7 @@ int receive(const ReceiveArguments& arguments) {
   if (isatty(STDIN_FILENO) != 0) return report({kFailure, "stdin: is a terminal; give a stream, as in: lsmfs send SNAPSHOT | lsmfs receive DIR"});
   const auto place = snapshots_of(directory);
   if (!place) return report({kFailure, place.error().context});
+  (void)umask(0);  // what is made has the mode of what was sent, and lies in a directory that nobody else comes to until then
   return Receiver(arguments, directory, place->directory).run();
 }
 

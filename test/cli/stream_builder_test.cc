@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -130,6 +131,56 @@ TEST_F(Building, EachRecordCanBeDoneAgain) {
   EXPECT_EQ(contents("tree/d/moved"), "stays");
   EXPECT_EQ(contents("tree/second"), std::string("\0\0data", 6));
   EXPECT_TRUE(below("moved").empty());
+}
+
+// New files are made with the mode of the one before.
+TEST_F(Building, EachFileHasTheModeOfItsOwnRecord) {
+  const mode_t before = umask(077);
+  const std::uint32_t modes[] = {0644, 0755, 0, 0400, 04755, 0644, 02755, 01666, 0600};
+  std::vector<std::string> paths;
+  for (const std::uint32_t mode : modes) {
+    paths.push_back("file" + std::to_string(paths.size()));
+    EXPECT_EQ(code(node(paths.back(), S_IFREG)), 0);
+    EXPECT_EQ(code(DataRecord{.offset = 0, .bytes = "data"}), 0);
+    EXPECT_EQ(code(AttributesRecord{.mode = mode, .size = 4, .accessed = {1, 0}, .modified = {2, 0}, .flags = 0, .xattrs = {}}), 0);
+  }
+  umask(before);
+  for (std::size_t at = 0; at < paths.size(); ++at) {
+    struct stat facts {};
+    ASSERT_EQ(stat((top_ + "/tree/" + paths[at]).c_str(), &facts), 0);
+    EXPECT_EQ(facts.st_mode & 07777, modes[at]) << paths[at];
+    EXPECT_EQ(facts.st_size, 4);
+    EXPECT_EQ(facts.st_mtime, 2);
+  }
+}
+
+TEST_F(Building, ANewFileIsAsLongAsItsRecordSays) {
+  const std::uint64_t sizes[] = {10, 4, 0, 5000};
+  for (const std::uint64_t size : sizes) {
+    EXPECT_EQ(code(node("file", S_IFREG)), 0);
+    EXPECT_EQ(code(DataRecord{.offset = 6, .bytes = "data"}), 0);
+    EXPECT_EQ(code(DataRecord{.offset = 0, .bytes = "x"}), 0);
+    EXPECT_EQ(code(AttributesRecord{.mode = 0600, .size = size, .accessed = {1, 0}, .modified = {1, 0}, .flags = 0, .xattrs = {}}), 0);
+    EXPECT_EQ(contents("tree/file").size(), size);
+  }
+}
+
+TEST_F(Building, WhatAnEarlierOneHasLeftIsLookedAt) {
+  ASSERT_EQ(code(node("before", S_IFREG)), 0);
+  ASSERT_EQ(code(AttributesRecord{.mode = 0644, .size = 0, .accessed = {1, 0}, .modified = {1, 0}, .flags = 0, .xattrs = {}}), 0);
+  ASSERT_EQ(code(node("file", S_IFREG)), 0);
+  ASSERT_EQ(code(DataRecord{.offset = 0, .bytes = "data and more"}), 0);
+  const bool has_xattrs = code(XattrRecord{.name = "user.left", .value = "x"}) == 0;
+  ASSERT_EQ(chmod((top_ + "/tree/file").c_str(), 0), 0);
+  Builder later(tree_, moved_);
+  ASSERT_TRUE(later.go_on_with("file"));
+  ASSERT_TRUE(later.apply(DataRecord{.offset = 0, .bytes = "DATA"}));
+  ASSERT_TRUE(later.apply(AttributesRecord{.mode = 0640, .size = 8, .accessed = {1, 0}, .modified = {1, 0}, .flags = 0, .xattrs = {}}));
+  EXPECT_EQ(contents("tree/file"), "DATA and");
+  struct stat facts {};
+  ASSERT_EQ(stat((top_ + "/tree/file").c_str(), &facts), 0);
+  EXPECT_EQ(facts.st_mode & 07777, 0640u);
+  EXPECT_TRUE(!has_xattrs || listxattr((top_ + "/tree/file").c_str(), nullptr, 0) == 0);
 }
 
 // Records of all kinds, with names that come again and links that lead out.

@@ -3,10 +3,18 @@
 // Whatever records say, nothing outside of that tree is touched: no link is followed, and no path leads up (beneath.h). All that was done can be
 // done once more, from any record on from which all later ones are done again.
 //
+// Of what it has made itself it knows what there is, and does not look. Of what a directory hands down to what is made in it, it learns by the
+// first inode of each type. All else is looked at: what an earlier receive has left, and what the base has.
+//
 // What it is not: it reads no streams, checks no sums, and keeps nothing of how far it is (receiving.h).
 #pragma once
 
+#include <sys/stat.h>
+
+#include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "cli/transfer/records.h"
 #include "lsmfs/base.h"
@@ -40,22 +48,30 @@ class Builder {
   Result<void> link(const LinkRecord& record);
   Result<void> lock(const FlagsRecord& record);
 
-  Result<const Fd*> parent(const std::string& path);
-  Result<void> open_node(const std::string& path, bool to_write);
-  Result<void> own(std::uint32_t uid, std::uint32_t gid);
+  struct Directory;
+  Result<std::shared_ptr<Directory>> parent(const std::string& path);
+  Result<void> go_to(const std::string& path);
+  Result<struct stat> open_node(bool to_write);
+  Result<void> own(const struct stat& facts, std::uint32_t uid, std::uint32_t gid);
+  Result<std::uint32_t> clean(const AttributesRecord& record);
   template <class Do>
   int unlocked(const Fd& parent, const std::string& name, const Do& act);
   std::string at() const;  // a path to the node itself
 
   const Fd &tree_, &moved_;
-  std::string parent_path_;
-  Fd parent_;
+  std::vector<std::shared_ptr<Directory>> way_;  // to the directory that was asked for last, from above
+  std::uint32_t usual_mode_ = 0600;              // of the regular file before: new ones are made with it, as most have the same
   // The node: where it is, and itself if it is a file or a directory.
   bool has_node_ = false;
-  bool is_new_ = false;  // the record of the node has made it
   std::string path_, name_;
   std::uint32_t type_ = 0;
-  Fd directory_, file_;
+  std::shared_ptr<Directory> directory_;
+  Fd file_;
+  // What is known of it.
+  bool is_new_ = false;                         // the record of the node has made it
+  bool has_xattrs_ = false;                     // some of the stream
+  std::uint64_t size_ = 0;                      // of a new one: as far as its data goes
+  std::optional<std::uint32_t> mode_, flags_;   // permissions, and those of chattr(1)
 };
 
 }  // namespace lsmfs::cli

@@ -28,11 +28,11 @@ std::vector<std::string> listed(int directory) {
 }
 
 // Nothing is followed.
-Result<bool> unlock_named(const Fd& directory, const std::string& name) {
+Result<std::uint32_t> unlock_named(const Fd& directory, const std::string& name) {
   struct stat facts {};
-  if (fstatat(directory.get(), name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) != 0 || (!S_ISREG(facts.st_mode) && !S_ISDIR(facts.st_mode))) return false;
+  if (fstatat(directory.get(), name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) != 0 || (!S_ISREG(facts.st_mode) && !S_ISDIR(facts.st_mode))) return 0;
   const Fd file(openat(directory.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-  if (!file) return false;
+  if (!file) return 0;
   return unlock(file);
 }
 
@@ -85,18 +85,19 @@ Result<void> remove_one_by_one(const Fd& directory, const std::string& name) {
 
 }  // namespace
 
-Result<bool> unlock(const Fd& file) {
+Result<std::uint32_t> unlock(const Fd& file) {
   int flags = 0;
-  if (ioctl(file.get(), FS_IOC_GETFLAGS, &flags) != 0 || (static_cast<std::uint32_t>(flags) & kLockingFlags) == 0) return false;
+  if (ioctl(file.get(), FS_IOC_GETFLAGS, &flags) != 0) return 0;
+  const auto had = static_cast<std::uint32_t>(flags);
   flags &= ~static_cast<int>(kLockingFlags);
-  if (ioctl(file.get(), FS_IOC_SETFLAGS, &flags) != 0) return make_error(errno, "flags");
-  return true;
+  if ((had & kLockingFlags) != 0 && ioctl(file.get(), FS_IOC_SETFLAGS, &flags) != 0) return make_error(errno, "flags");
+  return had;
 }
 
 bool unlock_both(const Fd& directory, const std::string& name) {
   const auto above = unlock(directory), itself = unlock_named(directory, name);
   errno = !above ? above.error().code : !itself ? itself.error().code : EPERM;
-  return above && itself && (*above || *itself);
+  return above && itself && ((*above | *itself) & kLockingFlags) != 0;
 }
 
 Result<void> remove_all(const Fd& directory, const std::string& name) {
