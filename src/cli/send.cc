@@ -50,9 +50,10 @@ Result<SentSnapshot> sent_snapshot(const std::string& given) {
   return snapshot;
 }
 
-// Standard output, in larger pieces than records are.
+// Standard output, in larger pieces than records are. A pipe is made to hold many of them, so that neither side waits for the other for long.
 class Output {
  public:
+  Output() { (void)fcntl(STDOUT_FILENO, F_SETPIPE_SZ, static_cast<int>(MiB)); }  // as much as users may
   Result<void> write(std::string_view bytes) {
     held_ += bytes;
     return held_.size() < kHeldMost ? Result<void>() : flush();
@@ -69,7 +70,7 @@ class Output {
   }
 
  private:
-  static constexpr std::size_t kHeldMost = 256 * KiB;
+  static constexpr std::size_t kHeldMost = 64 * KiB;
   std::string held_;
 };
 

@@ -1,6 +1,7 @@
 """lsmfs send and lsmfs receive: what is received is what was sent, also from one snapshot to the next, in parts, and after what went wrong."""
 
 import ctypes
+import json
 import os
 import random
 import shutil
@@ -128,6 +129,64 @@ class Whole(Send):
         os.mkdir(self.path("in"))
         sent = self.snapshot("s")
         self.alike(sent, self.received(self.stream(sent), "t", into=self.path("in")))
+
+
+    def test_what_a_directory_hands_down_is_not_received(self):
+        """Its flags, its default access control list, its group and the umask are for what is made in it, and not for what is received."""
+        self.fill("d", files=60)
+        for number, mode in enumerate((0o644, 0o664, 0o644, 0o777, 0, 0o400, 0o2755, 0o4711, 0o600)):
+            os.chmod(self.make(f"d/modes/f{number}", b"data"), mode)
+        os.setxattr(self.path("d/modes/f1"), "user.name", b"value")
+        self.must("setfacl", "-m", "u:7:rwx", self.path("d/modes/f2"))
+        set_flags(self.path("d/modes/f3"), NODUMP)
+        sent = self.snapshot("s")
+        stream = self.stream(sent)
+        into = self.other.path("in")
+        os.chown(into, -1, 12)
+        os.chmod(into, 0o2755)
+        for acl in (None, "d:u:9:rwx", "d:u::r-x,d:g::-w-,d:o::--x"):
+            if acl:
+                self.must("setfacl", "-k", into)
+                self.must("setfacl", "-m", acl, into)
+            for flags in (0, NODUMP):
+                set_flags(into, flags)
+                name = f"{acl} {flags}".replace(":", ".")
+                with open(stream, "rb") as file:
+                    done = subprocess.run([LSMFS, "receive", into, name], stdin=file, capture_output=True, check=False, timeout=900, umask=0o077)
+                self.assertEqual((done.returncode, done.stderr), (0, b""))
+                self.alike(sent, self.other.path(".snapshots", name))
+
+    def test_a_small_file_takes_few_requests(self):
+        """What the kernel asks before it makes, writes or changes something, and that: no look at what is new."""
+        if "writeback" in harness.MOUNT_OPTIONS:
+            self.skipTest("counts are of other requests then")
+        count = 200
+        sent, received = {}, {}
+        for turn, files in enumerate((10, 10 + count)):
+            for number in range(files):
+                self.make(f"d{turn}/sub/f{number:03}", b"data" * 100)
+                os.symlink("target", self.path(f"d{turn}/sub/l{number:03}"))
+            for number in range(files):
+                os.chmod(self.path(f"d{turn}/sub/f{number:03}"), 0o640)
+            path = self.snapshot(f"s{turn}", f"d{turn}")
+            before = self.requests(self.lsmfs.point), self.requests(self.other.point)
+            self.received(self.stream(path))
+            after = self.requests(self.lsmfs.point), self.requests(self.other.point)
+            sent[turn], received[turn] = ({kind: after[side].get(kind, 0) - before[side].get(kind, 0) for kind in after[side]} for side in (0, 1))
+
+        def each(by):
+            """Requests for one file and one symbolic link more: the kernel hears of the last answers before they are counted."""
+            more = {kind: round((by[1].get(kind, 0) - by[0].get(kind, 0)) / count) for kind in {**by[0], **by[1]}}
+            return {kind: number for kind, number in more.items() if number > 0 and "FORGET" not in kind}
+
+        self.assertEqual(each(sent), {"READ": 1, "IOCTL": 1, "LISTXATTR": 2, "READLINK": 1})
+        made = each(received)
+        self.assertLessEqual(made.pop("GETATTR", 0), 2, "of the directory, which has changed; Linux 7.2 asks no more for that")
+        self.assertLessEqual(made.pop("GETXATTR", 0), 1, "of capabilities, before the data")
+        self.assertEqual(made, {"LOOKUP": 2, "MKNOD": 1, "WRITE": 1, "SYMLINK": 1, "SETATTR": 2})
+
+    def requests(self, point):
+        return {kind: of["count"] for kind, of in json.loads(self.must(LSMFS, "stats", point, "--json"))["requests"].items()}
 
 
 class Changed(Send):
@@ -712,7 +771,9 @@ class Refused(Send):
             done = subprocess.run(["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", LSMFS, *words], input=data, capture_output=True, check=False)
             return done.returncode, done.stderr.decode()
         self.make("mine/file")
-        for path in ("mine", "mine/file"):
+        for number, mode in enumerate((0, 0o400, 0o200, 0o644)):
+            os.chmod(self.make(f"mine/file {number}", b"data"), mode)
+        for path in ("mine", *(f"mine/{name}" for name in os.listdir(self.path("mine")))):
             os.chown(self.path(path), NOBODY, NOBODY)
         self.make("others/file")
         streams = {}

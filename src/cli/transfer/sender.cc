@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "cli/transfer/beneath.h"
+#include "cli/transfer/xattr_names.h"
 
 namespace lsmfs::cli {
 namespace {
@@ -23,7 +24,8 @@ constexpr std::size_t kOpenMost = 64;  // directories that are held open at a ti
 
 Time time_of(const timespec& time) { return {time.tv_sec, static_cast<std::uint32_t>(time.tv_nsec)}; }
 
-std::string path_by_descriptor(const Fd& directory, const std::string& name) { return fmt::format("/proc/self/fd/{}/{}", directory.get(), name); }
+// Whether it has no hole: then it has a block for each kBlockSize of its size.
+bool is_all_data(const struct stat& facts) { return static_cast<std::uint64_t>(facts.st_blocks) * 512 == round_up(static_cast<std::uint64_t>(facts.st_size), kBlockSize); }
 
 // In byte order. nullopt: errno says why.
 std::optional<std::vector<std::string>> names_of(const Fd& directory) {
@@ -49,10 +51,12 @@ std::optional<std::vector<std::string>> names_of(const Fd& directory) {
 
 // A directory on the way.
 struct Sender::Listing {
-  Entry entry;
+  std::string path;
+  struct stat facts {};
   std::vector<std::string> names;
   std::size_t at = 0;
   Fd fd;
+  Entry itself() const { return {.path = path, .directory = &fd, .name = ".", .facts = facts}; }
 };
 
 Error Sender::failed(int code, const std::string& path, const char* what) const {
@@ -70,9 +74,9 @@ Result<void> Sender::put(const Make& make) {
 }
 
 Result<Sender::Entry> Sender::entry_in(const Fd& directory, const std::string& path) {
-  Entry entry{.path = path, .at = path_by_descriptor(directory, last_name_of(path)), .facts = {}};
+  Entry entry{.path = path, .directory = &directory, .name = last_name_of(path), .facts = {}};
   struct stat above {};
-  if (fstatat(directory.get(), last_name_of(path).c_str(), &entry.facts, AT_SYMLINK_NOFOLLOW) != 0 || fstat(directory.get(), &above) != 0) return failed(errno, path);
+  if (fstatat(directory.get(), entry.name.c_str(), &entry.facts, AT_SYMLINK_NOFOLLOW) != 0 || fstat(directory.get(), &above) != 0) return failed(errno, path);
   if (entry.facts.st_dev != above.st_dev) return failed(EXDEV, path, "something else is mounted there; unmount it");
   return entry;
 }
@@ -134,36 +138,34 @@ Result<void> Sender::put_tree(const std::string& top) {
   const auto enter = [&](const std::string& path) -> Result<void> {
     auto opened = open_beneath(root_, path, O_RDONLY | O_DIRECTORY);
     if (!opened) return failed(opened.error().code, path);
-    Listing listing{.entry = {.path = path, .at = {}, .facts = {}}, .names = {}, .at = 0, .fd = *std::move(opened)};
-    listing.entry.at = path_by_descriptor(listing.fd, ".");
-    if (fstat(listing.fd.get(), &listing.entry.facts) != 0) return failed(errno, path);
+    Listing listing{.path = path, .facts = {}, .names = {}, .at = 0, .fd = *std::move(opened)};
+    if (fstat(listing.fd.get(), &listing.facts) != 0) return failed(errno, path);
     auto names = names_of(listing.fd);
     if (!names) return failed(errno, path);
     listing.names = *std::move(names);
     if (way.size() >= kOpenMost) way[way.size() - kOpenMost].fd.reset();
     way.push_back(std::move(listing));
-    return put_node(way.back().entry, path.empty() ? Contents::kept : Contents::fresh);
+    return put_node(way.back().itself(), path.empty() ? Contents::kept : Contents::fresh);
   };
   auto entered = enter(top);
   if (!entered) return entered;
   while (!way.empty()) {
     Listing& listing = way.back();
     if (!listing.fd) {
-      auto opened = open_beneath(root_, listing.entry.path, O_RDONLY | O_DIRECTORY);
-      if (!opened) return failed(opened.error().code, listing.entry.path);
+      auto opened = open_beneath(root_, listing.path, O_RDONLY | O_DIRECTORY);
+      if (!opened) return failed(opened.error().code, listing.path);
       listing.fd = *std::move(opened);
-      listing.entry.at = path_by_descriptor(listing.fd, ".");
     }
     if (listing.at == listing.names.size()) {
       if (plan_) {
-        later_.push_back(listing.entry.path);
+        later_.push_back(listing.path);
       } else {
-        LSMFS_TRY(put_whole(listing.entry, Contents::kept));
+        LSMFS_TRY(put_whole(listing.itself(), Contents::kept));
       }
       way.pop_back();
       continue;
     }
-    const std::string path = path_of_child(listing.entry.path, listing.names[listing.at++]);
+    const std::string path = path_of_child(listing.path, listing.names[listing.at++]);
     LSMFS_ASSIGN(const Entry entry, entry_in(listing.fd, path));
     if (S_ISDIR(entry.facts.st_mode)) {
       auto below = enter(path);
@@ -191,7 +193,7 @@ Result<void> Sender::put_node(const Entry& entry, Contents contents) {
     if (S_ISCHR(facts.st_mode) || S_ISBLK(facts.st_mode)) node.device = facts.st_rdev;
     if (S_ISLNK(facts.st_mode)) {
       node.target.resize(static_cast<std::size_t>(facts.st_size) + 1);
-      const ssize_t size = readlink(entry.at.c_str(), node.target.data(), node.target.size());
+      const ssize_t size = readlinkat(entry.directory->get(), entry.name.c_str(), node.target.data(), node.target.size());
       if (size <= 0) return failed(size < 0 ? errno : EIO, entry.path);
       node.target.resize(static_cast<std::size_t>(size));
     }
@@ -199,20 +201,25 @@ Result<void> Sender::put_node(const Entry& entry, Contents contents) {
   });
 }
 
+// A regular file or a directory. Of others none: opening them may do something.
+Result<Fd> Sender::open_entry(const Entry& entry) {
+  if (!S_ISREG(entry.facts.st_mode) && !S_ISDIR(entry.facts.st_mode)) return Fd();
+  Fd file(openat(entry.directory->get(), entry.name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  if (!file) return failed(errno, entry.path);
+  return file;
+}
+
 // An inode as a whole: of a directory without what is in it.
 Result<void> Sender::put_whole(const Entry& entry, Contents contents) {
   LSMFS_TRY(put_node(entry, contents));
-  if (S_ISREG(entry.facts.st_mode) && contents != Contents::kept && entry.facts.st_size > 0) {
-    const Fd file(open(entry.at.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-    if (!file) return failed(errno, entry.path);
-    LSMFS_TRY(put_contents(file, entry, 0, static_cast<std::uint64_t>(entry.facts.st_size), false));
-  }
-  return put_attributes(entry);
+  LSMFS_ASSIGN(const Fd file, open_entry(entry));
+  if (S_ISREG(entry.facts.st_mode) && contents != Contents::kept) LSMFS_TRY(put_contents(file, entry, 0, static_cast<std::uint64_t>(entry.facts.st_size), false));
+  return put_attributes(file, entry);
 }
 
-// What it has between the two, in pieces that do not depend on where it began.
+// What it has between the two.
 Result<void> Sender::put_contents(const Fd& file, const Entry& entry, std::uint64_t from, std::uint64_t end, bool with_holes) {
-  std::string piece;
+  if (is_all_data(entry.facts)) return put_data(file, entry, from, end);
   for (std::uint64_t at = from; at < end;) {
     const off_t found = lseek(file.get(), static_cast<off_t>(at), SEEK_DATA);
     if (found < 0 && errno != ENXIO) return failed(errno, entry.path);
@@ -224,23 +231,29 @@ Result<void> Sender::put_contents(const Fd& file, const Entry& entry, std::uint6
     if (data == end) return {};
     const off_t hole = lseek(file.get(), static_cast<off_t>(data), SEEK_HOLE);
     if (hole < 0) return failed(errno, entry.path);
-    const std::uint64_t stop = std::min(static_cast<std::uint64_t>(hole), end);
-    for (at = data; at < stop;) {
-      const std::uint64_t count = std::min(stop, round_down(at, kStreamDataMost) + kStreamDataMost) - at;
-      LSMFS_TRY(put([&]() -> Result<StreamRecord> {
-        DataRecord record{.offset = at, .bytes = std::string(count, '\0')};
-        for (std::size_t got = 0; got < count;) {
-          const ssize_t more = pread(file.get(), record.bytes.data() + got, count - got, static_cast<off_t>(at + got));
-          if (more < 0 && errno == EINTR) continue;
-          if (more <= 0) return failed(more < 0 ? errno : EIO, entry.path);
-          got += static_cast<std::size_t>(more);
-        }
-        return StreamRecord(std::move(record));
-      }));
-      at += count;
-      bytes_ += count;
-      if (progress_) progress_(bytes_);
-    }
+    at = std::min(static_cast<std::uint64_t>(hole), end);
+    LSMFS_TRY(put_data(file, entry, data, at));
+  }
+  return {};
+}
+
+// All between the two, in pieces that do not depend on where it begins.
+Result<void> Sender::put_data(const Fd& file, const Entry& entry, std::uint64_t from, std::uint64_t end) {
+  for (std::uint64_t at = from; at < end;) {
+    const std::uint64_t count = std::min(end, round_down(at, kStreamDataMost) + kStreamDataMost) - at;
+    LSMFS_TRY(put([&]() -> Result<StreamRecord> {
+      DataRecord record{.offset = at, .bytes = std::string(count, '\0')};
+      for (std::size_t got = 0; got < count;) {
+        const ssize_t more = pread(file.get(), record.bytes.data() + got, count - got, static_cast<off_t>(at + got));
+        if (more < 0 && errno == EINTR) continue;
+        if (more <= 0) return failed(more < 0 ? errno : EIO, entry.path);
+        got += static_cast<std::size_t>(more);
+      }
+      return StreamRecord(std::move(record));
+    }));
+    at += count;
+    bytes_ += count;
+    if (progress_) progress_(bytes_);
   }
   return {};
 }
@@ -250,42 +263,39 @@ Result<void> Sender::put_changed(const Entry& entry, const std::string& old_path
   LSMFS_ASSIGN(const std::vector<FileRange> ranges, ask(old_path, entry.path));
   LSMFS_TRY(put_node(entry, Contents::kept));
   const auto size = static_cast<std::uint64_t>(entry.facts.st_size);
-  const Fd file(open(entry.at.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-  if (!file) return failed(errno, entry.path);
+  LSMFS_ASSIGN(const Fd file, open_entry(entry));
   for (const FileRange& range : ranges) {
     if (range.offset < size) LSMFS_TRY(put_contents(file, entry, range.offset, std::min(size, range.offset + range.count), true));
   }
-  return put_attributes(entry);
+  return put_attributes(file, entry);
 }
 
 Result<void> Sender::put_directory(const std::string& path) {
   auto opened = open_beneath(root_, path, O_RDONLY | O_DIRECTORY);
   if (!opened) return failed(opened.error().code, path);
-  Entry entry{.path = path, .at = path_by_descriptor(*opened, "."), .facts = {}};
+  Entry entry{.path = path, .directory = &*opened, .name = ".", .facts = {}};
   if (fstat(opened->get(), &entry.facts) != 0) return failed(errno, path);
   return put_whole(entry, Contents::kept);
 }
 
-Result<void> Sender::put_attributes(const Entry& entry) {
+Result<void> Sender::put_attributes(const Fd& file, const Entry& entry) {
   const struct stat& facts = entry.facts;
   AttributesRecord record{.mode = facts.st_mode & 07777, .size = 0, .accessed = time_of(facts.st_atim), .modified = time_of(facts.st_mtim), .flags = 0, .xattrs = {}};
   if (S_ISREG(facts.st_mode)) record.size = static_cast<std::uint64_t>(facts.st_size);
-  if (S_ISREG(facts.st_mode) || S_ISDIR(facts.st_mode)) {
-    const Fd file(open(entry.at.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  if (file) {
     int flags = 0;
-    if (!file || (ioctl(file.get(), FS_IOC_GETFLAGS, &flags) != 0 && errno != ENOTTY)) return failed(errno, entry.path);
+    if (ioctl(file.get(), FS_IOC_GETFLAGS, &flags) != 0 && errno != ENOTTY) return failed(errno, entry.path);
     record.flags = static_cast<std::uint32_t>(flags) & kStreamFlags & ~kLockingFlags;
     if ((static_cast<std::uint32_t>(flags) & kLockingFlags) != 0) locking_[entry.path] = static_cast<std::uint32_t>(flags) & kStreamFlags;
   }
-  std::string names(kXattrListMax, '\0');
-  const ssize_t size = llistxattr(entry.at.c_str(), names.data(), names.size());
-  if (size < 0 && errno != ENOTSUP) return failed(errno, entry.path);
-  names.resize(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
-  for (std::size_t at = 0; at < names.size(); at += record.xattrs.back().size() + 1) record.xattrs.emplace_back(names.c_str() + at);
+  const std::string path = file ? std::string() : fmt::format("/proc/self/fd/{}/{}", entry.directory->get(), entry.name);
+  auto names = xattr_names([&](char* to, std::size_t size) { return file ? flistxattr(file.get(), to, size) : llistxattr(path.c_str(), to, size); });
+  if (!names) return failed(errno, entry.path);
+  record.xattrs = *std::move(names);
   for (const std::string& name : record.xattrs) {
     LSMFS_TRY(put([&]() -> Result<StreamRecord> {
       XattrRecord xattr{.name = name, .value = std::string(kXattrSizeMax, '\0')};
-      const ssize_t got = lgetxattr(entry.at.c_str(), name.c_str(), xattr.value.data(), xattr.value.size());
+      const ssize_t got = file ? fgetxattr(file.get(), name.c_str(), xattr.value.data(), xattr.value.size()) : lgetxattr(path.c_str(), name.c_str(), xattr.value.data(), xattr.value.size());
       if (got < 0) return failed(errno, entry.path);
       xattr.value.resize(static_cast<std::size_t>(got));
       return StreamRecord(std::move(xattr));

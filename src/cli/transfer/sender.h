@@ -43,21 +43,23 @@ class Sender {
  private:
   struct Entry {  // an inode and where it is
     std::string path;
-    std::string at;  // a path that leads there without any link
+    const Fd* directory;  // that has it; must outlive it
+    std::string name;     // in there, or "."
     struct stat facts {};
   };
   struct Listing;
 
   template <class Make>
   Result<void> put(const Make& make);
-  Result<Entry> entry_at(const std::string& path);
   Result<Entry> entry_in(const Fd& directory, const std::string& path);
   Error failed(int code, const std::string& path, const char* what = "") const;
 
   Result<void> put_tree(const std::string& top);
   Result<void> put_node(const Entry& entry, NodeRecord::Contents contents);
+  Result<Fd> open_entry(const Entry& entry);
   Result<void> put_contents(const Fd& file, const Entry& entry, std::uint64_t from, std::uint64_t end, bool with_holes);
-  Result<void> put_attributes(const Entry& entry);
+  Result<void> put_data(const Fd& file, const Entry& entry, std::uint64_t from, std::uint64_t end);
+  Result<void> put_attributes(const Fd& file, const Entry& entry);
   Result<void> put_whole(const Entry& entry, NodeRecord::Contents contents);
   Result<void> put_changed(const Entry& entry, const std::string& old_path, const AskRanges& ask);
   Result<void> put_directory(const std::string& path);
