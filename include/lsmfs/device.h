@@ -23,11 +23,13 @@ namespace lsmfs {
 
 inline constexpr std::uint64_t kDeviceBlock = 4096;
 
-// Memory whose address suits O_DIRECT. Contents start as zeros. Movable, not copyable.
+// Memory whose address suits O_DIRECT. Contents start as zeros, unless they may be any. Movable, not copyable.
 class AlignedBuffer {
  public:
   AlignedBuffer() = default;
   explicit AlignedBuffer(std::size_t size);  // size is rounded up to kDeviceBlock
+  // For who fills what it uses: memory that is never used is never touched, and so costs nothing.
+  static AlignedBuffer of_any_contents(std::size_t size);
   MutableBytes bytes() { return {data_.get(), size_}; }
   Bytes bytes() const { return {data_.get(), size_}; }
   std::byte* data() { return data_.get(); }

@@ -138,7 +138,7 @@ Result<void> read_what_can_be(Device& device, std::uint64_t start, MutableBytes 
 }
 
 Result<Area> read_area(Device& device, const Extent& place, std::uint64_t seed) {
-  Area area{AlignedBuffer(place.length), {}, {}};
+  Area area{AlignedBuffer::of_any_contents(place.length), {}, {}};
   LSMFS_TRY(read_what_can_be(device, place.start, area.buffer.bytes(), area.unreadable));
   auto records = Records::of(area.bytes(), seed);
   if (!records) return make_error(EUCLEAN, fmt::format("{}: the metadata log is damaged: {}", device.path(), kTooManySums));

@@ -95,7 +95,7 @@ class Shrinking {
   }
 
   Result<void> copy(Extent from, const std::vector<Extent>& to) {
-    AlignedBuffer buffer(std::min(from.length, kCopy));
+    AlignedBuffer buffer = AlignedBuffer::of_any_contents(std::min(from.length, kCopy));
     for (const Extent& piece : to) {
       for (std::uint64_t at = 0; at < piece.length;) {
         const auto part = buffer.bytes().first(std::min<std::uint64_t>(piece.length - at, buffer.size()));

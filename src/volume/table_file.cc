@@ -27,7 +27,7 @@ class TableContents final : public Contents {
     while (!to.empty()) {
       const std::uint64_t start = round_down(from, kBlock);
       const std::uint64_t length = std::min(round_up(from + to.size(), kBlock) - start, kBounceMax);
-      if (bounce.size() < length) bounce = AlignedBuffer(std::max(length, kBounceMin));
+      if (bounce.size() < length) bounce = AlignedBuffer::of_any_contents(std::max(length, kBounceMin));
       LSMFS_TRY(read_extents(journal_, extents_, start, bounce.bytes().first(length), name_));
       const std::uint64_t take = std::min<std::uint64_t>(to.size(), start + length - from);
       std::memcpy(to.data(), bounce.data() + (from - start), take);
@@ -56,7 +56,7 @@ TableFile::TableFile(Shared& shared, const FileRecord& record)
       recorded_(allocated_) {}
 
 Result<void> TableFile::load_tail() {
-  if (buffer_.size() == 0) buffer_ = AlignedBuffer(kBuffer);
+  if (buffer_.size() == 0) buffer_ = AlignedBuffer::of_any_contents(kBuffer);
   if (used_ == 0) return {};
   return read_extents(shared_.journal, extents_, buffer_start_, buffer_.bytes().first(kBlock), label());
 }
@@ -77,7 +77,7 @@ Result<void> TableFile::move_last_granule() {
       at += e.length;
     }
   }
-  AlignedBuffer moved(kBuffer);
+  AlignedBuffer moved = AlignedBuffer::of_any_contents(kBuffer);
   LSMFS_TRY(read_extents(shared_.journal, extents_, from, moved.bytes().first(buffer_start_ - from), label()));
   std::memcpy(moved.data() + (buffer_start_ - from), buffer_.data(), used_);
 

@@ -27,7 +27,7 @@ AlignedBuffer WriteQueue::buffer() {
       return buffer;
     }
   }
-  return AlignedBuffer(format::kFrameMax);
+  return AlignedBuffer::of_any_contents(format::kFrameMax);
 }
 
 void WriteQueue::push(Job job) {

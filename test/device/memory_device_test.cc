@@ -35,6 +35,22 @@ TEST(MemoryDevice, GivesZerosAndThenWhatWasWritten) {
   EXPECT_NE(std::memcmp(a.data(), b.data(), a.size()), 0);
 }
 
+TEST(MemoryDevice, GivesZerosBetweenWhatWasWritten) {
+  auto device = memory_device(ByteCount{MiB});
+  AlignedBuffer whole(MiB), expected(MiB);
+  for (const std::size_t block : {0, 3, 4, 200}) {
+    const MutableBytes bytes = expected.bytes().subspan(block * kDeviceBlock, kDeviceBlock);
+    std::memset(bytes.data(), static_cast<int>(block + 1), bytes.size());
+    ASSERT_TRUE(device->write(ByteOffset{block * kDeviceBlock}, bytes));
+  }
+  for (const std::size_t from : {0, 1, 4, 255}) {
+    std::memset(whole.data(), 0xff, whole.size());
+    const MutableBytes bytes = whole.bytes().subspan(from * kDeviceBlock);
+    ASSERT_TRUE(device->read(ByteOffset{from * kDeviceBlock}, bytes));
+    EXPECT_EQ(std::memcmp(bytes.data(), expected.data() + from * kDeviceBlock, bytes.size()), 0) << from;
+  }
+}
+
 TEST(MemoryDevice, RefusesWhatIsNotAlignedOrPastTheEnd) {
   auto device = memory_device(ByteCount{MiB});
   AlignedBuffer a(2 * kDeviceBlock);
