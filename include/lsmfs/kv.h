@@ -63,8 +63,8 @@ class Batch {
   // erase_range() says so by itself, put() and erase() of their key.
   // `as_of`: who found that out read the store when it had met damage so often (Store::losses); what was lost since stays so.
   void know(Family family, std::string_view from, std::string_view to, std::optional<std::uint64_t> as_of = std::nullopt);
-  // After it family blocks has so many rows, see Store::note_rows().
-  void note_rows(std::uint64_t rows);
+  // After it family blocks has so many rows, see Store::note_rows(). `in_bulk`: of those that are new, so many are put to a BulkWriter then.
+  void note_rows(std::uint64_t rows, std::uint64_t in_bulk = 0);
   // What is put after save() is taken out by go_back(), or stays by keep(). Nothing else is done in between.
   void save();
   void go_back();
@@ -129,6 +129,22 @@ class BlobWriter {
   virtual Result<void> append(Bytes blocks) = 0;
   // What was appended can be read. No commit from now on is there after a crash unless that can be read then, too.
   virtual Result<BlobEnd> precede_commits() = 0;
+};
+
+// Takes rows of family blocks past the log and the memtables, into tables of their own: for many that nobody reads yet, and whose keys come
+// nearly in order. Its store must outlive it. Threads: any.
+class BulkWriter {
+ public:
+  virtual ~BulkWriter() = default;  // what is in no table yet is lost
+  // Each key once, and none of which there is a row. Must hold: the commit that has counted it (Batch::note_rows) has returned. Never waits.
+  virtual void put(std::string key, std::string value) = 0;
+  // Until it has memory for more. Errors: ENOSPC, which stops nothing; ECANCELED (abandoned); as commits.
+  virtual Result<void> wait() = 0;
+  // All that was put can be read when it returns, and is durable. Before, any part of it may be. After a crash a row may be there only if all
+  // that was committed before its put() is, too. Must hold: nothing is put any more. Errors likewise.
+  virtual Result<void> finish() = 0;
+  // As of its return no table comes any more: what was put and is in none never will be.
+  virtual void abandon() = 0;
 };
 
 class BlobReader {
@@ -291,6 +307,9 @@ class Store : public RowReader {
   // passed over. Errors: as commits.
   virtual Result<void> remove_blobs(const std::vector<std::uint64_t>& numbers) = 0;
   virtual std::vector<std::uint64_t> blobs() const = 0;  // the numbers of all, ascending
+
+  // nullptr: there are as many as there may be at once.
+  virtual std::unique_ptr<BulkWriter> bulk_writer() = 0;
 
   // Waits for what runs in the background, syncs, and closes; only the destructor may follow.
   virtual Result<void> close() = 0;

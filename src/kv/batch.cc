@@ -75,7 +75,10 @@ void Batch::know(Family family, std::string_view from, std::string_view to, std:
   if (from < to) rep_->known.push_back({{family, std::string(from), std::string(to)}, as_of});
 }
 
-void Batch::note_rows(std::uint64_t rows) { rep_->rows = rows; }
+void Batch::note_rows(std::uint64_t rows, std::uint64_t in_bulk) {
+  rep_->rows = rows;
+  rep_->in_bulk = in_bulk;
+}
 
 void Batch::save() { rep_->out.SetSavePoint(); }
 void Batch::go_back() { rep_->note(rep_->out.RollbackToSavePoint()); }

@@ -57,6 +57,7 @@ struct Batch::Rep {
   kv::ErasedRows erased[2];              // by family number: what erase() took
   std::vector<kv::Known> known;          // what know() said
   std::optional<std::uint64_t> rows;     // what note_rows() said
+  std::uint64_t in_bulk = 0;             // likewise
 
   void note(const rocksdb::Status& done) {
     if (status.ok()) status = done;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kv/blob.h"
+#include "kv/bulk.h"
 #include "kv/files.h"
 #include "kv/status.h"
 
@@ -106,6 +107,8 @@ class VolumeFileSystem final : public rocksdb::FileSystem {
                               std::unique_ptr<rocksdb::FSWritableFile>* result, IODebugContext* debug) override {
     const auto parsed = parse(path);
     if (!parsed || parsed->is_directory) return outside(path);
+    // RocksDB would sync a table that it takes in, which who wrote it has done.
+    if (file_kind(parsed->name) == FileKind::table) return IOStatus::NotSupported(path, "a table is written once");
     if (auto error = fail_stop_.error()) return IOStatus::IOError(error->message());
     auto writer = volume_.reopen(parsed->name);
     if (!writer) {
@@ -138,14 +141,23 @@ class VolumeFileSystem final : public rocksdb::FileSystem {
     const auto parsed = parse(path);
     if (!parsed || !parsed->is_directory) return no_such_file(path);
     *result = volume_.list();
-    std::erase_if(*result, [](const std::string& name) { return blob_number(name).has_value(); });
+    std::erase_if(*result, [](const std::string& name) { return blob_number(name).has_value() || name.starts_with(kBulkPrefix); });
     return IOStatus::OK();
   }
 
   IOStatus DeleteFile(const std::string& path, const IOOptions&, IODebugContext*) override {
     const auto parsed = parse(path);
     if (!parsed || parsed->is_directory) return no_such_file(path);
+    // Of a table that was taken in: LinkFile() has moved it.
+    if (parsed->name.starts_with(kBulkPrefix) && !volume_.exists(parsed->name)) return IOStatus::OK();
     return change_names([&] { return volume_.remove(parsed->name); });
+  }
+
+  // RocksDB does so with a table that it takes in, and removes its first name then.
+  IOStatus LinkFile(const std::string& from, const std::string& to, const IOOptions& options, IODebugContext* debug) override {
+    const auto source = parse(from);
+    if (!source || !source->name.starts_with(kBulkPrefix)) return IOStatus::NotSupported(from, "files have one name");
+    return RenameFile(from, to, options, debug);
   }
 
   IOStatus RenameFile(const std::string& from, const std::string& to, const IOOptions&, IODebugContext*) override {
@@ -262,6 +274,7 @@ class VolumeFileSystem final : public rocksdb::FileSystem {
     WritableFileOptions options;
     options.is_wal = name.ends_with(".log");
     options.is_table = file_kind(name) == FileKind::table;
+    options.is_bulk = name.starts_with(kBulkPrefix);
     options.flush_size = flush_size_;
     return make_writable_file(std::move(writer), volume_, fail_stop_, give_way_, clock_, options);
   }
@@ -287,7 +300,7 @@ std::string newest_file(const Volume& volume, std::string_view prefix) {
 }
 
 FileKind file_kind(std::string_view name) {
-  if (name.ends_with(".sst") || blob_number(name)) return FileKind::table;
+  if (name.ends_with(".sst") || blob_number(name) || name.starts_with(kBulkPrefix)) return FileKind::table;
   if (name.ends_with(".log") || name.starts_with("MANIFEST-")) return FileKind::log;
   return FileKind::small;
 }

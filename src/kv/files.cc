@@ -80,7 +80,7 @@ class WritableFile final : public rocksdb::FSWritableFile {
   IoCause cause() const {
     if (options_.is_wal) return IoCause::log;
     if (!options_.is_table) return IoCause::metadata;
-    return compacted() ? IoCause::compaction : IoCause::flush;
+    return compacted() && !options_.is_bulk ? IoCause::compaction : IoCause::flush;
   }
 
   template <class Operation>
@@ -117,8 +117,8 @@ class WritableFile final : public rocksdb::FSWritableFile {
     return done;
   }
 
-  // Only compactions announce the size of a table.
-  bool compacted() const { return options_.is_table && announced_.v > 0; }
+  // Only compactions announce the size of a table. What comes in bulk is as theirs.
+  bool compacted() const { return options_.is_table && (announced_.v > 0 || options_.is_bulk); }
 
   // Of a compaction RocksDB takes this for something that passes: it removes what has been written, and tries again. "No space"
   // it would make an error of everything.

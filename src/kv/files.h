@@ -20,6 +20,7 @@ rocksdb::IOStatus stop_writing(FailStop& fail_stop, const Error& error);
 struct WritableFileOptions {
   bool is_wal = false;    // pretends success after a failure
   bool is_table = false;  // reserves its space before the first byte
+  bool is_bulk = false;   // one that waits for space no longer than a compaction, and lasts
   ByteCount flush_size;   // for tables of which RocksDB announces nothing
 };
 

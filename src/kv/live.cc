@@ -16,7 +16,8 @@ double bytes_per_row(const Live::Table& table) {
 
 void Live::begin(std::uint64_t rows) {
   known_ = true;
-  in_tables_ = now_ = {.sequence = 0, .rows = rows};
+  in_tables_ = now_ = {.sequence = 0, .rows = static_cast<double>(rows)};
+  bulk_rows_ = taken_in_ = 0;
   moments_.clear();
   estimate();
 }
@@ -61,17 +62,18 @@ double Live::row_bytes_above(std::string_view from, std::string_view to) const {
 }
 
 double Live::new_rows() const {
-  return std::max(static_cast<double>(now_.rows) - static_cast<double>(in_tables_.rows) + now_.erased_rows - in_tables_.erased_rows, 0.0);
+  return std::max(now_.rows - in_tables_.rows + now_.erased_rows - in_tables_.erased_rows, 0.0);
 }
 
 double Live::new_row_bytes() const { return std::min(kRowBytes, (now_.bytes - in_tables_.bytes) / std::max(new_rows(), 1.0)); }
 
 void Live::committed(std::uint64_t sequence, std::uint64_t bytes, std::uint64_t rows, const std::vector<ErasedRange>& ranges,
-                     const ErasedRows& erased) {
+                     const ErasedRows& erased, std::uint64_t in_bulk) {
   if (!known_) begin(rows);
   now_.sequence = sequence;
   now_.bytes += static_cast<double>(bytes);
-  now_.rows = rows;
+  bulk_rows_ += static_cast<double>(in_bulk);
+  now_.rows = static_cast<double>(rows) - bulk_rows_;
   for (const ErasedRange& range : ranges) {
     if (range.family == Family::blocks) erase(range.from, range.to, false, range.rows);
   }
@@ -84,6 +86,8 @@ void Live::committed(std::uint64_t sequence, std::uint64_t bytes, std::uint64_t 
   moments_.resize(kept);
   stride_ *= 2;
 }
+
+void Live::bulk_taken_in(std::uint64_t rows) { taken_in_ += static_cast<double>(rows); }
 
 void Live::measured(std::vector<Table> tables, std::uint64_t flushed) {
   while (!moments_.empty() && in_tables_.sequence < flushed) {
@@ -146,7 +150,7 @@ void Live::estimate() {
   double held = 0, held_above = 0;
   for (const Place& place : bottom_) held += static_cast<double>(place.rows);
   for (const Place& place : upper_) held_above += static_cast<double>(place.rows);
-  double left = std::max(held + held_above - static_cast<double>(in_tables_.rows), 0.0);
+  double left = std::max(held + held_above - taken_in_ - in_tables_.rows, 0.0);
 
   // Where rows were erased.
   double found = 0;
@@ -203,12 +207,13 @@ void Live::estimate() {
 
 std::uint64_t Live::bytes() const {
   const double erased = now_.erased_bytes - in_tables_.erased_bytes;
-  const double bytes = static_cast<double>(table_bytes_ - std::min(obsolete_, table_bytes_)) + new_rows() * new_row_bytes() - erased;
+  const double bytes = static_cast<double>(table_bytes_ - std::min(obsolete_, table_bytes_)) + new_rows() * new_row_bytes() + (bulk_rows_ - taken_in_) * kRowBytes - erased;
   return bytes > 0 ? static_cast<std::uint64_t>(bytes) : 0;
 }
 
 double Live::row_bytes() const {
-  return in_tables_.rows > 0 ? static_cast<double>(table_bytes_ - std::min(obsolete_, table_bytes_)) / static_cast<double>(in_tables_.rows) : 0;
+  const double rows = in_tables_.rows + taken_in_;
+  return rows > 0 ? static_cast<double>(table_bytes_ - std::min(obsolete_, table_bytes_)) / rows : 0;
 }
 
 std::optional<std::pair<std::string, std::string>> Live::worst() const {

@@ -37,15 +37,18 @@ class Live {
 
   // What there is when the store is opened. Before, all that tables hold counts as wanted.
   void begin(std::uint64_t rows);
-  // A commit of so many bytes after which there are so many rows, and RocksDB's sequence number is that. What it erased.
+  // A commit of so many bytes after which there are so many rows, and RocksDB's sequence number is that. What it erased. `in_bulk`: of
+  // the new rows, so many go through no memtable.
   void committed(std::uint64_t sequence, std::uint64_t bytes, std::uint64_t rows, const std::vector<ErasedRange>& ranges,
-                 const ErasedRows& erased);
+                 const ErasedRows& erased, std::uint64_t in_bulk = 0);
+  // So many of those that come in bulk are in tables now, or never will be, and then the caller is to erase them.
+  void bulk_taken_in(std::uint64_t rows);
   // All tables. They hold what was committed up to `flushed`, RocksDB's sequence number of the last row in them.
   void measured(std::vector<Table> tables, std::uint64_t flushed);
 
   // Of tables, if they were merged completely and had what was committed since the last flush.
   std::uint64_t bytes() const;
-  std::uint64_t rows() const { return now_.rows; }
+  std::uint64_t rows() const { return static_cast<std::uint64_t>(now_.rows + bulk_rows_); }
   std::uint64_t obsolete_bytes() const { return obsolete_; }
   // What a row in tables takes of them on average, if it is wanted. 0: there is none.
   double row_bytes() const;
@@ -60,7 +63,8 @@ class Live {
   };
   // The history of commits that may not be in tables yet.
   struct Moment {
-    std::uint64_t sequence = 0, rows = 0;
+    std::uint64_t sequence = 0;
+    double rows = 0;                           // but those that came in bulk
     double bytes = 0;                          // committed in all
     double erased_rows = 0, erased_bytes = 0;  // in all
   };
@@ -76,6 +80,7 @@ class Live {
 
   bool known_ = false;
   Moment in_tables_, now_;
+  double bulk_rows_ = 0, taken_in_ = 0;  // that came in bulk, and those of them that are in tables
   std::deque<Moment> moments_;  // ascending, after in_tables_: of each stride_th commit
   std::uint64_t commits_ = 0, stride_ = 1;
   std::vector<Place> bottom_, upper_;  // the former by key

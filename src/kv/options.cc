@@ -238,4 +238,12 @@ rocksdb::CompactRangeOptions compact_options() {
   return o;
 }
 
+rocksdb::IngestExternalFileOptions ingest_options() {
+  rocksdb::IngestExternalFileOptions o;
+  o.move_files = true;
+  o.failed_move_fall_back_to_copy = false;
+  o.write_global_seqno = false;  // the list of tables has it; the table is not written again
+  return o;
+}
+
 }  // namespace lsmfs::kv

@@ -278,11 +278,20 @@ void SpaceGauge::note_rows(std::uint64_t rows) {
   count();
 }
 
-void SpaceGauge::committed(std::uint64_t sequence, std::uint64_t bytes, std::uint64_t rows, const std::vector<ErasedRange>& ranges, const ErasedRows& erased) {
+void SpaceGauge::committed(std::uint64_t sequence, std::uint64_t bytes, std::uint64_t rows, const std::vector<ErasedRange>& ranges, const ErasedRows& erased,
+                           std::uint64_t in_bulk) {
   const MutexLock lock(mutex_);
-  live_.committed(sequence, bytes, rows, ranges, erased);
+  live_.committed(sequence, bytes, rows, ranges, erased, in_bulk);
   counts_rows_.store(true);
   count();
+}
+
+void SpaceGauge::bulk_taken_in(std::uint64_t rows) {
+  {
+    const MutexLock lock(mutex_);
+    live_.bulk_taken_in(rows);
+  }
+  tables_changed();
 }
 
 std::optional<std::pair<std::string, std::string>> SpaceGauge::worst() {

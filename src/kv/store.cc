@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "kv/batch.h"
+#include "kv/bulk.h"
 #include "kv/compact.h"
 #include "kv/cursor.h"
 #include "kv/guarded.h"
@@ -35,6 +36,18 @@ kv::Sizing planned_for(const Volume& volume, std::optional<ByteCount> tables, By
   VolumeUsage usage = volume.usage();
   usage.table_total = tables.value_or(usage.table_total);
   return kv::Sizing::plan(usage, cache);
+}
+
+// Each takes up to twice its window of memory, beside what the cache may take.
+constexpr int kBulkWritersMost = 2;
+constexpr std::uint64_t kBulkWindow = 4 * MiB;
+
+// Tables that a crash has left before the database took them in.
+Result<void> drop_bulk(Volume& volume) {
+  for (const std::string& name : volume.list()) {
+    if (name.starts_with(kv::kBulkPrefix)) LSMFS_TRY(volume.remove(name));
+  }
+  return {};
 }
 
 // Hears of background errors and of tables that come and go. RocksDB calls it from its threads.
@@ -152,6 +165,7 @@ Result<void> RocksStore::open() {
   auto listener = std::make_shared<Listener>(fail_stop_, *merges_, space_, keeper_, quarantine_, done_);
   database_.emplace(volume_, sizing_, fail_stop_, give_way_, set_aside_,
                     kv::Database::Options{!exists, std::move(listener), options_.notice, options_.clock, merges_, ticks_});
+  if (!options_.read_only) LSMFS_TRY(drop_bulk(volume_));
   const Result<void> opened = database_->open(options_.read_only);
   // A log that could not be read looks to RocksDB like one that ends there.
   LSMFS_TRY(fail_stop_.check());
@@ -253,7 +267,7 @@ Result<void> RocksStore::commit(Batch& batch) {
   done_.committed_bytes.fetch_add(batch.bytes(), std::memory_order_relaxed);
   if (batch.rep_->rows) {
     space_.committed(db().GetLatestSequenceNumber(), batch.bytes(), *batch.rep_->rows, batch.rep_->ranges,
-                     batch.rep_->erased[kv::family_number(Family::blocks)]);
+                     batch.rep_->erased[kv::family_number(Family::blocks)], batch.rep_->in_bulk);
   }
   keeper_.note(batch.rep_->ranges, batch.rep_->erased);
   return {};
@@ -419,6 +433,39 @@ std::vector<std::uint64_t> RocksStore::blobs() const {
   }
   std::ranges::sort(numbers);
   return numbers;
+}
+
+std::unique_ptr<BulkWriter> RocksStore::bulk_writer() {
+  if (++bulk_writers_ > kBulkWritersMost) {
+    --bulk_writers_;
+    return nullptr;
+  }
+  return std::make_unique<kv::Bulk>(kv::Bulk::Parts{
+      .options = rocksdb::Options(database_->options(), database_->families()[kv::family_number(Family::blocks)].options),
+      .window = std::min(sizing_.blocks_memtable, kBulkWindow),
+      .table = sizing_.table,
+      .name = [this] { return fmt::format("{}/{}{:06}", kv::kDirectory, kv::kBulkPrefix, ++bulk_tables_); },
+      .admit = [this](std::uint64_t bytes) { return space_.admit(bytes); },
+      .take_in = [this](const std::string& path, std::uint64_t rows) { return take_in(path, rows); },
+      .drop = [this](const std::string& path) { (void)database_->options().env->DeleteFile(path); },
+      .ended =
+          [this](std::uint64_t left) {
+            space_.bulk_taken_in(left);
+            --bulk_writers_;
+          },
+  });
+}
+
+Result<void> RocksStore::take_in(const std::string& path, std::uint64_t rows) {
+  LSMFS_TRY(sync());  // so after a crash there is no row of what is not
+  const SharedLock lock(writing_mutex_);
+  if (read_only_) return make_error(EROFS, "take in a table: the store is open for reading only");
+  const Status status = kv::guarded([&] { return db().IngestExternalFile(handle(Family::blocks), {path}, kv::ingest_options()); });
+  LSMFS_TRY(fail_stop_.check());
+  if (!status.ok()) return to_error(status, "take in a table");
+  space_.bulk_taken_in(rows);
+  keeper_.tables_changed();
+  return {};
 }
 
 void RocksStore::reclaimed() {

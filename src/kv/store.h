@@ -54,6 +54,7 @@ class RocksStore final : public Store {
   Result<std::unique_ptr<BlobReader>> open_blob(std::uint64_t number, const BlobEnd& end) override { return kv::open_blob(volume_, number, end); }
   Result<void> remove_blobs(const std::vector<std::uint64_t>& numbers) override;
   std::vector<std::uint64_t> blobs() const override;
+  std::unique_ptr<BulkWriter> bulk_writer() override;
   Result<void> close() override;
   Result<void> set_read_only(bool read_only) override;
   void note_rows(std::uint64_t rows) override { space_.note_rows(rows); }
@@ -79,6 +80,7 @@ class RocksStore final : public Store {
   void reclaimed();  // tables have gone: their space can be had
   class Listener;
 
+  Result<void> take_in(const std::string& path, std::uint64_t rows);  // a table of rows that came in bulk
   Result<void> load_damage();  // what earlier openings wrote down about it
   Result<void> settle();       // what close() and set_read_only() do first
   // The error to report for a failed call: what stopped the store, or the call's own.
@@ -111,6 +113,9 @@ class RocksStore final : public Store {
   };
   Done done_;
   const std::shared_ptr<kv::CacheTicks> ticks_ = std::make_shared<kv::CacheTicks>();
+
+  std::atomic<std::uint64_t> bulk_tables_ = 0;  // numbers of their files
+  std::atomic<int> bulk_writers_ = 0;
 
   std::atomic<std::uint64_t> committed_ = 0;  // commits that returned, or are about to
   Mutex sync_mutex_;

@@ -173,5 +173,29 @@ TEST_F(LiveRows, AreWorstWhereMostIsObsoleteOfWhatLiesUnderOtherTables) {
   EXPECT_EQ(live_.worst(), std::pair(number_key(20 * kRows), number_key(21 * kRows))) << "else what is obsolete is among the others";
 }
 
+TEST_F(LiveRows, ThatComeInBulkAreInTablesOrOnTheWay) {
+  live_.begin(3 * kRows);
+  live_.measured(three(), 10);
+  live_.committed(20, 1000, 4 * kRows, {}, {}, kRows);
+  EXPECT_EQ(live_.rows(), 4 * kRows);
+  expect_bytes(kThree + kRows * 4160);
+  auto tables = three();
+  tables.push_back(table(4, 3 * kRows, 4 * kRows, true));
+  live_.measured(tables, 10);
+  live_.bulk_taken_in(kRows);
+  live_.measured(tables, 10);
+  expect_bytes(kThree + kRows * kRow);
+  EXPECT_EQ(live_.obsolete_bytes(), 0u);
+  // A flush of what came beside them changes nothing of that, nor does a commit.
+  live_.measured(tables, 20);
+  expect_bytes(kThree + kRows * kRow);
+  commit(30, 5 * kRows);
+  expect_bytes(kThree + kRows * kRow + kRows * 4160);
+  // Erased, they count no more.
+  live_.committed(40, 100, 4 * kRows, {range(3 * kRows, 4 * kRows)}, {});
+  expect_bytes(kThree + kRows * 4160);
+  EXPECT_EQ(live_.rows(), 4 * kRows);
+}
+
 }  // namespace
 }  // namespace lsmfs::live_test

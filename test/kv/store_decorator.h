@@ -33,6 +33,7 @@ class StoreDecorator : public Store {
   Result<std::unique_ptr<BlobReader>> open_blob(std::uint64_t number, const BlobEnd& end) override { return inner_->open_blob(number, end); }
   Result<void> remove_blobs(const std::vector<std::uint64_t>& numbers) override { return inner_->remove_blobs(numbers); }
   std::vector<std::uint64_t> blobs() const override { return inner_->blobs(); }
+  std::unique_ptr<BulkWriter> bulk_writer() override { return inner_->bulk_writer(); }
   Result<void> close() override { return inner_->close(); }
   void note_rows(std::uint64_t rows) override { inner_->note_rows(rows); }
   Room room_for_names() const override { return inner_->room_for_names(); }
