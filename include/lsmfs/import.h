@@ -86,6 +86,8 @@ class Importer {
     Ino ino;
     std::string path;
     std::uint64_t size = 0, end = 0;  // that it is to have; of its data so far
+    bool in_bulk = false;
+    std::string block;                // then the one that it ends with, as far as it has come
     std::optional<Time> atime, mtime;
   };
 
@@ -94,10 +96,13 @@ class Importer {
   Result<void> make_link(const ImportedInode& inode);
   Result<void> set_top(const ImportedInode& inode);
   Result<void> write(std::uint64_t offset, std::string_view data);
+  Result<void> write_in_bulk(std::uint64_t offset, std::string_view data);
+  Result<void> put_in_bulk(std::uint64_t offset, std::string_view data);
   Result<void> finish_file();
   Result<void> set_attributes(const ImportedInode& inode, const Attr& made);
   Result<void> set_xattrs(const ImportedInode& inode, Ino ino);
   Result<Attr> make_new(const ImportedInode& inode, std::string_view name);
+  Result<void> end_bulk();
   Result<void> take_away(const std::string& path, const Attr& there);
   Result<Ino> find(std::string_view path);
   Result<void> enter(std::string_view path);
@@ -109,6 +114,7 @@ class Importer {
   std::string rest_;                 // of a record that has not come as a whole
   std::vector<Directory> stack_;     // the top, and down to where the last entry lies
   std::optional<File> file_;         // whose data may follow
+  bool in_bulk_ = true;              // files come so
   ImportCounts counts_;
   std::optional<Error> failed_;
 };

@@ -216,6 +216,11 @@ class Tree {
   // A directory without a name, in which things can be made, and which lies where `name` in `dir` would have it; link() may give it one while
   // it is in use. If that does not come, or after a crash, it goes with all that lies below it as by remove_tree().
   virtual Result<Attr> stage(Ino dir, std::string_view name, const NewInode& inode, Wait wait) = 0;
+  // Data of a file below such a directory: whole blocks past all that it has, or what it ends with. It can be read only once settle_staged()
+  // has returned; before that nothing below is removed or renamed, and link() gives EBUSY. After it this is a write like others. Both wait.
+  // EINVAL: it is not so. ENOENT: the directory has been given up. Else as write().
+  virtual Result<void> write_staged(Ino staged, Ino ino, ByteOffset offset, Bytes data) = 0;
+  virtual Result<void> settle_staged(Ino staged) = 0;
   virtual Result<void> unlink(Ino dir, std::string_view name, Wait wait) = 0;  // EISDIR
   virtual Result<void> rmdir(Ino dir, std::string_view name, Wait wait) = 0;   // ENOTDIR, ENOTEMPTY
   // flags: 0, RENAME_EXCHANGE, or any of RENAME_NOREPLACE and RENAME_WHITEOUT, of rename(2); else EINVAL.

@@ -320,8 +320,10 @@ void LsmTree::end_stream(Inode& inode) {
 // That a group has committed may go with it, too.
 void LsmTree::close_writers() {
   std::vector<std::shared_ptr<BlobWriter>> ended;
+  std::vector<std::shared_ptr<BulkWriter>> ended_bulk;
   const Lock lock(mutex_);
   ended.swap(ended_writers_);
+  ended_bulk.swap(ended_bulk_);
 }
 
 // What the open group has for blobs of a file that goes.

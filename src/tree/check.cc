@@ -41,7 +41,8 @@ Result<CheckReport> Checker::run() {
   if (names_whole && blocks_whole) {
     end_file();
     check_all_files_have_their_blocks();
-    compare_count(facts_.state ? facts_.state->data_rows : report_.block_rows, report_.block_rows, "rows of data");
+    const std::uint64_t rows = report_.block_rows + missing_rows_;
+    compare_count(facts_.state ? facts_.state->data_rows : rows, rows, "rows of data");
     read_all_ = true;
   }
   report_.counts = facts_.counts;
@@ -225,9 +226,7 @@ void Checker::compare_count(std::uint64_t said, std::uint64_t found, const char*
 
 void Checker::check_all_files_have_their_blocks() {
   for (const auto& [number, found] : facts_.inodes) {
-    if (found.blocks > 0 && found.rows == 0 && !found.has_base) {
-      problem("{}: has no rows of data and says it has {}", inode_of(number, found), found.blocks);
-    }
+    if (found.blocks > 0 && found.rows == 0 && !found.has_base) lacks_rows(inode_of(number, found), found);
   }
   for (const auto& [number, node] : facts_.nodes) {
     if (node.row.blocks > 0 && node.rows == 0) problem("base {}: has no rows of data and says it has {}", number.v, node.row.blocks);

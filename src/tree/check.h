@@ -71,6 +71,9 @@ class Checker {
   void end_directory();  // its entries lie side by side; its record may come later
   void take_block(std::string_view key, std::string_view value);
   void end_file();       // the same of a file's data
+  // Whether all its names lie below directories without one, with which it goes. Of its data some may be missing: what comes in bulk is there last.
+  bool goes(const Found& found);
+  void lacks_rows(const std::string& who, const Found& found);
 
   void take_node(std::string_view key, std::string_view value);  // check_blobs.cc
   void take_user(std::string_view key, std::string_view value);
@@ -108,6 +111,8 @@ class Checker {
   const bool verify_;
   CheckReport report_;
   std::uint64_t bytes_ = 0;
+  std::uint64_t missing_rows_ = 0;  // of files that go
+  std::optional<std::unordered_set<std::uint64_t>> stay_;  // files of several names that have one which does not go
   bool read_all_ = false;
 
   TreeFacts facts_;

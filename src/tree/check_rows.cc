@@ -224,6 +224,29 @@ void Checker::take_block(std::string_view key, std::string_view value) {
   }
 }
 
+bool Checker::goes(const Found& found) {
+  if (report_.removed_trees == 0) return false;
+  if (found.place == Found::Place::linked) {
+    if (!stay_) {
+      stay_.emplace();
+      for (const TreeFacts::Name& name : facts_.names) {
+        const Found* const directory = facts_.of_number(name.directory);
+        if (!directory || !(directory->place == Found::Place::orphan || goes(*directory))) stay_->insert(name.ino.v);
+      }
+    }
+    return !stay_->contains(found.ino.v);
+  }
+  const Found* at = &found;
+  // The parents of a damaged tree may lead back to it.
+  for (std::size_t left = facts_.inodes.size(); at && at->place == Found::Place::named && left > 0; --left) at = facts_.of_number(at->parent);
+  return at && at != &found && at->place == Found::Place::orphan;
+}
+
+void Checker::lacks_rows(const std::string& who, const Found& found) {
+  if (goes(found)) missing_rows_ += found.blocks - found.rows;
+  else problem("{}: has {} rows of data and says it has {}", who, found.rows, found.blocks);
+}
+
 void Checker::end_file() {
   if (!file_) return;
   FileSoFar file = *std::exchange(file_, std::nullopt);
@@ -242,6 +265,8 @@ void Checker::end_file() {
   const std::uint64_t said = file.found ? file.found->blocks : file.node->row.blocks;
   if (file.rows > said) {
     miscount("{}: has {} rows of data and says it has {}", who, file.rows, said);
+  } else if (file.rows < said && file.found) {
+    lacks_rows(who, *file.found);
   } else if (file.rows < said) {
     problem("{}: has {} rows of data and says it has {}", who, file.rows, said);
   }

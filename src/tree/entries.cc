@@ -157,7 +157,10 @@ Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wai
     if (inode->record.is_directory() && !inode->is_staged()) return make_error(EPERM, "");
     const bool gone = inode->place == Inode::Place::linked ? false : is_gone(*inode);  // of several names, some may be left
     if (gone && !inode->linkable) return make_error(ENOENT, "");
-    if (inode->is_staged() && is_within(*dir, *inode)) return make_error(EINVAL, "");
+    if (inode->is_staged()) {
+      if (is_within(*dir, *inode)) return make_error(EINVAL, "");
+      if (const auto bulk = bulk_writers_.find(ino); bulk != bulk_writers_.end() && bulk->second) return make_error(EBUSY, "");
+    }
     if (inode->record.nlink >= kLinkMax) return make_error(EMLINK, "");
     LSMFS_TRY(need_room_for_names(kRecordRoom));
     LSMFS_TRY(expand(lock, *dir));
@@ -191,6 +194,7 @@ Result<Attr> LsmTree::link(Ino ino, Ino dir_ino, std::string_view name, Wait wai
       if (blocks.moves || (inode->record.is_directory() && inode->record.home == new_home)) inode->record.home.clear();
       if (inode->has_row) rows_.erase_orphan(ino);
       inode->has_row = inode->linkable = false;
+      bulk_writers_.erase(ino);
       inodes_.set_name(*inode, dir_ino, dir->shared_home(), name);
       if (!inode->record.has_rows_below()) inode->record.home.clear();
       count(inode->record, +1);

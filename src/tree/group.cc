@@ -92,6 +92,15 @@ void Group::drop_streamed() {
   streamed.clear();
 }
 
+void Group::bulk(const std::shared_ptr<BulkWriter>& to, std::string key, std::string_view row) {
+  bulked_bytes += key.size() + row.size();
+  bulked.push_back({to, std::move(key), std::string(row)});
+}
+
+void Group::put_bulked() {
+  for (Bulked& one : bulked) one.to->put(std::move(one.key), std::move(one.row));
+}
+
 Result<void> Group::append_streamed() {
   for (Streamed& one : streamed) {
     LSMFS_TRY(one.writer->append(one.data.bytes()));
@@ -109,6 +118,8 @@ void Group::begin(std::uint64_t new_number) {
   blocks = false;
   new_files.clear();
   new_bytes = sealed_bytes = 0;
+  bulked.clear();
+  bulked_bytes = 0;
   tail.reset();
   if (std::exchange(streamed_bytes, 0) == 0) spare.clear();  // no streams
   drop_streamed();
@@ -173,6 +184,7 @@ void Committer::commit() {
     group.put_new_files();
     outcome = group.append_streamed();
     if (outcome) outcome = store_.commit(group.batch);
+    if (outcome) group.put_bulked();
     group.commit_ended = clock_.now();
   }
   taken_ = false;

@@ -48,6 +48,12 @@ struct Streamed {
   FileBlobs::Part part;     // when the group is sealed; when it is committed, with the end of the blob
 };
 
+// A row that goes past the log once the group is committed.
+struct Bulked {
+  std::shared_ptr<BulkWriter> to;
+  std::string key, row;
+};
+
 // Not thread-safe: the tree's mutex guards it, or the committer has it.
 struct Group {
   std::uint64_t number = 0;      // ascending from 1; an inode remembers the last group that changes it
@@ -60,6 +66,8 @@ struct Group {
   std::optional<Tail> tail;          // not yet in `batch`
   std::vector<Streamed> streamed;
   std::size_t streamed_bytes = 0;
+  std::vector<Bulked> bulked;        // what its rows are of is among its records
+  std::size_t bulked_bytes = 0;
   Clock::Time commit_began{}, commit_ended{};  // the latter when its commit has ended
   std::vector<BlockBuffer> spare;  // memory for the data of later groups: fresh pages cost more than what is copied into them
   std::vector<std::uint64_t> dropped_blobs;  // nobody wants anything of them any more when it is committed
@@ -67,7 +75,7 @@ struct Group {
   std::size_t sealed_bytes = 0;      // bytes() when it was sealed
 
   bool empty() const { return batch.empty() && records.empty() && !tail; }
-  std::size_t bytes() const { return batch.bytes() + new_bytes; }  // nearly: without what is around rows of new files
+  std::size_t bytes() const { return batch.bytes() + new_bytes + bulked_bytes; }  // nearly: without what is around rows of new files
   void put_tail() {
     if (!tail) return;
     batch.put(Family::blocks, tail->key, tail->bytes);
@@ -86,6 +94,8 @@ struct Group {
   void drop_streamed();  // whose data nobody needs any more: some of their memory becomes spare
   // Appends what is streamed to its blobs, whose rows it adds to the batch. Errors: those of BlobWriter.
   Result<void> append_streamed();
+  void bulk(const std::shared_ptr<BulkWriter>& to, std::string key, std::string_view row);
+  void put_bulked();
   // Adds the rows of all new files to the batch, and leaves all else as it is: others may read it meanwhile.
   void put_new_files();
 

@@ -12,6 +12,7 @@ namespace lsmfs {
 namespace {
 
 constexpr std::string_view kCapability = "security.capability";
+constexpr std::uint64_t kInBulkBelow = 4 * MiB;  // else it is a stream
 constexpr std::uint32_t kNobody = UINT32_MAX;  // to chown(2): leave it
 
 std::string_view without_name(std::string_view path) {
@@ -101,6 +102,7 @@ Result<ImportCounts> Importer::finish() {
     if (failed_) return *failed_;
     if (!rest_.empty()) return make_error(EINVAL, "");
     LSMFS_TRY(finish_file());
+    LSMFS_TRY(end_bulk());
     while (stack_.size() > 1) LSMFS_TRY(leave());
     if (stack_.front().mtime) {
       AttrChange times;
@@ -204,7 +206,8 @@ Result<void> Importer::make(ImportedInode inode) {
     stack_.push_back({.ino = made->ino, .name = std::string(name), .mtime = inode.mtime});
   } else if (S_ISREG(inode.mode)) {
     ++counts_.files;
-    file_ = File{.ino = made->ino, .path = std::move(inode.path), .size = inode.size, .atime = inode.atime, .mtime = inode.mtime};
+    const bool in_bulk = in_bulk_ && inode.size < kInBulkBelow;
+    file_ = File{.ino = made->ino, .path = std::move(inode.path), .size = inode.size, .in_bulk = in_bulk, .atime = inode.atime, .mtime = inode.mtime};
   } else {
     ++counts_.others;
     tree_.forget(made->ino, 1);
@@ -219,10 +222,19 @@ Result<Attr> Importer::make_new(const ImportedInode& inode, std::string_view nam
 
 // What an entry takes the place of. What is not empty stays, and is an error.
 Result<void> Importer::take_away(const std::string& path, const Attr& there) {
+  LSMFS_TRY(end_bulk());
   const std::string_view name = name_in(path);
   const auto taken = S_ISDIR(there.mode) ? tree_.rmdir(here().ino, name, Wait::yes) : tree_.unlink(here().ino, name, Wait::yes);
   tree_.forget(there.ino, 1);
   if (!taken) return make_error(taken.error().code, path);
+  return {};
+}
+
+// What was written so far is there as if it had been written otherwise, and so is what comes.
+Result<void> Importer::end_bulk() {
+  if (!std::exchange(in_bulk_, false)) return {};
+  const auto settled = tree_.settle_staged(stack_.front().ino);
+  if (!settled) return make_error(settled.error().code, "");
   return {};
 }
 
@@ -314,16 +326,57 @@ Result<Ino> Importer::find(std::string_view path) {
 
 Result<void> Importer::write(std::uint64_t offset, std::string_view data) {
   if (!file_ || offset < file_->end) return make_error(EINVAL, file_ ? file_->path : "");
-  const auto written = with_room(tree_, [&] { return tree_.write(file_->ino, ByteOffset{offset}, as_bytes(data), Wait::yes, ChangeTime::stays); });
-  if (!written) return make_error(written.error().code, file_->path);
+  if (file_->in_bulk) {
+    LSMFS_TRY(write_in_bulk(offset, data));
+  } else {
+    const auto written = with_room(tree_, [&] { return tree_.write(file_->ino, ByteOffset{offset}, as_bytes(data), Wait::yes, ChangeTime::stays); });
+    if (!written) return make_error(written.error().code, file_->path);
+  }
   file_->end = offset + data.size();
   counts_.bytes += data.size();
   return {};
 }
 
+// A block is written once: the last one when it is complete, or the file.
+Result<void> Importer::write_in_bulk(std::uint64_t offset, std::string_view data) {
+  std::string& block = file_->block;
+  std::uint64_t begin = round_down(file_->end, kBlockSize);  // of `block`
+  if (!block.empty() && offset >= begin + kBlockSize) {
+    block.resize(kBlockSize);
+    LSMFS_TRY(put_in_bulk(begin, block));
+    block.clear();
+  }
+  if (block.empty()) begin = round_down(offset, kBlockSize);
+  if (const std::uint64_t at = offset - begin; at > 0 || !block.empty()) {
+    block.resize(at);
+    const std::size_t more = std::min(data.size(), kBlockSize - at);
+    block += data.substr(0, more);
+    data.remove_prefix(more);
+    if (block.size() < kBlockSize) return {};
+    LSMFS_TRY(put_in_bulk(begin, block));
+    block.clear();
+    begin += kBlockSize;
+  }
+  const std::uint64_t whole = round_down(data.size(), kBlockSize);
+  if (whole > 0) LSMFS_TRY(put_in_bulk(begin, data.substr(0, whole)));
+  block = data.substr(whole);
+  return {};
+}
+
+Result<void> Importer::put_in_bulk(std::uint64_t offset, std::string_view data) {
+  const auto written = with_room(tree_, [&] { return tree_.write_staged(stack_.front().ino, file_->ino, ByteOffset{offset}, as_bytes(data)); });
+  if (!written) return make_error(written.error().code, file_->path);
+  return {};
+}
+
 Result<void> Importer::finish_file() {
   if (!file_) return {};
+  const auto rest = file_->block.empty() ? Result<void>() : put_in_bulk(round_down(file_->end - 1, kBlockSize), file_->block);
   const File file = *std::exchange(file_, std::nullopt);
+  if (!rest) {
+    tree_.forget(file.ino, 1);
+    return rest;
+  }
   AttrChange change;
   if (file.size > file.end) change.size = file.size;
   change.atime = file.atime;

@@ -132,6 +132,7 @@ Result<void> LsmTree::close() {
     Lock lock(mutex_);
     if (closed_ || options_.read_only) return {};
     closed_ = true;
+    abandon_bulk();
     if (history_.failure()) return *history_.failure();
     inodes_.for_each([this](Inode& inode) LSMFS_LOCKED {
       if (inode.removed() && !inode.is_removed_tree()) erase_removed(inode);
@@ -254,7 +255,7 @@ void LsmTree::put_records(Group& group) {
   state_.in_use = !ends();
   group.batch.put(Family::names, keys::kState, encode(state_));
   put_changes(group);
-  group.batch.note_rows(state_.data_rows);
+  group.batch.note_rows(state_.data_rows, group.bulked.size());
 }
 
 // Its rows are seen by readers of the store, so inodes that are not in use go.

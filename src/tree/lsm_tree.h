@@ -93,6 +93,8 @@ class LsmTree final : public Tree, private History::Client {
   Result<Attr> make_unnamed(Ino dir, const NewInode& inode, Wait wait) override;
   Result<Attr> link(Ino ino, Ino dir, std::string_view name, Wait wait) override;
   Result<Attr> stage(Ino dir, std::string_view name, const NewInode& inode, Wait wait) override;
+  Result<void> write_staged(Ino staged, Ino ino, ByteOffset offset, Bytes data) override;
+  Result<void> settle_staged(Ino staged) override;
   Result<void> unlink(Ino dir, std::string_view name, Wait wait) override;
   Result<void> rmdir(Ino dir, std::string_view name, Wait wait) override;
   Result<void> rename(Ino from_dir, std::string_view from, Ino to_dir, std::string_view to, unsigned flags,
@@ -295,6 +297,8 @@ class LsmTree final : public Tree, private History::Client {
   static constexpr int kLooksMost = 4;  // below a directory, for what is immutable or append-only
   bool is_gone(Inode& inode) LSMFS_LOCKED;
   void give_up(Inode& staged) LSMFS_LOCKED;
+  Result<std::shared_ptr<BulkWriter>> bulk_writer_of(Ino staged);
+  void abandon_bulk() LSMFS_LOCKED;  // of all that are staged
   Result<std::optional<std::string>> take_out(Lock& lock, Wait wait, Ino dir, Ino parent, std::optional<std::uint64_t> looked) LSMFS_LOCKED;
   Result<std::uint64_t> look_for_fixed(Ino dir);
 
@@ -595,6 +599,9 @@ class LsmTree final : public Tree, private History::Client {
   std::deque<RemovedTree> removed_trees_ LSMFS_GUARDED_BY(tree_mutex);  // the last one is swept first
   Mutex swept_mutex_;  // not while the other is held
   std::function<void(std::vector<SweptEntry>)> on_swept_ LSMFS_GUARDED_BY(swept_mutex_);
+  // Of staged directories, into which much is written. nullptr: that is over, or there was none to be had.
+  std::map<Ino, std::shared_ptr<BulkWriter>> bulk_writers_ LSMFS_GUARDED_BY(tree_mutex);
+  std::vector<std::shared_ptr<BulkWriter>> ended_bulk_ LSMFS_GUARDED_BY(tree_mutex);  // to be closed without the lock
   Upkeep upkeep_ LSMFS_GUARDED_BY(tree_mutex);
   Clock::Time looks_again_ LSMFS_GUARDED_BY(tree_mutex){};  // when the background thread does so by itself
   bool stop_ LSMFS_GUARDED_BY(tree_mutex) = false;

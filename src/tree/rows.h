@@ -90,6 +90,7 @@ class Rows {
   void note_entry(const std::string& dir_home, std::string_view name, Wait wait);
   FilesAhead& files_ahead() { return files_ahead_; }
   void settled(const Group& group) LSMFS_LOCKED;  // its rows show; parked cursors do not
+  void settled_bulk() LSMFS_LOCKED { ++epoch_; }  // rows show that came past the groups
   // Cursors keep tables and blocks that are not needed any more: those that read ahead; also all that are parked; those parked for long.
   void let_go_ahead();
   void let_go();

@@ -21,9 +21,81 @@ Result<Attr> LsmTree::stage(Ino dir_ino, std::string_view name, const NewInode& 
   });
 }
 
+// nullptr: what is written below it comes as any other data.
+Result<std::shared_ptr<BulkWriter>> LsmTree::bulk_writer_of(Ino staged) {
+  const Lock lock(mutex_);
+  LSMFS_ASSIGN(const Inode* const directory, find(staged));
+  if (!directory->is_staged()) return std::shared_ptr<BulkWriter>();
+  const auto [known, is_new] = bulk_writers_.try_emplace(staged);
+  if (is_new) known->second = store_.bulk_writer();
+  return known->second;
+}
+
+Result<void> LsmTree::write_staged(Ino staged, Ino ino, ByteOffset offset, Bytes data) {
+  LSMFS_ASSIGN(const auto writer, bulk_writer_of(staged));
+  if (!writer) return write(ino, offset, data, Wait::yes, ChangeTime::stays);
+  LSMFS_TRY(writer->wait());
+  return attempt(Wait::yes, [&](Lock& lock) LSMFS_LOCKED -> Result<void> {
+    LSMFS_TRY(begin_change(lock, Wait::yes, ino));
+    // Else it has been given up meanwhile.
+    if (const auto known = bulk_writers_.find(staged); known == bulk_writers_.end() || known->second != writer) return make_error(ENOENT, "");
+    LSMFS_ASSIGN(Inode * inode, find(ino));
+    Record& record = inode->record;
+    const std::uint64_t first = offset.v / kBlockSize, blocks = block_count(data.size());
+    const bool is_next = offset.v % kBlockSize == 0 && first >= block_count(record.size) && record.size % kBlockSize == 0;
+    if (!record.is_regular() || record.blob_blocks > 0 || !is_next || open_group().find_new(ino)) return make_error(EINVAL, "");
+    if (data.empty()) return {};
+    if (offset.v > kFileSizeMax || data.size() > kFileSizeMax - offset.v) return make_error(EFBIG, "");
+    LSMFS_TRY(need_rows(blocks));
+    if (first > block_count(record.size)) before_holes(*inode);
+    const std::string home = inode->home();
+    for (std::uint64_t i = 0; i < blocks; ++i) {
+      const std::size_t at = i * kBlockSize;
+      open_group().bulk(writer, keys::block(home, BlockIndex{first + i}), as_text(data.subspan(at, std::min<std::size_t>(kBlockSize, data.size() - at))));
+    }
+    set_blocks(*inode, record.blocks + blocks);
+    record.size = offset.v + data.size();
+    if (inode->rows) inode->rows->add(first, first + blocks);
+    after_holes(*inode);
+    blocks_changed(*inode);
+    changed(*inode);
+    return {};
+  });
+}
+
+Result<void> LsmTree::settle_staged(Ino staged) {
+  std::shared_ptr<BulkWriter> writer;
+  {
+    Lock lock(mutex_);
+    const auto known = bulk_writers_.find(staged);
+    if (known == bulk_writers_.end() || !known->second) return {};
+    writer = known->second;
+    LSMFS_TRY(commit_all(lock));
+  }
+  LSMFS_TRY(writer->finish());
+  const Lock lock(mutex_);
+  if (const auto known = bulk_writers_.find(staged); known != bulk_writers_.end()) known->second = nullptr;
+  rows_.settled_bulk();
+  return {};
+}
+
+void LsmTree::abandon_bulk() {
+  for (auto& [staged, writer] : bulk_writers_) {
+    if (!writer) continue;
+    writer->abandon();
+    ended_bulk_.push_back(std::move(writer));
+  }
+  bulk_writers_.clear();
+}
+
 // Nobody holds on to it any more, so it will not get a name.
 void LsmTree::give_up(Inode& staged) {
   staged.linkable = false;
+  // What is below it is about to be erased, and no row may come after that.
+  if (auto known = bulk_writers_.extract(staged.ino()); !known.empty() && known.mapped()) {
+    known.mapped()->abandon();
+    ended_bulk_.push_back(std::move(known.mapped()));
+  }
   if (staged.record.size == 0) return;
   ++removals_;
   removed_trees_.push_front({staged.ino()});

@@ -47,6 +47,8 @@ class MemoryTree : public Tree {
   Result<Attr> make_unnamed(Ino dir, const NewInode& inode, Wait wait) override;
   Result<Attr> link(Ino ino, Ino dir, std::string_view name, Wait wait) override;
   Result<Attr> stage(Ino dir, std::string_view name, const NewInode& inode, Wait wait) override;
+  Result<void> write_staged(Ino, Ino ino, ByteOffset offset, Bytes data) override { return write(ino, offset, data, Wait::yes, ChangeTime::stays); }
+  Result<void> settle_staged(Ino) override { return {}; }
   Result<void> unlink(Ino dir, std::string_view name, Wait wait) override;
   Result<void> rmdir(Ino dir, std::string_view name, Wait wait) override;
   Result<void> rename(Ino from_dir, std::string_view from, Ino to_dir, std::string_view to, unsigned flags,

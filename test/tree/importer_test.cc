@@ -451,7 +451,10 @@ TEST_F(Import, AnUnmountWhileItGoesOnLeavesNothing) {
   ASSERT_TRUE(importer.feed(as_bytes(stream_of({directory("a"), file("a/f")}))));
   h.tree().forget(top, 1);
   sweep();
-  EXPECT_NE(code(importer.feed(as_bytes(stream_of({file("a/g")})))), 0);
+  std::string more;
+  put_record(more, 0, "of a/f");
+  put_record(more, file("a/g"));
+  EXPECT_NE(code(importer.feed(as_bytes(more))), 0);
   EXPECT_EQ(h.list(kRootIno), std::vector<std::string>{});
 }
 
@@ -489,6 +492,216 @@ TEST_F(Import, AFullDiskIsSaid) {
   sweep();
   EXPECT_EQ(h.list(kRootIno), std::vector<std::string>{});
   EXPECT_EQ(h.tree().counts().regular, 0u);
+  EXPECT_EQ(h.check(), "");
+}
+
+// ---- what comes past the log
+
+std::string noise(std::size_t size, std::uint64_t seed) {
+  std::mt19937_64 draw(seed);
+  std::string bytes(size, '\0');
+  for (char& c : bytes) c = static_cast<char>(draw());
+  return bytes;
+}
+
+// Files of 20,000 bytes in directories of ten each, and some have a second name.
+std::string many_files(std::size_t count) {
+  std::string stream;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string path = "d" + std::to_string(i / 10) + "/f" + std::to_string(i);
+    put_record(stream, file(path, 20'000));
+    put_record(stream, 0, noise(20'000, i));
+    if (i % 50 == 7) put_record(stream, second_name("links/" + std::to_string(i), path));
+  }
+  return stream;
+}
+constexpr std::size_t kMany = 1500;  // of which there are several tables
+
+TEST_F(Import, FilesOfAnySizeAreWhatTheStreamSays) {
+  struct Piece {
+    std::uint64_t at;
+    std::size_t size;
+  };
+  const std::vector<std::pair<std::uint64_t, std::vector<Piece>>> files{
+      {0, {}},
+      {1, {{0, 1}}},
+      {4096, {{0, 4096}}},
+      {4097, {{0, 4097}}},
+      {9000, {{0, 3000}, {3000, 3000}, {6000, 3000}}},
+      {8192, {{0, 1}, {1, 4095}, {4096, 4096}}},
+      {20'000, {{5000, 100}, {6000, 100}, {12'288, 7712}}},   // holes
+      {50'000, {{0, 100}, {40'000, 1}}},                      // one at its end, too
+      {50'000, {{4095, 2}, {8191, 4097}, {20'479, 8194}}},
+      {700'000, {{0, 300'001}, {300'001, 399'999}}},
+      {5 * MiB, {{0, MiB}, {MiB, MiB}, {2 * MiB, MiB}, {3 * MiB, MiB}, {4 * MiB, MiB}}},
+      {1000, {{0, 1000}, {1000, 9000}}},                      // more than it said
+  };
+  std::string stream;
+  std::vector<std::string> wanted;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const auto& [size, pieces] = files[i];
+    put_record(stream, file("f" + std::to_string(i), size));
+    std::string bytes;
+    for (const Piece& piece : pieces) {
+      const std::string data = noise(piece.size, 1000 * i + piece.at);
+      bytes.resize(piece.at);
+      bytes += data;
+      put_record(stream, piece.at, data);
+    }
+    bytes.resize(std::max<std::size_t>(size, bytes.size()));
+    wanted.push_back(bytes);
+  }
+  made(stream);
+  for (int mounts = 0; mounts < 2; ++mounts) {
+    for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_TRUE(h.read_path("d/f" + std::to_string(i)) == wanted[i]) << i;
+    EXPECT_EQ(h.check(), "");
+    h.remount();
+  }
+}
+
+TEST_F(Import, ManyFilesAreThere) {
+  made(many_files(kMany));
+  for (int mounts = 0; mounts < 2; ++mounts) {
+    for (std::size_t i = 0; i < kMany; i += 7) {
+      ASSERT_TRUE(h.read_path("d/d" + std::to_string(i / 10) + "/f" + std::to_string(i)) == noise(20'000, i)) << i;
+    }
+    EXPECT_EQ(h.check(), "");
+    h.remount();
+  }
+}
+
+TEST_F(Import, ACrashInTheMiddleOfManyLeavesNothing) {
+  const std::uint64_t names = h.rows(Family::names), blocks = h.rows(Family::blocks);
+  const std::string stream = many_files(kMany);
+  bool any = false;
+  for (int tenths = 3; tenths <= 10; ++tenths) {
+    auto importer = std::make_unique<Importer>(h.tree(), stage(), kRoot);
+    ASSERT_TRUE(importer->feed(as_bytes(std::string_view(stream).substr(0, stream.size() / 10 * static_cast<std::size_t>(tenths)))));
+    ASSERT_TRUE(tenths % 2 != 0 || h.tree().sync());
+    any |= h.rows(Family::blocks) > blocks;
+    importer.reset();
+    h.crash();
+    EXPECT_EQ(h.check(), "") << tenths;
+    EXPECT_EQ(h.list(kRootIno), std::vector<std::string>{});
+    sweep();
+    ASSERT_TRUE(h.tree().sync());
+    EXPECT_EQ(h.tree().counts().regular, 0u);
+    EXPECT_EQ(h.rows(Family::names), names) << tenths;
+    EXPECT_EQ(h.rows(Family::blocks), blocks) << tenths;
+    EXPECT_EQ(h.check(), "") << tenths;
+  }
+  EXPECT_TRUE(any) << "nothing had come yet";
+}
+
+TEST_F(Import, OfManyThatAreGivenUpNothingIsLeft) {
+  const std::uint64_t names = h.rows(Family::names), blocks = h.rows(Family::blocks);
+  const std::string stream = many_files(kMany);
+  for (const std::size_t tenths : {3, 6, 9}) {
+    const Ino top = stage();
+    {
+      Importer importer(h.tree(), top, kRoot);
+      ASSERT_TRUE(importer.feed(as_bytes(std::string_view(stream).substr(0, stream.size() / 10 * tenths))));
+    }
+    h.tree().forget(top, 1);
+    sweep();
+    ASSERT_TRUE(h.tree().sync());
+    EXPECT_EQ(h.tree().counts().regular, 0u);
+    EXPECT_EQ(h.rows(Family::names), names) << tenths;
+    EXPECT_EQ(h.rows(Family::blocks), blocks) << tenths;
+  }
+  h.remount();
+  EXPECT_EQ(h.rows(Family::blocks), blocks);
+  EXPECT_EQ(h.check(), "");
+}
+
+TEST_F(Import, OfWhatIsReplacedAfterManyNothingIsLeft) {
+  std::string stream = many_files(kMany);
+  for (std::size_t i = 0; i < kMany; i += 100) {
+    const std::string path = "d" + std::to_string(i / 10) + "/f" + std::to_string(i);
+    put_record(stream, file(path, 5000));
+    put_record(stream, 0, std::string(5000, 'n'));
+  }
+  made(stream);
+  ASSERT_TRUE(h.tree().sync());
+  for (std::size_t i = 0; i < kMany; i += 50) {
+    const bool is_new = i % 100 == 0;
+    ASSERT_TRUE(h.read_path("d/d" + std::to_string(i / 10) + "/f" + std::to_string(i)) == (is_new ? std::string(5000, 'n') : noise(20'000, i))) << i;
+  }
+  EXPECT_EQ(h.check(), "");
+}
+
+// A cursor that was kept from before does not show what has come since.
+TEST_F(Import, WhoHasReadBesideItSeesWhatComes) {
+  h.create(kRootIno, "c", std::string(5000, 'c'));
+  const Ino beside = h.create(kRootIno, "e", std::string(5000, 'e'));
+  ASSERT_TRUE(h.tree().sync());
+  const Ino top = stage();
+  std::string stream = stream_of({file("f", 5000)});
+  put_record(stream, 0, std::string(5000, 'f'));
+  Importer importer(h.tree(), top, kRoot);
+  ASSERT_TRUE(importer.feed(as_bytes(stream + stream_of({file("g")}))));
+  ASSERT_TRUE(h.tree().sync());
+  std::string bytes(5000, '\0');
+  const auto read = [&](Ino ino) { return both_ways([&](Wait wait) { return h.tree().read(ino, ByteOffset{0}, {reinterpret_cast<std::byte*>(bytes.data()), bytes.size()}, wait); }); };
+  ASSERT_TRUE(read(h.walk("c")));
+  ASSERT_TRUE(read(beside));
+  ASSERT_TRUE(importer.finish());
+  name(top);
+  ASSERT_TRUE(read(h.walk("d/f")));
+  EXPECT_EQ(bytes, std::string(5000, 'f'));
+}
+
+TEST_F(Import, NothingGetsANameBeforeAllOfItIsThere) {
+  const Ino top = stage();
+  Importer importer(h.tree(), top, kRoot);
+  std::string stream = stream_of({file("f", 3)});
+  put_record(stream, 0, "abc");
+  put_record(stream, file("g"));
+  ASSERT_TRUE(importer.feed(as_bytes(stream)));
+  EXPECT_EQ(code(h.tree().link(top, kRootIno, "d", Wait::yes)), EBUSY);
+  ASSERT_TRUE(importer.finish());
+  EXPECT_EQ(code(h.tree().link(top, kRootIno, "d", Wait::yes)), 0);
+  EXPECT_EQ(h.read_path("d/f"), "abc");
+}
+
+TEST_F(Import, ThereMayBeMoreThanHaveTablesOfTheirOwn) {
+  std::vector<Ino> tops;
+  std::vector<std::unique_ptr<Importer>> importers;
+  const std::string stream = many_files(100);
+  for (int i = 0; i < 5; ++i) {
+    tops.push_back(stage("to" + std::to_string(i)));
+    importers.push_back(std::make_unique<Importer>(h.tree(), tops.back(), kRoot));
+  }
+  for (std::size_t at = 0; at < stream.size(); at += 100'000) {
+    for (const auto& importer : importers) ASSERT_TRUE(importer->feed(as_bytes(std::string_view(stream).substr(at, 100'000))));
+  }
+  for (std::size_t i = 0; i < tops.size(); ++i) {
+    ASSERT_TRUE(importers[i]->finish());
+    name(tops[i], "to" + std::to_string(i));
+    for (std::size_t n = 0; n < 100; n += 9) {
+      ASSERT_TRUE(h.read_path("to" + std::to_string(i) + "/d" + std::to_string(n / 10) + "/f" + std::to_string(n)) == noise(20'000, n));
+    }
+  }
+  EXPECT_EQ(h.check(), "");
+}
+
+TEST_F(Import, BulkIsRefusedWhereItDoesNotFit) {
+  const Ino top = stage();
+  const auto made = h.tree().make(top, "f", {.mode = S_IFREG | 0644}, Wait::yes);
+  ASSERT_TRUE(made);
+  const std::string block(4096, 'x');
+  const auto write = [&](std::uint64_t at, std::string_view bytes) { return code(h.tree().write_staged(top, made->ino, ByteOffset{at}, as_bytes(bytes))); };
+  EXPECT_EQ(write(1, block), EINVAL);
+  EXPECT_EQ(write(0, block), 0);
+  EXPECT_EQ(write(0, block), EINVAL);
+  EXPECT_EQ(write(8192, "end"), 0);
+  EXPECT_EQ(write(12288, block), EINVAL) << "the block before is not whole";
+  EXPECT_EQ(code(h.tree().write_staged(top, top, ByteOffset{0}, as_bytes(block))), EINVAL);
+  ASSERT_TRUE(h.tree().settle_staged(top));
+  EXPECT_EQ(write(12288, block), 0) << "as any other";
+  h.tree().forget(made->ino, 1);
+  name(top);
+  EXPECT_EQ(h.read_path("d/f"), block + std::string(4096, '\0') + "end" + std::string(4093, '\0') + block);
   EXPECT_EQ(h.check(), "");
 }
 
