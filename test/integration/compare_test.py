@@ -45,7 +45,8 @@ TINY = ("sequential=24m,random-file=8m,random-writes=16,fsyncs=20,appends=20,loa
 MEMORY = {"memory peak", "memory anon"}
 LINUX = {  # what make takes for the source of Linux
     "Kconfig": "",
-    "Makefile": "allnoconfig:\n\ttouch .config\nkernel/ mm/ lib/: %/: %/built-in.a\n%/built-in.a: %/one.o\n\tar rcs $@ $^\n.PHONY: kernel/ mm/ lib/\n",
+    "Makefile": "allnoconfig:\n\ttouch .config\nkernel/ mm/ lib/: %/: %/built-in.a\n%/built-in.a: %/one.o\n\tar rcs $@ $^\nclean:\n\trm -f */one.o */built-in.a\n"
+                ".PHONY: kernel/ mm/ lib/ clean\n",
     **{f"{part}/one.c": "int one(void) { return 1; }\n" for part in ("kernel", "mm", "lib")},
 }
 

@@ -47,14 +47,19 @@ def _cargo_build(do, folder):
 
 def _cargo(session):
     folder, small = _project(session, "cargo")
-    for name in ("cargo cold", "cargo again cold"):
+
+    def cold():
         session.cold()
         shutil.rmtree(small + "/target", ignore_errors=True)
         _cargo_build(run, small)
-        session.note(name, _cargo_build(session.time, folder))
-    session.note("cargo again warm", _cargo_build(session.time, folder))
+
+    cold()
+    session.note("cargo cold", _cargo_build(session.time, folder))
     shutil.rmtree(folder + "/target")
     session.note("cargo warm", _cargo_build(session.time, folder))
+    cold()
+    session.note("cargo again cold", _cargo_build(session.time, folder))
+    session.note("cargo again warm", _cargo_build(session.time, folder))
     run(folder + "/target/debug/program")
 
 
