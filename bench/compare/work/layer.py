@@ -7,7 +7,7 @@ import tarfile
 from inputs import warm_file
 from shared.commands import Problem, run
 
-from .piece import Figure, KiB, Piece, Setting
+from .piece import AS_BEST, Figure, KiB, Piece, Setting
 
 _ATTRIBUTE = "SCHILY.xattr."  # before the names of extended attributes in a tar file
 
@@ -46,8 +46,8 @@ def _layer(session):
 
 PIECES = (
     Piece("layer", _layer, (
-        Figure("layer", "s", "tar -xp of a made-up Debian root folder as root, with owners and extended attributes, until tar returns"),
-        Figure("layer+umount", "s", "the same, until umount has returned"),
-    ), inputs=("layer",), tools=("tar",), settings=(Setting("layer", "10000", "files of the made-up layer"),), room=lambda settings: settings["layer"] * 32 * KiB,
+        Figure("layer", "s", "tar -xp of a made-up Debian root folder as root, with owners and extended attributes, until tar returns", AS_BEST),
+        Figure("layer+umount", "s", "the same, until umount has returned", AS_BEST),
+    ), inputs=("layer",), tools=("tar",), settings=(Setting("layer", "10000", "files of the made-up layer", budget="10000"),), room=lambda settings: settings["layer"] * 32 * KiB,
           optional=True),
 )

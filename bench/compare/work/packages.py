@@ -11,9 +11,8 @@ import shutil
 from projects import cargo
 from shared.commands import call, run
 
-from .piece import Figure, MiB, Piece, Setting
-
-JOBS = 2
+from .make import JOBS
+from .piece import AS_BEST, Figure, MiB, Piece, Setting
 
 
 def _project(session, kind):
@@ -81,22 +80,22 @@ def _pip(session):
 
 
 def _piece(name, work, figures, tools, packages, what, **more):
-    return Piece(name, work, figures, inputs=(name,), tools=tools, settings=(Setting(name, packages, what),), room=lambda settings: settings[name] * MiB, optional=True, **more)
+    return Piece(name, work, figures, inputs=(name,), tools=tools, settings=(Setting(name, packages, what, budget=packages),), room=lambda settings: settings[name] * MiB, optional=True, **more)
 
 
 PIECES = (
     _piece("npm", _npm, (
-        Figure("npm cold", "s", "npm ci --offline of a made-up project, after a cold mount; npm's cache is on the file system"),
-        Figure("npm warm", "s", "the same again, which first removes node_modules"),
+        Figure("npm cold", "s", "npm ci --offline of a made-up project, after a cold mount; npm's cache is on the file system", AS_BEST),
+        Figure("npm warm", "s", "the same again, which first removes node_modules", AS_BEST),
     ), ("npm",), "300", "packages of the made-up project of npm", lacks=_lacks_running("npm", {})),
     _piece("cargo", _cargo, (
-        Figure("cargo cold", "s", f"cargo build -j{JOBS} of a made-up program and its vendored crates, after a cold mount"),
-        Figure("cargo warm", "s", "the same again, when its target folder has been removed"),
-        Figure("cargo again cold", "s", "the same with nothing left to do, after a cold mount"),
-        Figure("cargo again warm", "s", "the same again"),
+        Figure("cargo cold", "s", f"cargo build -j{JOBS} of a made-up program and its vendored crates, after a cold mount", AS_BEST),
+        Figure("cargo warm", "s", "the same again, when its target folder has been removed", AS_BEST),
+        Figure("cargo again cold", "s", "the same with nothing left to do, after a cold mount", AS_BEST),
+        Figure("cargo again warm", "s", "the same again", AS_BEST),
     ), ("cargo",), "100", "crates of the made-up program", lacks=_lacks_running("cargo", cargo.environment("/nonexistent"))),
     _piece("pip", _pip, (
-        Figure("pip cold", "s", "pip install --no-index of made-up wheels into a virtual environment, all on the file system, after a cold mount"),
-        Figure("pip warm", "s", "the same into another one"),
+        Figure("pip cold", "s", "pip install --no-index of made-up wheels into a virtual environment, all on the file system, after a cold mount", AS_BEST),
+        Figure("pip warm", "s", "the same into another one", AS_BEST),
     ), (), "60", "made-up wheels", lacks=lambda _: "" if importlib.util.find_spec("ensurepip") else "python3-venv is not installed"),
 )

@@ -42,6 +42,9 @@ class Budget:
         return self.limit(conditions) if callable(self.limit) else self.limit
 
 
+AS_BEST = Budget(1.0, BEST)
+
+
 @dataclasses.dataclass(frozen=True)
 class Figure:
     """A row of the table."""
