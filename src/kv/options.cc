@@ -238,6 +238,12 @@ rocksdb::CompactRangeOptions compact_options() {
   return o;
 }
 
+// Whoever brings them waits, for the processors. The next merge compresses as ever.
+rocksdb::Options bulk_options(rocksdb::Options options) {
+  options.bottommost_compression_opts.level = options.compression_opts.level;
+  return options;
+}
+
 rocksdb::IngestExternalFileOptions ingest_options() {
   rocksdb::IngestExternalFileOptions o;
   o.move_files = true;

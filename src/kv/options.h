@@ -45,6 +45,8 @@ rocksdb::ReadOptions read_options();
 // A cursor's; the bounds must be set by whoever keeps their bytes.
 rocksdb::ReadOptions cursor_options(const CursorOptions& options);
 rocksdb::CompactRangeOptions compact_options();
+// Of tables of rows that come in bulk, from those of their family.
+rocksdb::Options bulk_options(rocksdb::Options options);
 rocksdb::IngestExternalFileOptions ingest_options();
 // Reads a family's tables past all caches: what has been read once is read again.
 std::shared_ptr<rocksdb::TableFactory> uncached_tables(Family family);

@@ -441,7 +441,7 @@ std::unique_ptr<BulkWriter> RocksStore::bulk_writer() {
     return nullptr;
   }
   return std::make_unique<kv::Bulk>(kv::Bulk::Parts{
-      .options = rocksdb::Options(database_->options(), database_->families()[kv::family_number(Family::blocks)].options),
+      .options = kv::bulk_options({database_->options(), database_->families()[kv::family_number(Family::blocks)].options}),
       .window = std::min(sizing_.blocks_memtable, kBulkWindow),
       .table = sizing_.table,
       .name = [this] { return fmt::format("{}/{}{:06}", kv::kDirectory, kv::kBulkPrefix, ++bulk_tables_); },
