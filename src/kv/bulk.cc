@@ -116,8 +116,8 @@ Result<void> Bulk::open_table(const std::string& first) {
 
 Result<void> Bulk::write(const std::vector<Row>& rows) {
   if (!table_) LSMFS_TRY(open_table(rows.front().first));
-  for (const auto& [key, value] : rows) {
-    LSMFS_TRY(to_result(guarded([&] { return table_->writer->Put(key, value); }), "write a table"));
+  for (const Row& row : rows) {
+    LSMFS_TRY(to_result(guarded([&] { return table_->writer->Put(row.first, row.second); }), "write a table"));
   }
   table_->rows += rows.size();
   table_->last = rows.back().first;

@@ -244,7 +244,7 @@ bool Checker::goes(const Found& found) {
 
 void Checker::lacks_rows(const std::string& who, const Found& found) {
   if (goes(found)) missing_rows_ += found.blocks - found.rows;
-  else problem("{}: has {} rows of data and says it has {}", who, found.rows, found.blocks);
+  else problem("{}: has {} rows of data and says it has {}", who, found.rows == 0 ? "no" : std::to_string(found.rows), found.blocks);
 }
 
 void Checker::end_file() {

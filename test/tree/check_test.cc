@@ -410,6 +410,17 @@ TEST_F(Check, ANumberOfRowsThatIsNotTheRecords) {
   expect({{inode(file_), "no rows", "says it has 3"}});
 }
 
+// A crash in the middle of an import leaves it so.
+TEST_F(Check, WhatGoesWithADirectoryWithoutANameMayLackRows) {
+  remove_name_of_directory();
+  erase(keys::block(keys::child_home(keys::child_home(directory_home(), "inner", inner_), "deep", deep_), BlockIndex{0}), Family::blocks);
+  EXPECT_TRUE(check().clean());
+  // It has a name elsewhere, and so it stays.
+  erase(keys::block(decode_record(value(keys::linked(linked_)))->home, BlockIndex{0}), Family::blocks);
+  change_state([](State& state) { --state.data_rows; });
+  expect({{inode(linked_), "no rows", "says it has 1"}});
+}
+
 TEST_F(Check, DataPastTheEndOfItsFile) {
   put(keys::block(file_home(), BlockIndex{2}), std::string(10'000 - 2 * kBlockSize + 1, 'x'), Family::blocks);
   count_rows();
