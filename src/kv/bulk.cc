@@ -76,6 +76,11 @@ Result<void> Bulk::work(MutexLock& lock) {
   for (;;) {
     changed_.wait(lock, [this]() LSMFS_REQUIRES(mutex_) { return stop_ || finishing_ || bytes_ > parts_.window; });
     if (stop_) return make_error(ECANCELED, "");
+    if (finishing_ && !table_ && end_.empty()) {
+      const std::vector<Row> all = take_all();
+      const Unlocked unlocked(mutex_);
+      return commit_all(all);
+    }
     const std::vector<Row> piece = take_piece();
     const bool last = piece.empty() && rows_.empty();
     Result<void> done;
@@ -105,6 +110,12 @@ std::vector<Bulk::Row> Bulk::take_piece() {
   return piece;
 }
 
+std::vector<Bulk::Row> Bulk::take_all() {
+  bytes_ = 0;
+  const auto all = std::exchange(rows_, {});
+  return {all.begin(), all.end()};
+}
+
 Result<void> Bulk::open_table(const std::string& first) {
   LSMFS_TRY(parts_.admit(parts_.table));
   Table table{.writer = std::make_unique<rocksdb::SstFileWriter>(rocksdb::EnvOptions(), parts_.options), .path = parts_.name(), .last = {}, .before = {}};
@@ -122,6 +133,15 @@ Result<void> Bulk::write(const std::vector<Row>& rows) {
   table_->rows += rows.size();
   table_->last = rows.back().first;
   if (table_->writer->FileSize() >= parts_.table) return end_table();
+  return {};
+}
+
+Result<void> Bulk::commit_all(const std::vector<Row>& rows) {
+  const MutexLock lock(taking_in_);
+  if (abandoned_) return make_error(ECANCELED, "");
+  LSMFS_TRY(parts_.commit(rows));
+  const MutexLock counted(mutex_);
+  left_ -= rows.size();
   return {};
 }
 

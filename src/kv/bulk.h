@@ -4,7 +4,8 @@
 //
 // Rows wait in memory, in the order of their keys, and the least of them go into a table, written by a thread of its own. So a table ends where
 // it is full, and where all keys that wait lie before its last one. No table reaches over the end of an earlier one: what comes so late has
-// tables of its own. Tables of rows that come nearly in order therefore lie side by side, and nothing has to merge them.
+// tables of its own. Tables of rows that come nearly in order therefore lie side by side, and nothing has to merge them. Rows that all wait when
+// it ends get no table: many small ones would be the end of that.
 #pragma once
 
 #include <rocksdb/options.h>
@@ -38,6 +39,7 @@ class Bulk final : public BulkWriter {
     std::function<Result<void>(std::uint64_t bytes)> admit;  // before a table of so many bytes is written
     std::function<Result<void>(const std::string& path, std::uint64_t rows)> take_in;  // a table that is complete
     std::function<void(const std::string& path)> drop;  // one that nobody needs
+    std::function<Result<void>(const std::vector<std::pair<std::string, std::string>>& rows)> commit;  // so few that they need no table
     std::function<void(std::uint64_t rows)> ended;  // so many that were put are in no table, and never will be
   };
   explicit Bulk(Parts parts);
@@ -60,9 +62,11 @@ class Bulk final : public BulkWriter {
   void run();
   Result<void> work(MutexLock& lock) LSMFS_REQUIRES(mutex_);
   std::vector<Row> take_piece() LSMFS_REQUIRES(mutex_);
+  std::vector<Row> take_all() LSMFS_REQUIRES(mutex_);
   Result<void> open_table(const std::string& first);
   Result<void> write(const std::vector<Row>& rows);
   Result<void> end_table();
+  Result<void> commit_all(const std::vector<Row>& rows);
   void drop(Table table);
 
   const Parts parts_;

@@ -68,7 +68,7 @@ double Live::new_rows() const {
 double Live::new_row_bytes() const { return std::min(kRowBytes, (now_.bytes - in_tables_.bytes) / std::max(new_rows(), 1.0)); }
 
 void Live::committed(std::uint64_t sequence, std::uint64_t bytes, std::uint64_t rows, const std::vector<ErasedRange>& ranges,
-                     const ErasedRows& erased, std::uint64_t in_bulk) {
+                     const ErasedRows& erased, std::int64_t in_bulk) {
   if (!known_) begin(rows);
   now_.sequence = sequence;
   now_.bytes += static_cast<double>(bytes);

@@ -38,9 +38,9 @@ class Live {
   // What there is when the store is opened. Before, all that tables hold counts as wanted.
   void begin(std::uint64_t rows);
   // A commit of so many bytes after which there are so many rows, and RocksDB's sequence number is that. What it erased. `in_bulk`: of
-  // the new rows, so many go through no memtable.
+  // the new rows, so many go through no memtable; if negative, so many of these do after all.
   void committed(std::uint64_t sequence, std::uint64_t bytes, std::uint64_t rows, const std::vector<ErasedRange>& ranges,
-                 const ErasedRows& erased, std::uint64_t in_bulk = 0);
+                 const ErasedRows& erased, std::int64_t in_bulk = 0);
   // So many of those that come in bulk are in tables now, or never will be, and then the caller is to erase them.
   void bulk_taken_in(std::uint64_t rows);
   // All tables. They hold what was committed up to `flushed`, RocksDB's sequence number of the last row in them.

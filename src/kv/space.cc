@@ -279,10 +279,16 @@ void SpaceGauge::note_rows(std::uint64_t rows) {
 }
 
 void SpaceGauge::committed(std::uint64_t sequence, std::uint64_t bytes, std::uint64_t rows, const std::vector<ErasedRange>& ranges, const ErasedRows& erased,
-                           std::uint64_t in_bulk) {
+                           std::int64_t in_bulk) {
   const MutexLock lock(mutex_);
   live_.committed(sequence, bytes, rows, ranges, erased, in_bulk);
   counts_rows_.store(true);
+  count();
+}
+
+void SpaceGauge::bulk_committed(std::uint64_t sequence, std::uint64_t bytes, std::uint64_t rows) {
+  const MutexLock lock(mutex_);
+  live_.committed(sequence, bytes, live_.rows(), {}, {}, -static_cast<std::int64_t>(rows));
   count();
 }
 

@@ -70,9 +70,10 @@ class SpaceGauge {
   Result<void> admit(std::uint64_t bytes);
   // How many rows family blocks has, before the first commit; and after a commit, RocksDB's sequence number, and what it erased.
   void note_rows(std::uint64_t rows);
-  // Live's, when the table is there.
+  // Rows that have come in bulk: their table is there; they were committed after all.
   void bulk_taken_in(std::uint64_t rows);
-  void committed(std::uint64_t sequence, std::uint64_t bytes, std::uint64_t rows, const std::vector<ErasedRange>& ranges, const ErasedRows& erased, std::uint64_t in_bulk);
+  void bulk_committed(std::uint64_t sequence, std::uint64_t bytes, std::uint64_t rows);
+  void committed(std::uint64_t sequence, std::uint64_t bytes, std::uint64_t rows, const std::vector<ErasedRange>& ranges, const ErasedRows& erased, std::int64_t in_bulk);
   // Live::worst().
   std::optional<std::pair<std::string, std::string>> worst();
   // Blobs came, went, or have another size.

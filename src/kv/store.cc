@@ -267,7 +267,7 @@ Result<void> RocksStore::commit(Batch& batch) {
   done_.committed_bytes.fetch_add(batch.bytes(), std::memory_order_relaxed);
   if (batch.rep_->rows) {
     space_.committed(db().GetLatestSequenceNumber(), batch.bytes(), *batch.rep_->rows, batch.rep_->ranges,
-                     batch.rep_->erased[kv::family_number(Family::blocks)], batch.rep_->in_bulk);
+                     batch.rep_->erased[kv::family_number(Family::blocks)], static_cast<std::int64_t>(batch.rep_->in_bulk));
   }
   keeper_.note(batch.rep_->ranges, batch.rep_->erased);
   return {};
@@ -448,12 +448,21 @@ std::unique_ptr<BulkWriter> RocksStore::bulk_writer() {
       .admit = [this](std::uint64_t bytes) { return space_.admit(bytes); },
       .take_in = [this](const std::string& path, std::uint64_t rows) { return take_in(path, rows); },
       .drop = [this](const std::string& path) { (void)database_->options().env->DeleteFile(path); },
+      .commit = [this](const std::vector<std::pair<std::string, std::string>>& rows) { return commit_few(rows); },
       .ended =
           [this](std::uint64_t left) {
             space_.bulk_taken_in(left);
             --bulk_writers_;
           },
   });
+}
+
+Result<void> RocksStore::commit_few(const std::vector<std::pair<std::string, std::string>>& rows) {
+  Batch batch;
+  for (const auto& [key, value] : rows) batch.put(Family::blocks, key, value);
+  LSMFS_TRY(commit(batch));
+  space_.bulk_committed(db().GetLatestSequenceNumber(), batch.bytes(), rows.size());
+  return sync();
 }
 
 Result<void> RocksStore::take_in(const std::string& path, std::uint64_t rows) {

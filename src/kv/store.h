@@ -81,6 +81,7 @@ class RocksStore final : public Store {
   class Listener;
 
   Result<void> take_in(const std::string& path, std::uint64_t rows);  // a table of rows that came in bulk
+  Result<void> commit_few(const std::vector<std::pair<std::string, std::string>>& rows);  // that did
   Result<void> load_damage();  // what earlier openings wrote down about it
   Result<void> settle();       // what close() and set_read_only() do first
   // The error to report for a failed call: what stopped the store, or the call's own.
