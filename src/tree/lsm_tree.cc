@@ -132,7 +132,7 @@ Result<void> LsmTree::close() {
     Lock lock(mutex_);
     if (closed_ || options_.read_only) return {};
     closed_ = true;
-    abandon_bulk();
+    while (!bulk_writers_.empty()) abandon_bulk(bulk_writers_.begin()->first);
     if (history_.failure()) return *history_.failure();
     inodes_.for_each([this](Inode& inode) LSMFS_LOCKED {
       if (inode.removed() && !inode.is_removed_tree()) erase_removed(inode);

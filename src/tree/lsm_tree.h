@@ -298,7 +298,7 @@ class LsmTree final : public Tree, private History::Client {
   bool is_gone(Inode& inode) LSMFS_LOCKED;
   void give_up(Inode& staged) LSMFS_LOCKED;
   Result<std::shared_ptr<BulkWriter>> bulk_writer_of(Ino staged);
-  void abandon_bulk() LSMFS_LOCKED;  // of all that are staged
+  void abandon_bulk(Ino staged) LSMFS_LOCKED;
   Result<std::optional<std::string>> take_out(Lock& lock, Wait wait, Ino dir, Ino parent, std::optional<std::uint64_t> looked) LSMFS_LOCKED;
   Result<std::uint64_t> look_for_fixed(Ino dir);
 

@@ -79,23 +79,18 @@ Result<void> LsmTree::settle_staged(Ino staged) {
   return {};
 }
 
-void LsmTree::abandon_bulk() {
-  for (auto& [staged, writer] : bulk_writers_) {
-    if (!writer) continue;
-    writer->abandon();
-    ended_bulk_.push_back(std::move(writer));
-  }
-  bulk_writers_.clear();
+// What is below it is about to be erased, and no row may come after that.
+void LsmTree::abandon_bulk(Ino staged) {
+  const auto known = bulk_writers_.extract(staged);
+  if (known.empty() || !known.mapped()) return;
+  known.mapped()->abandon();
+  ended_bulk_.push_back(known.mapped());
 }
 
 // Nobody holds on to it any more, so it will not get a name.
 void LsmTree::give_up(Inode& staged) {
   staged.linkable = false;
-  // What is below it is about to be erased, and no row may come after that.
-  if (auto known = bulk_writers_.extract(staged.ino()); !known.empty() && known.mapped()) {
-    known.mapped()->abandon();
-    ended_bulk_.push_back(std::move(known.mapped()));
-  }
+  abandon_bulk(staged.ino());
   if (staged.record.size == 0) return;
   ++removals_;
   removed_trees_.push_front({staged.ino()});
