@@ -100,20 +100,21 @@ std::vector<Bulk::Row> Bulk::take_piece() {
   auto next = table_ ? rows_.upper_bound(table_->last) : rows_.begin();
   const bool late = table_ ? !table_->before.empty() : next != rows_.end() && next->first < end_;
   const std::string& before = table_ ? table_->before : end_;
-  std::size_t bytes = 0;
-  while (next != rows_.end() && bytes < kBulkPiece && (!late || next->first < before)) {
-    auto row = rows_.extract(next++);
-    bytes += row.key().size() + row.mapped().size();
-    piece.emplace_back(std::move(row.key()), std::move(row.mapped()));
-  }
-  bytes_ -= bytes;
+  const std::uint64_t waited = bytes_;
+  while (next != rows_.end() && waited - bytes_ < kBulkPiece && (!late || next->first < before)) piece.push_back(take(next++));
   return piece;
 }
 
 std::vector<Bulk::Row> Bulk::take_all() {
-  bytes_ = 0;
-  const auto all = std::exchange(rows_, {});
-  return {all.begin(), all.end()};
+  std::vector<Row> all;
+  while (!rows_.empty()) all.push_back(take(rows_.begin()));
+  return all;
+}
+
+Bulk::Row Bulk::take(Rows::iterator at) {
+  auto row = rows_.extract(at);
+  bytes_ -= row.key().size() + row.mapped().size();
+  return {std::move(row.key()), std::move(row.mapped())};
 }
 
 Result<void> Bulk::open_table(const std::string& first) {

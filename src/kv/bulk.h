@@ -58,11 +58,13 @@ class Bulk final : public BulkWriter {
     std::uint64_t rows = 0;
   };
   using Row = std::pair<std::string, std::string>;
+  using Rows = std::map<std::string, std::string>;
 
   void run();
   Result<void> work(MutexLock& lock) LSMFS_REQUIRES(mutex_);
   std::vector<Row> take_piece() LSMFS_REQUIRES(mutex_);
   std::vector<Row> take_all() LSMFS_REQUIRES(mutex_);
+  Row take(Rows::iterator at) LSMFS_REQUIRES(mutex_);
   Result<void> open_table(const std::string& first);
   Result<void> write(const std::vector<Row>& rows);
   Result<void> end_table();
@@ -74,7 +76,7 @@ class Bulk final : public BulkWriter {
   bool abandoned_ LSMFS_GUARDED_BY(taking_in_) = false;
   mutable Mutex mutex_;
   std::condition_variable changed_;
-  std::map<std::string, std::string> rows_ LSMFS_GUARDED_BY(mutex_);
+  Rows rows_ LSMFS_GUARDED_BY(mutex_);
   std::uint64_t bytes_ LSMFS_GUARDED_BY(mutex_) = 0;
   std::uint64_t left_ LSMFS_GUARDED_BY(mutex_) = 0;  // rows that are in no table yet
   bool finishing_ LSMFS_GUARDED_BY(mutex_) = false, stop_ LSMFS_GUARDED_BY(mutex_) = false, ended_ LSMFS_GUARDED_BY(mutex_) = false;
