@@ -94,13 +94,15 @@ struct Features {
   std::uint64_t incompatible = 0;  // it must leave the volume alone
   bool operator==(const Features&) const = default;
 };
-inline constexpr Features kKnownFeatures{};  // there are none yet
+inline constexpr std::uint64_t kLeaseFeature = 1;  // read_only: who writes has the lease (lsmfs/lease.h)
+inline constexpr Features kKnownFeatures{.read_only = kLeaseFeature};
 
 struct FormatOptions {
   std::string label;
   Uuid uuid = Uuid::random();
   Clock* clock = &system_clock();  // which tells when it is made
   std::string made_by;             // the program's version: at most kMadeByMax printable characters of ASCII
+  bool lease = false;              // with that feature
 };
 
 struct VolumeInfo {
@@ -119,6 +121,7 @@ struct VolumeChange {
   std::optional<std::string> label;
   std::optional<Uuid> uuid;
   std::optional<std::string> mount_options;
+  std::optional<bool> lease;  // nobody may have it who does not hold the device open for writing alone
 };
 
 struct VolumeUsage {

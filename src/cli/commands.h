@@ -14,6 +14,7 @@ struct MkfsArguments {
   std::string size;   // empty: as large as it is
   std::string from;   // a tar archive, or a directory, whose copy it is to have; "-": standard input
   bool force = false;
+  bool lease = false;
 };
 int mkfs(const MkfsArguments& arguments);
 
@@ -30,7 +31,7 @@ int mount(const MountArguments& arguments);
 
 struct TuneArguments {
   std::string path;  // device or image, or any file or directory in a mount
-  std::optional<std::string> label, uuid, options;
+  std::optional<std::string> label, uuid, options, lease;
 };
 int tune(const TuneArguments& arguments);
 

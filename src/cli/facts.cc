@@ -50,6 +50,12 @@ std::string facts_json(Opened& opened, const MountFacts* mount) {
                       {"incompatible", volume.features.incompatible}};
   json["made_by"] = volume.made_by;
   json["mount_options"] = volume.mount_options;
+  if ((volume.features.read_only & kLeaseFeature) != 0) {
+    json["lease"] = Json::object();
+    if (const auto lease = read_lease(opened.device()); lease && *lease) {
+      json["lease"] = {{"held_by", (*lease)->holder.name}, {"since", date_of((*lease)->taken_ns)}, {"renewed", date_of((*lease)->renewed_ns)}};
+    }
+  }
   json["created"] = date_of(volume.created_ns);
   json["program_version"] = LSMFS_VERSION;
   json["device"] = opened.device().path();
@@ -150,6 +156,9 @@ std::optional<std::string> facts_text(const std::string& text) {
   line("version", fmt::format("{}{}", number("/format_version"), word("/made_by").empty() ? "" : ", made by lsmfs " + word("/made_by")));
   line("created", word("/created"));
   if (!word("/mount_options").empty()) line("options", word("/mount_options"));
+  if (at("/lease").is_object()) {
+    line("lease", word("/lease/held_by").empty() ? "on; nobody has it" : fmt::format("of {} since {}, renewed {}", word("/lease/held_by"), word("/lease/since"), word("/lease/renewed")));
+  }
   line("device size", format_size(number("/device_bytes")));
   line("total", format_size(number("/space/total_bytes")));
   line("used", format_size(number("/space/used_bytes")));

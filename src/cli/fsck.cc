@@ -13,6 +13,7 @@
 #include "cli/contents.h"
 #include "cli/device_use.h"
 #include "cli/exit_codes.h"
+#include "cli/host.h"
 #include "cli/messages.h"
 #include "cli/opened.h"
 #include "cli/progress_line.h"
@@ -77,7 +78,9 @@ class Check {
     }
     if (const auto opened = open(); !opened) return report({kFsckOperational, explain(path_, opened.error())});
     if (const auto ours = refuse_others(*device_, cli::tell); !ours) return report({kFsckOperational, explain(path_, ours.error())});
+    const LeaseHolder here = this_host();
     confine(cli::tell);
+    if (const auto held = hold(here); !held) return report({kFsckOperational, explain(path_, held.error())});
     const auto found = check();
     // What keeps it from being opened is damage, and the end of what can be found; what cannot be read, if it may be repaired.
     if (!found && !is_damage(found.error())) return report({kFsckOperational, explain(path_, found.error())});
@@ -114,6 +117,20 @@ class Check {
     return {};
   }
 
+  // Nobody else may write while it does; who only looks is told that somebody may.
+  Result<void> hold(const LeaseHolder& here) {
+    if (!device_->writable()) {
+      warn_of_writer(*device_, here, cli::tell);
+      return {};
+    }
+    auto lease = Lease::take(*device_, {.holder = here, .waiting = cli::tell, .notice = cli::tell});
+    // What keeps it from being read is to be found, and mended.
+    if (!lease && lease.error().code == EBUSY) return lease.error();
+    if (lease) lease_ = std::move(*lease);
+    return {};
+  }
+  Device& device() { return lease_ ? lease_->device() : *device_; }
+
   // Of a check that came to no end.
   bool is_damage(const Error& error) const {
     return error.code == EUCLEAN || (error.code == EIO && arguments_.repair == Repair::all);
@@ -146,7 +163,7 @@ class Check {
 
   Result<CheckReport> check() {
     Progress progress(path_, arguments_.progress);
-    const auto device = read_only_device(*device_);
+    const auto device = read_only_device(this->device());
     LSMFS_ASSIGN(const auto volume, Volume::open(*device, {.notice = [this](std::string_view line) { copies_.emplace_back(line); }}));
     LSMFS_ASSIGN(const auto store, Store::open(*volume, store_options(true)));
     begin(progress, *store);
@@ -160,7 +177,7 @@ class Check {
   Result<void> repair() {
     Progress progress(path_, arguments_.progress);
     if (!device_->writable()) return make_error(EROFS, path_);
-    const auto device = salvaging_device(*device_, [this](ByteOffset at) {
+    const auto device = salvaging_device(this->device(), [this](ByteOffset at) {
       say(fmt::format("the {} bytes at {} cannot be read: taken for zeros", kDeviceBlock, at.v));
     });
     LSMFS_TRY(Volume::repair(*device, [this](std::string_view line) { say(line); }));
@@ -213,6 +230,7 @@ class Check {
   const std::string path_;
   const FsckArguments& arguments_;
   std::unique_ptr<Device> device_;
+  std::unique_ptr<Lease> lease_;
   std::vector<std::string> copies_;  // damaged ones, of what is there twice
 };
 

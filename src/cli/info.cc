@@ -34,7 +34,7 @@ Result<std::string> facts_of_device(const std::string& path) {
   LSMFS_TRY(refuse_others(*device, tell));
   confine(tell);
   OpenOptions options;
-  options.damage = tell;
+  options.opening = tell;
   LSMFS_ASSIGN(auto opened, Opened::open(std::move(device), options));
   return facts_json(opened, nullptr);
 }

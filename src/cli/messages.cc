@@ -43,6 +43,7 @@ std::string explain(const std::string& path, const Error& error) {
     case EROFS:
       return named("is read-only");
     case EBUSY:
+      if (error.context.starts_with("is in use by ")) return named(error.context);
       return named("is in use; unmount it first, or end what uses it");
     case EMEDIUMTYPE:
       return named(error.context.starts_with("is not lsmfs") ? error.context : "is not lsmfs; make one with lsmfs mkfs");

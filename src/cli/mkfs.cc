@@ -12,6 +12,7 @@
 #include "cli/contents.h"
 #include "cli/device_use.h"
 #include "cli/exit_codes.h"
+#include "cli/host.h"
 #include "cli/import_errors.h"
 #include "cli/import_source.h"
 #include "cli/messages.h"
@@ -100,7 +101,7 @@ Result<void> fill(Tree& tree, const std::string& from, std::optional<Problem>& p
 }
 
 Result<Made> make_file_system(Device& device, const MkfsArguments& arguments, std::optional<Problem>& problem) {
-  LSMFS_TRY(Volume::format(device, {.label = arguments.label, .made_by = LSMFS_VERSION}));
+  LSMFS_TRY(Volume::format(device, {.label = arguments.label, .made_by = LSMFS_VERSION, .lease = arguments.lease}));
   LSMFS_ASSIGN(const auto volume, Volume::open(device));
   LSMFS_ASSIGN(const auto store, Store::open(*volume, {}));
   LSMFS_TRY(Tree::format(*store));
@@ -143,6 +144,10 @@ int mkfs(const MkfsArguments& arguments) {
     const auto found = signature(**device);
     if (!found) return report({kFailure, explain(path, found.error())});
     if (*found) return report({kFailure, fmt::format("{}: holds {}; -f destroys it", path, **found)});
+  }
+  // What is there may be in use by another host.
+  if (const auto lease = Lease::take(**device, {.holder = this_host(), .waiting = tell, .notice = tell}); !lease && lease.error().code == EBUSY) {
+    return report({kFailure, explain(path, lease.error())});
   }
   std::optional<Problem> problem;
   const auto made = make_file_system(**device, arguments, problem);

@@ -15,6 +15,7 @@
 #include "cli/device_use.h"
 #include "cli/exit_codes.h"
 #include "cli/facts.h"
+#include "cli/host.h"
 #include "cli/kept_options.h"
 #include "cli/limits.h"
 #include "cli/log.h"
@@ -170,15 +171,17 @@ class Service {
     if (!prepared) return problem_of_mounting(prepared.error());
     claims_ = Claims::open();
     const std::uint64_t pid_namespace = process_namespace();
+    open.holder = this_host();
     // Before anything of the device is decoded, and while there is one thread, from which all others inherit it.
     confine(mount.notice);
 
     if (const auto problem = claim(**device)) return problem;
     open.notice = mount.notice;
-    open.damage = [&](std::string_view line) {
+    open.opening = [&](std::string_view line) {
       log_->warn(line);
       starter.notice(line);
     };
+    if (!(*device)->writable()) warn_of_writer(**device, open.holder, open.opening);
     auto opened = Opened::open(std::move(*device), open);
     if (!opened) return problem_of_device(opened.error());
     opened_.emplace(std::move(*opened));

@@ -5,7 +5,8 @@ namespace lsmfs::cli {
 Result<Opened> Opened::open(std::unique_ptr<Device> device, const OpenOptions& options) {
   Opened opened;
   opened.device_ = metered_device(std::move(device));
-  LSMFS_ASSIGN(opened.volume_, Volume::open(*opened.device_, {.notice = options.damage}));
+  LSMFS_ASSIGN(opened.lease_, Lease::take(*opened.device_, {.holder = options.holder, .waiting = options.opening, .notice = options.notice}));
+  LSMFS_ASSIGN(opened.volume_, Volume::open(opened.lease_->device(), {.notice = options.opening}));
   StoreOptions store = options.store;
   store.read_only = !opened.device_->writable();
   store.notice = options.notice;
@@ -28,6 +29,7 @@ Result<void> Opened::close() {
   if (store_) note(store_->close());
   store_.reset();
   volume_.reset();
+  lease_.reset();
   return result;
 }
 

@@ -6,6 +6,7 @@
 #include "lsmfs/control.h"
 #include "lsmfs/device.h"
 #include "lsmfs/kv.h"
+#include "lsmfs/lease.h"
 #include "lsmfs/tree.h"
 #include "lsmfs/volume.h"
 
@@ -14,8 +15,10 @@ namespace lsmfs::cli {
 struct OpenOptions {
   StoreOptions store;  // notice is set here, and read_only when the device is
   TreeOptions tree;    // the same
+  LeaseHolder holder;  // who takes the lease, if the device is writable, for as long as it is open
   std::function<void(std::string_view)> notice = [](std::string_view) {};  // for a log
-  std::function<void(std::string_view)> damage = [](std::string_view) {};  // copies that are damaged, of what is there twice; while it is opened
+  // While it is opened: copies that are damaged, of what is there twice; a host that is waited for.
+  std::function<void(std::string_view)> opening = [](std::string_view) {};
 };
 
 class Opened {
@@ -40,6 +43,7 @@ class Opened {
 
   // The destructors must run from the last to the first.
   std::unique_ptr<MeteredDevice> device_;
+  std::unique_ptr<Lease> lease_;
   std::unique_ptr<Volume> volume_;
   std::unique_ptr<Store> store_;
   std::unique_ptr<Tree> tree_;

@@ -8,6 +8,7 @@
 #include "cli/contents.h"
 #include "cli/device_use.h"
 #include "cli/exit_codes.h"
+#include "cli/host.h"
 #include "cli/facts.h"
 #include "cli/messages.h"
 #include "cli/opened.h"
@@ -73,6 +74,7 @@ class Resizing {
     if (size_) LSMFS_TRY(image.to(path_, *size_));
     LSMFS_ASSIGN(device_, open_device(path_, Access::read_write, Sharing::exclusive));
     LSMFS_TRY(refuse_others(*device_, tell));
+    here_ = this_host();
     confine(tell);
     const ByteCount size = size_.value_or(device_->size());
     LSMFS_ASSIGN(const VolumeInfo info, read_volume_info(*device_));
@@ -80,7 +82,8 @@ class Resizing {
       LSMFS_TRY(shrink(size));
       if (!device_->is_block_device()) LSMFS_TRY(device_->set_size(size));
     } else {
-      LSMFS_ASSIGN(const auto volume, Volume::open(*device_));
+      LSMFS_ASSIGN(const auto lease, Lease::take(*device_, {.holder = here_, .waiting = tell, .notice = tell}));
+      LSMFS_ASSIGN(const auto volume, Volume::open(lease->device()));
       LSMFS_TRY(volume->grow(size));
       image.keep();
     }
@@ -108,7 +111,8 @@ class Resizing {
       LSMFS_TRY(again.close());
       device_ = again.take_device();
     }
-    LSMFS_TRY(Volume::shrink(*device_, size, [&](ByteCount done, ByteCount all) {
+    LSMFS_ASSIGN(const auto lease, Lease::take(*device_, {.holder = here_, .waiting = tell, .notice = tell}));
+    LSMFS_TRY(Volume::shrink(lease->device(), size, [&](ByteCount done, ByteCount all) {
       if (all.v > 0) line_.show(path_, fmt::format("moving {} of {}", format_size(done.v), format_size(all.v)));
     }));
     line_.clear();
@@ -120,12 +124,14 @@ class Resizing {
     OpenOptions options;
     options.store.cache = kCache;
     options.store.as_if = tables;
-    options.notice = options.damage = tell;
+    options.notice = options.opening = tell;
+    options.holder = here_;
     return Opened::open(std::move(device_), options);
   }
 
   const std::string path_;
   const std::optional<ByteCount> size_;
+  LeaseHolder here_;
   std::unique_ptr<Device> device_;
   ProgressLine line_;
 };

@@ -1,4 +1,4 @@
-// lsmfs tune: changes what the superblock says: the label, the UUID, the mount options that it keeps.
+// lsmfs tune: changes what the superblock says: the label, the UUID, the mount options that it keeps, whether it has a lease.
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -8,6 +8,7 @@
 #include "cli/contents.h"
 #include "cli/device_use.h"
 #include "cli/exit_codes.h"
+#include "cli/host.h"
 #include "cli/messages.h"
 #include "cli/mount_options.h"
 #include "cli/sources.h"
@@ -19,6 +20,10 @@ namespace {
 
 Result<VolumeChange> change_of(const TuneArguments& arguments) {
   VolumeChange change{.label = arguments.label, .mount_options = arguments.options};
+  if (arguments.lease) {
+    if (*arguments.lease != "on" && *arguments.lease != "off") return make_error(EINVAL, fmt::format("--lease {}: write on or off", *arguments.lease));
+    change.lease = *arguments.lease == "on";
+  }
   if (change.label) LSMFS_TRY(check_label(*change.label));
   if (arguments.uuid) {
     change.uuid = *arguments.uuid == "random" ? Uuid::random() : Uuid::parse(*arguments.uuid);
@@ -32,7 +37,7 @@ Result<VolumeChange> change_of(const TuneArguments& arguments) {
 }
 
 int tune_mounted(const std::string& where, const VolumeChange& change) {
-  if (change.uuid || change.mount_options) {
+  if (change.uuid || change.mount_options || change.lease) {
     return report({kFailure, fmt::format("{}: is mounted, and only its label can change meanwhile; unmount it first", where)});
   }
   const auto ours = query_mount(where);
@@ -48,7 +53,7 @@ std::string or_none(const std::string& text) { return text.empty() ? "(none)" : 
 }  // namespace
 
 int tune(const TuneArguments& arguments) {
-  if (!arguments.label && !arguments.uuid && !arguments.options) return report({kUsage, "tune: nothing to change; see lsmfs tune --help"});
+  if (!arguments.label && !arguments.uuid && !arguments.options && !arguments.lease) return report({kUsage, "tune: nothing to change; see lsmfs tune --help"});
   const auto change = change_of(arguments);
   if (!change) return report({kUsage, change.error().context});
   const auto source = find_source(arguments.path);
@@ -62,14 +67,18 @@ int tune(const TuneArguments& arguments) {
   const auto device = open_device(path, Access::read_write, Sharing::exclusive);
   if (!device) return report({kFailure, explain(path, device.error())});
   if (const auto ours = refuse_others(**device, tell); !ours) return report({kFailure, explain(path, ours.error())});
+  const LeaseHolder here = this_host();
   confine(tell);
-  const auto volume = Volume::open(**device);
+  const auto lease = Lease::take(**device, {.holder = here, .waiting = tell, .notice = tell});
+  if (!lease) return report({kFailure, explain(path, lease.error())});
+  const auto volume = Volume::open((*lease)->device());
   if (!volume) return report({kFailure, explain(path, volume.error())});
   const VolumeInfo before = (*volume)->info();
   if (const auto changed = (*volume)->change(*change); !changed) return report({kFailure, explain(path, changed.error())});
   const VolumeInfo now = (*volume)->info();
   if (change->label) say(path, fmt::format("label {}", or_none(now.label)));
   if (change->mount_options) say(path, fmt::format("mount options {}", or_none(now.mount_options)));
+  if (change->lease) say(path, fmt::format("lease {}", *change->lease ? "on" : "off"));
   if (now.uuid != before.uuid) {
     say(path, fmt::format("UUID {}", now.uuid.text()));
     tell(fmt::format("{}: what names it UUID={}, such as a line in /etc/fstab, does not find it any more", path, before.uuid.text()));

@@ -16,6 +16,7 @@ constexpr const char* kLayoutFooter =
 void take(CLI::App& app, MkfsArguments& arguments) {
   app.add_option("-L,--label", arguments.label, "a name for it, at most 64 bytes");
   app.add_flag("-f,--force", arguments.force, "destroy what is there");
+  app.add_flag("--lease", arguments.lease, "for a device of several hosts: one at a time may write to it, which each finds out by itself");
   app.add_option("--size", arguments.size, "make an image file of this size, as in 4G");
   app.add_option("-d,--from", arguments.from, "have in it what this tar archive or directory has; -: standard input");
   app.add_option("path", arguments.path, "block device or image file")->required();
@@ -38,6 +39,7 @@ void take(CLI::App& app, TuneArguments& arguments) {
   app.add_option("-L,--label", arguments.label, "another name for it, at most 64 bytes; also while it is mounted");
   app.add_option("-U,--uuid", arguments.uuid, "another UUID, or the word random");
   app.add_option("-o", arguments.options, "mount options that hold unless others are given, with commas; \"\": none")->allow_extra_args(false);
+  app.add_option("--lease", arguments.lease, "on: one host at a time may write to it, which each finds out by itself; off: that is not looked at");
   app.add_option("path", arguments.path, "block device or image file, or LABEL=... or UUID=..., or where it is mounted")->required();
   app.footer("Exit codes: 0 all of it is changed, 1 nothing is.");
 }

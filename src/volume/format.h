@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "lsmfs/device.h"
+#include "lsmfs/lease.h"
 #include "lsmfs/volume.h"
 
 namespace lsmfs::format {
@@ -70,6 +71,37 @@ static_assert(offsetof(Superblock, seed) == 224);
 static_assert(offsetof(Superblock, options_length) == 232);
 static_assert(offsetof(Superblock, options) == 240);
 static_assert(offsetof(Superblock, rest) == 496);
+
+// ---- lease: block 1, of volumes with the feature ---------------------------------------------
+
+inline constexpr std::uint64_t kLeaseAt = kBlock;
+inline constexpr std::uint32_t kLeaseMagic = 0x4c4d534c;  // "LSML"
+
+struct Lease {
+  std::uint32_t magic;
+  std::uint32_t held;         // 0: it was given back
+  std::uint64_t checksum;     // seed that of the superblock, over all kBlock bytes
+  std::uint8_t take[16];      // random, for each time it is taken
+  std::uint64_t sequence;     // one more with each renewal
+  std::uint8_t host[16];      // of no other host; zeros: not known
+  std::int64_t taken_ns;      // since 1970, by its holder's clock
+  std::int64_t renewed_ns;
+  std::uint32_t name_length;
+  std::uint32_t zero;
+  char name[kHostNameMax];    // of the host
+  std::uint8_t rest[3952];    // zeros
+};
+static_assert(sizeof(Lease) == kBlock);
+static_assert(offsetof(Lease, held) == 4);
+static_assert(offsetof(Lease, checksum) == 8);
+static_assert(offsetof(Lease, take) == 16);
+static_assert(offsetof(Lease, sequence) == 32);
+static_assert(offsetof(Lease, host) == 40);
+static_assert(offsetof(Lease, taken_ns) == 56);
+static_assert(offsetof(Lease, renewed_ns) == 64);
+static_assert(offsetof(Lease, name_length) == 72);
+static_assert(offsetof(Lease, name) == 80);
+static_assert(offsetof(Lease, rest) == 144);
 
 // ---- metadata log ------------------------------------------------------------------------
 

@@ -170,6 +170,7 @@ class VolumeImpl final : public Volume {
       info.label = change.label.value_or(info.label);
       info.uuid = change.uuid.value_or(info.uuid);
       info.mount_options = change.mount_options.value_or(info.mount_options);
+      if (change.lease) info.features.read_only = (info.features.read_only & ~kLeaseFeature) | (*change.lease ? kLeaseFeature : 0);
     });
   }
 
@@ -259,6 +260,7 @@ Result<void> Volume::format(Device& device, const FormatOptions& options) {
   superblock.seed = seed_for(options.uuid);
   superblock.info.label = options.label;
   superblock.info.made_by = options.made_by;
+  if (options.lease) superblock.info.features.read_only = kLeaseFeature;
   superblock.info.created_ns =
       std::chrono::duration_cast<std::chrono::nanoseconds>(options.clock->wall().time_since_epoch()).count();
   superblock.info.device_size = ByteCount{size};
