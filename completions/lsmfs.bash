@@ -102,11 +102,11 @@ _lsmfs() {
 
   # `valued`: options that take a value.
   case $command in
-    mkfs) options=(-L --label -f --force --size -d --from) valued=' -L --label --size -d --from ' ;;
-    mkfs.lsmfs) options=(-L --label -f --force --size -d --from -v -V --version) valued=' -L --label --size -d --from ' ;;
+    mkfs) options=(-L --label -f --force --size -d --from --lease) valued=' -L --label --size -d --from ' ;;
+    mkfs.lsmfs) options=(-L --label -f --force --size -d --from --lease -v -V --version) valued=' -L --label --size -d --from ' ;;
     mount) options=(-o -f --foreground --log) valued=' -o --log ' ;;
     mount.lsmfs) options=(-o -s -f -r -w -n -v -t -V --version) valued=' -o -t ' ;;
-    tune) options=(-L --label -U --uuid -o) valued=' -L --label -U --uuid -o ' ;;
+    tune) options=(-L --label -U --uuid -o --lease) valued=' -L --label -U --uuid -o --lease ' ;;
     resize) ;;
     umount) options=(--wait) ;;
     clone | import | snapshot) ;;
@@ -162,6 +162,7 @@ _lsmfs() {
       -t) _lsmfs_words lsmfs fuse.lsmfs fuseblk.lsmfs ;;
       --size) _lsmfs_words 1G 4G 16G ;;
       -U | --uuid) _lsmfs_words random ;;
+      --lease) _lsmfs_words on off ;;
       --rate) _lsmfs_words 0 10M 64M ;;
       --interval) _lsmfs_words 1 10 60 ;;
       --buffer) _lsmfs_words 16M 64M ;;

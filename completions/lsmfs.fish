@@ -80,6 +80,7 @@ function __lsmfs_options
     switch $command
         case mkfs mkfs.lsmfs
             $to -s L -l label -x -d 'Name the file system'
+            $to -l lease -d 'Let one host at a time write to it'
             $to -s f -l force -d 'Destroy what is there'
             $to -l size -x -a '1G 4G 16G' -d 'Make an image of this size'
             $to -s d -l from -r -d 'Have in it what this archive or directory has'
@@ -97,6 +98,7 @@ function __lsmfs_options
         case tune
             $to -s L -l label -x -d 'Name the file system'
             $to -s U -l uuid -x -a random -d 'Give it another UUID'
+            $to -l lease -x -a 'on off' -d 'Let one host at a time write to it'
             $to -s o -x -a '(__fish_complete_list , __lsmfs_mount_options)' -d 'Keep these mount options'
         case umount
             $to -l wait -d 'Wait until nothing shows it any more'
@@ -208,7 +210,7 @@ for command in $commands
 end
 complete -c lsmfs -n '__lsmfs_command mkfs; and __lsmfs_operand 0 2 -L --label --size -d --from' -F -a '(__lsmfs_devices)'
 complete -c lsmfs -n '__lsmfs_command fsck info resize; and __lsmfs_operand 0 2' -F -a '(__lsmfs_devices) (__lsmfs_tags)'
-complete -c lsmfs -n '__lsmfs_command tune; and __lsmfs_operand 0 2 -L --label -U --uuid -o' -F -a '(__lsmfs_devices) (__lsmfs_tags)'
+complete -c lsmfs -n '__lsmfs_command tune; and __lsmfs_operand 0 2 -L --label -U --uuid -o --lease' -F -a '(__lsmfs_devices) (__lsmfs_tags)'
 complete -c lsmfs -n '__lsmfs_command resize; and __lsmfs_operand 1 2' -a '1G 4G 16G'
 complete -c lsmfs -n '__lsmfs_command mount; and __lsmfs_operand 0 2 -o --log' -F -a '(__lsmfs_devices) (__lsmfs_tags)'
 complete -c lsmfs -n '__lsmfs_command mount; and __lsmfs_operand 1 2 -o --log' -a '(__fish_complete_directories)'

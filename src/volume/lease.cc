@@ -12,7 +12,6 @@
 #include <thread>
 #include <utility>
 
-#include "device/decorator.h"
 #include "lsmfs/mutex.h"
 #include "volume/format.h"
 #include "volume/superblock.h"
@@ -117,7 +116,8 @@ class HeldLease final : public Lease {
  public:
   // `block` was last written after `looked`, when it was read that it may be.
   HeldLease(Device& device, Record record, const LeaseOptions& options, const format::Lease& block, const Moment& looked)
-      : path_(device.path()), record_(record), options_(options), clock_(*options.clock), trusted_(looked), block_(block), guarded_(device, *this) {
+      : path_(device.path()), record_(record), options_(options), clock_(*options.clock), trusted_(looked), block_(block),
+        guarded_(hooked_device(device, [this](const DeviceEvent& event, Bytes) { return check(event); })) {
     thread_ = named_thread("lsmfs-lease", [this] { run(); });
   }
   ~HeldLease() override {
@@ -130,30 +130,14 @@ class HeldLease final : public Lease {
     const MutexLock lock(mutex_);
     if (lost_ || !renew()) return;
     block_.held = 0;
-    if (record_.write(block_)) (void)guarded_.flush();
+    if (record_.write(block_)) (void)guarded_->flush();
   }
 
-  Device& device() override { return guarded_; }
+  Device& device() override { return *guarded_; }
 
  private:
-  class Guarded final : public DeviceDecorator {
-   public:
-    Guarded(Device& inner, HeldLease& lease) : DeviceDecorator(inner), lease_(lease) {}
-    Result<void> write(ByteOffset to, Bytes data) override {
-      LSMFS_TRY(lease_.check());
-      return inner_.write(to, data);
-    }
-    Result<void> discard(ByteOffset from, ByteCount length) override {
-      LSMFS_TRY(lease_.check());
-      return inner_.discard(from, length);
-    }
-
-   private:
-    HeldLease& lease_;
-  };
-
-  // Before each request that changes something.
-  Result<void> check() {
+  Result<void> check(const DeviceEvent& event) {
+    if (event.kind != DeviceEvent::Kind::write && event.kind != DeviceEvent::Kind::discard) return {};
     while (is_lost_ || Moment::now(clock_).since(trusted()) >= kTrustedFor) {
       const MutexLock lock(mutex_);
       LSMFS_TRY(renew());
@@ -230,7 +214,7 @@ class HeldLease final : public Lease {
   format::Lease block_ LSMFS_GUARDED_BY(mutex_);
   std::optional<Error> lost_ LSMFS_GUARDED_BY(mutex_);
   bool stop_ LSMFS_GUARDED_BY(mutex_) = false;
-  Guarded guarded_;
+  const std::unique_ptr<Device> guarded_;
   std::thread thread_;
 };
 

@@ -1,0 +1,155 @@
+"""Of two hosts that reach one device only one writes to it, whatever becomes of the other."""
+
+import os
+import signal
+import subprocess
+
+import harness
+import loop
+from harness import LSMFS, MiB
+from until import until
+
+# What makes another host of a process, as far as lsmfs can see: its name, its identity, and what is known of mounts on it.
+ANOTHER_HOST = 'hostname "$1" && mount -t tmpfs none /run && mount -t tmpfs none /sys && mount --bind "$2" /etc/machine-id && echo ready && exec cat'
+
+
+class Host:
+    """Commands of one host."""
+
+    def __init__(self, test, name, device):
+        self.name, self.device, self.test = name, device, test
+        folder = test.work.sub(name)
+        self.point, identity = os.path.join(folder, "mnt"), os.path.join(folder, "machine-id")
+        os.mkdir(self.point)
+        with open(identity, "w", encoding="ascii") as file:
+            file.write(f"{name.encode().hex():0<32.32}\n")
+        self.process = subprocess.Popen(  # pylint: disable=R1732
+            ["unshare", "--mount", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "private", "sh", "-c", ANOTHER_HOST, "sh", name, identity],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        test.addCleanup(self.end)
+        test.assertEqual(self.process.stdout.readline(), "ready\n")
+        self.first = int(test.must("pgrep", "--parent", self.process.pid))
+
+    def words(self, *command):
+        return ["nsenter", "--target", str(self.first), "--mount", "--uts", "--pid", "--", *command]
+
+    def call(self, *command):
+        return harness.call(*self.words(*command))
+
+    def must(self, *command):
+        return self.test.must(*self.words(*command))
+
+    def mount(self):
+        return self.call(LSMFS, "mount", "--log", self.point + ".log", self.device, self.point)
+
+    def mounts(self):
+        done = self.mount()
+        self.test.assertEqual(done.returncode, 0, done.stderr)
+        return done.stderr
+
+    def umount(self):
+        self.must(LSMFS, "umount", self.point)
+
+    def write(self, text):
+        return self.call("sh", "-c", f'echo {text} > "$1" && sync "$1"', "sh", os.path.join(self.point, "file"))
+
+    def read(self):
+        return self.must("cat", os.path.join(self.point, "file")).strip()
+
+    def daemons(self):
+        return [pid for pid, _ in harness.workspace.processes_of(self.point, harness.WHOLE) if harness.comm(pid) != harness.MOUNTER]
+
+    def signal(self, number):
+        daemons = self.daemons()
+        self.test.assertTrue(daemons, "no daemon")
+        for pid in daemons:
+            os.kill(pid, number)
+
+    def log(self):
+        with open(self.point + ".log", encoding="utf-8") as file:
+            return file.read()
+
+    def end(self):
+        for pid in self.daemons():
+            os.kill(pid, signal.SIGCONT)
+        self.call("umount", "-l", self.point)
+        self.process.communicate()
+        until(lambda: not self.daemons(), f"the end of the daemon of {self.name}")
+
+
+@harness.lsmfs_only
+class Lease(harness.MountCase):
+    def two_hosts(self):
+        """One device: two loop devices on an image, which know nothing of each other."""
+        image = os.path.join(self.work.sub("shared"), "image")
+        loop.make_sparse(image, 200 * MiB)
+        self.must(LSMFS, "mkfs", "--lease", image)
+        devices = [loop.attach(image) for _ in range(2)]
+        for device in devices:
+            self.addCleanup(loop.detach, device)
+        return Host(self, "alpha", devices[0]), Host(self, "beta", devices[1])
+
+    def test_is_refused_while_the_other_host_has_it_and_given_when_it_has_not(self):
+        alpha, beta = self.two_hosts()
+        alpha.mounts()
+        self.assertEqual(alpha.write("one").returncode, 0)
+        for command, code in (("mount", 32), ("fsck", 8), ("mkfs", 1), ("tune", 1), ("resize", 1)):
+            words = {"mount": [beta.device, beta.point], "fsck": ["-y", beta.device], "mkfs": ["-f", beta.device], "tune": ["--label", "x", beta.device],
+                     "resize": [beta.device, "150M"]}[command]
+            done = beta.call(LSMFS, command, *words)
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertIn(f"{beta.device}: was in use by host alpha; waiting up to 20 s to see whether it is\n", done.stderr)
+            self.assertIn(f"{beta.device}: is in use by host alpha since 20", done.stderr)
+            self.assertIn("unmount it there first", done.stderr)
+        self.assertIn("of host alpha since", beta.must(LSMFS, "info", beta.device))
+        alpha.umount()
+        self.assertIn("nobody has it", beta.must(LSMFS, "info", beta.device))
+        beta.mounts()
+        self.assertEqual(beta.read(), "one")
+        beta.umount()
+
+    def test_is_taken_from_a_host_that_was_stopped_which_then_writes_nothing(self):
+        alpha, beta = self.two_hosts()
+        alpha.mounts()
+        self.assertEqual(alpha.write("one").returncode, 0)
+        alpha.signal(signal.SIGSTOP)
+        self.assertIn("host alpha does not renew its lease any more, so it is taken over", beta.mounts())
+        self.assertEqual(beta.read(), "one")
+        self.assertEqual(beta.write("two").returncode, 0)
+        alpha.signal(signal.SIGCONT)
+        self.assertNotEqual(alpha.write("three").returncode, 0)
+        until(lambda: "host beta has taken it over" in alpha.log(), "a word of it in the log")
+        alpha.call(LSMFS, "umount", alpha.point)
+        until(lambda: not alpha.daemons(), "the end of the daemon that has lost it")
+        self.assertEqual(beta.read(), "two")
+        beta.umount()
+        self.must(LSMFS, "fsck", beta.device)
+        beta.mounts()
+        self.assertEqual(beta.read(), "two")
+        beta.umount()
+
+    def test_is_there_at_once_for_the_host_whose_daemon_was_killed(self):
+        alpha, _ = self.two_hosts()
+        alpha.mounts()
+        self.assertEqual(alpha.write("one").returncode, 0)
+        alpha.signal(signal.SIGKILL)
+        until(lambda: not alpha.daemons(), "the end of the daemon")
+        alpha.must("umount", "-l", alpha.point)
+        self.assertEqual(alpha.mounts(), "")
+        self.assertEqual(alpha.read(), "one")
+        alpha.umount()
+
+    def test_is_switched_on_and_off(self):
+        image = os.path.join(self.work.sub("images"), "image")
+        loop.make_sparse(image, 200 * MiB)
+        self.must(LSMFS, "mkfs", image)
+        self.assertNotIn("lease", self.must(LSMFS, "info", image))
+        self.assertEqual(self.must(LSMFS, "tune", "--lease", "on", image), f"{image}: lease on\n")
+        self.assertIn("lease:       on; nobody has it", self.must(LSMFS, "info", image))
+        self.assertEqual(self.must(LSMFS, "tune", "--lease", "off", image), f"{image}: lease off\n")
+        self.assertNotIn("lease", self.must(LSMFS, "info", image))
+        self.refused(LSMFS, "tune", "--lease", "maybe", image, says=["--lease maybe: write on or off"], codes=[1])
+
+
+if __name__ == "__main__":
+    harness.main()
