@@ -102,6 +102,9 @@ class Lease(harness.MountCase):
             self.assertIn(f"{beta.device}: is in use by host alpha since 20", done.stderr)
             self.assertIn("unmount it there first", done.stderr)
         self.assertIn("of host alpha since", beta.must(LSMFS, "info", beta.device))
+        for reads in (["fsck", "-n", beta.device], ["mount", "-o", "ro", beta.device, beta.point]):
+            self.assertIn(f"{beta.device}: host alpha may be writing to it: if it is, what is read here may be wrong\n", beta.call(LSMFS, *reads).stderr)
+        beta.umount()
         alpha.umount()
         self.assertIn("nobody has it", beta.must(LSMFS, "info", beta.device))
         beta.mounts()

@@ -355,7 +355,7 @@ void spend(World& world, int hosts, std::uint64_t seed, bool heed_the_lease) {
 
 TEST_F(LeaseTest, OfHostsAtRandomNoTwoWriteAtOnce) {
   const std::uint64_t seed = test::drawn_seed();
-  const int days = std::getenv("LSMFS_LONG") ? 1000 : 10;
+  const int days = std::getenv("LSMFS_LONG") ? 1000 : 5;
   for (int number = 0; number < days && !HasFailure(); ++number) {
     World world(device_, 3);
     spend(world, 3, seed + static_cast<std::uint64_t>(number), true);
