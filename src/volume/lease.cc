@@ -266,21 +266,18 @@ class Taking {
     return true;
   }
 
-  // Writes that it is taken, and looks whether that stays. Who wrote so late that others may not have seen it waits until they must
-  // have noticed, and writes once more. Null: somebody else has it.
+  // Writes that it is taken, and looks whether that stays. Who wrote so late that it may be over the record of a new holder waits until
+  // that one has noticed; and then looks once more before the first write, as after any pause. Null: somebody else has it.
   Result<std::unique_ptr<Lease>> claim() {
-    format::Lease claim = claim_now();
-    for (;;) {
-      const Moment looked = looked_;
-      LSMFS_TRY(record_.write(claim));
-      LSMFS_TRY(device_.flush());
-      const bool in_time = Moment::now(clock_).since(looked) < kInTime;
-      clock_.sleep(in_time ? kSettles : kStaleAfter);
-      LSMFS_TRY(look());
-      if (!record_.is_of_take(seen_, claim)) return std::unique_ptr<Lease>();
-      if (in_time) return std::unique_ptr<Lease>(std::make_unique<HeldLease>(device_, record_, options_, claim, looked));
-      ++claim.sequence;
-    }
+    const format::Lease claim = claim_now();
+    const Moment looked = looked_;
+    LSMFS_TRY(record_.write(claim));
+    LSMFS_TRY(device_.flush());
+    const bool in_time = Moment::now(clock_).since(looked) < kInTime;
+    clock_.sleep(in_time ? kSettles : kStaleAfter);
+    LSMFS_TRY(look());
+    if (!record_.is_of_take(seen_, claim)) return std::unique_ptr<Lease>();
+    return std::unique_ptr<Lease>(std::make_unique<HeldLease>(device_, record_, options_, claim, looked));
   }
 
   format::Lease claim_now() const {
