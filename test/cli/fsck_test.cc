@@ -9,6 +9,7 @@
 
 #include "cli/program.h"
 #include "lsmfs/kv.h"
+#include "noise.h"
 
 namespace lsmfs::test::fsck_test {
 namespace {
@@ -194,7 +195,7 @@ TEST_F(FsckMounted, AFlippedBitInAFileIsFound) {
   make_directory("mnt");
   std::mt19937 random(3);
   std::string data(100'000, 0);
-  for (char& c : data) c = static_cast<char>(random());
+  fill_with_noise(random, data);
   accepted({"mount", path("image"), path("mnt"), "--log", path("log")});
   std::ofstream(path("mnt/file"), std::ios::binary) << data;
   accepted({"umount", path("mnt")});
