@@ -39,11 +39,11 @@ function(lsmfs_layer name)
 endfunction()
 
 # lsmfs_test(name SOURCES a_test.cc SEQUENTIAL b_test.cc USES layers APART Suite.* WITHOUT_THREADS Suite.* HEAVY Suite.Case): one
-# googletest program, each suite a ctest in one process, since with a sanitizer a process takes longer to start than most cases to run.
-# APART: cases that are ctests of their own: long ones, so that others run beside them, and those that change the process.
-# Left out with the thread sanitizer: SEQUENTIAL, sources of tests in which little
-# or nothing runs at the same time. Only in `scripts/test --long sanitizers` run, with any sanitizer, HEAVY ones, which fill volumes or
-# count to a million, and with that of threads WITHOUT_THREADS, long ones in SOURCES in which little runs at the same time.
+# googletest program. Each suite is a ctest, in one process, for with a sanitizer a process takes longer to start than most cases
+# to run. Each case that is APART is a ctest of its own, for it takes long, and others can run beside it.
+# Left out with the thread sanitizer: SEQUENTIAL, sources of tests in which little or nothing runs at the same time. Only in
+# `scripts/test --long sanitizers` run, with any sanitizer, HEAVY ones, which fill volumes or count to a million, and with that of
+# threads WITHOUT_THREADS, long ones in SOURCES in which little runs at the same time.
 # OPTIMISED: a test that takes much of the time itself, as a model does.
 function(lsmfs_test name)
   cmake_parse_arguments(ARG "OPTIMISED" "" "SOURCES;SEQUENTIAL;USES;APART;WITHOUT_THREADS;HEAVY" ${ARGN})

@@ -43,7 +43,7 @@ def main():
     outputs = {test: test.findtext("system-out", "") for test in tests}
     programs = [test for test in tests if ANNOUNCED.search(outputs[test])]
     cases = sum(len(BEGUN.findall(outputs[test])) for test in programs)
-    print(f"{cases} cases ran in {len(programs)} of these {len(tests)} tests, which makes {cases + len(tests) - len(programs)} in all")
+    print(f"test: {cases:,} cases ran in {len(programs):,} of these {len(tests):,} tests; with the others that makes {cases + len(tests) - len(programs):,}")
     for test in programs:
         hidden = int(ANNOUNCED.search(outputs[test]).group(1)) - len(BEGUN.findall(outputs[test]))
         if hidden > 0:

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <random>
 
 #include "cli/program.h"
 #include "lsmfs/kv.h"
@@ -193,9 +192,8 @@ TEST_F(FsckMounted, WhatIsMountedIsRefused) {
 TEST_F(FsckMounted, AFlippedBitInAFileIsFound) {
   make_image("image");
   make_directory("mnt");
-  std::mt19937 random(3);
   std::string data(100'000, 0);
-  fill_with_noise(random, data);
+  fill_with_noise(3, data);
   accepted({"mount", path("image"), path("mnt"), "--log", path("log")});
   std::ofstream(path("mnt/file"), std::ios::binary) << data;
   accepted({"umount", path("mnt")});

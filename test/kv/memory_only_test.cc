@@ -15,7 +15,7 @@ using Rows = std::map<std::string, std::string>;
 
 std::string noise(std::mt19937_64& random, std::size_t n) {
   std::string s(n, '\0');
-  test::fill_with_noise(random, s);
+  test::fill_with_noise(random(), s);
   return s;
 }
 

@@ -445,7 +445,7 @@ class CheckShares : public Check {
   static constexpr std::uint64_t kSize = 300 * KiB;
 
   CheckShares() {
-    fill_with_noise(random_, data_);
+    fill_with_noise(random_(), data_);
     source_ = h_.create(kRootIno, "source", data_);
     copy_ = copy("copy");
     must(h_.tree().sync());

@@ -29,9 +29,8 @@ inline constexpr std::uint64_t kSmall = 3 * kBlockSize;  // is copied as a whole
 inline constexpr std::uint64_t kLarge = 500'000;       // and this is not
 
 inline std::string noise(std::uint64_t bytes, std::uint64_t seed) {
-  std::mt19937_64 random(seed);
   std::string out(bytes, '\0');
-  fill_with_noise(random, out);
+  fill_with_noise(seed, out);
   return out;
 }
 

@@ -139,9 +139,8 @@ class DamagedTree : public testing::Test {
 class DamagedTable : public testing::Test {
  protected:
   static std::string random_bytes(std::size_t size) {
-    std::mt19937 random(7);
     std::string bytes(size, 0);
-    fill_with_noise(random, bytes);
+    fill_with_noise(7, bytes);
     return bytes;  // which no compression makes smaller
   }
   void flip(std::string_view bytes) {

@@ -475,9 +475,8 @@ TEST_F(Import, WhereItWasToBeIsGone) {
 TEST_F(Import, AFullDiskIsSaid) {
   const Ino top = stage();
   std::string stream;
-  std::mt19937_64 draw(1);
   std::string noise(MiB / 2, '\0');
-  fill_with_noise(draw, noise);
+  fill_with_noise(1, noise);
   std::string why;
   {
     Importer importer(h.tree(), top, kRoot);
@@ -499,9 +498,8 @@ TEST_F(Import, AFullDiskIsSaid) {
 // ---- what comes past the log
 
 std::string noise(std::size_t size, std::uint64_t seed) {
-  std::mt19937_64 draw(seed);
   std::string bytes(size, '\0');
-  fill_with_noise(draw, bytes);
+  fill_with_noise(seed, bytes);
   return bytes;
 }
 

@@ -79,7 +79,7 @@ class Driver {
   }
   std::string bytes(std::size_t n) {
     std::string s(n, '\0');
-    if (chance(80)) fill_with_noise(random_, s);
+    if (chance(80)) fill_with_noise(random_(), s);
     return s;
   }
   std::uint64_t position(const NodePtr& node) {

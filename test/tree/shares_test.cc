@@ -30,7 +30,7 @@ class Shares : public testing::Test {
   Tree& tree() { return h_.tree(); }
   std::string noise(std::uint64_t bytes) {
     std::string out(bytes, '\0');
-    fill_with_noise(random_, out);
+    fill_with_noise(random_(), out);
     return out;
   }
   // Into a file, and into what it should hold.
