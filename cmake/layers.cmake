@@ -38,13 +38,15 @@ function(lsmfs_layer name)
   endif()
 endfunction()
 
-# lsmfs_test(name SOURCES a_test.cc SEQUENTIAL b_test.cc USES layers WITHOUT_THREADS Suite.* HEAVY Suite.Case): one googletest
-# program, each case a ctest of its own. Left out with the thread sanitizer: SEQUENTIAL, sources of tests in which little
-# or nothing runs at the same time. Only in `scripts/test --long sanitizers` run, with any sanitizer, HEAVY ones, which fill volumes or
-# count to a million, and with that of threads WITHOUT_THREADS, long ones in SOURCES in which little runs at the same time.
+# lsmfs_test(name SOURCES a_test.cc SEQUENTIAL b_test.cc USES layers APART Suite.* WITHOUT_THREADS Suite.* HEAVY Suite.Case): one
+# googletest program. Each suite is a ctest, in one process, for with a sanitizer a process takes longer to start than most cases
+# to run. Each case that is APART is a ctest of its own, for it takes long, and others can run beside it.
+# Left out with the thread sanitizer: SEQUENTIAL, sources of tests in which little or nothing runs at the same time. Only in
+# `scripts/test --long sanitizers` run, with any sanitizer, HEAVY ones, which fill volumes or count to a million, and with that of
+# threads WITHOUT_THREADS, long ones in SOURCES in which little runs at the same time.
 # OPTIMISED: a test that takes much of the time itself, as a model does.
 function(lsmfs_test name)
-  cmake_parse_arguments(ARG "OPTIMISED" "" "SOURCES;SEQUENTIAL;USES;WITHOUT_THREADS;HEAVY" ${ARGN})
+  cmake_parse_arguments(ARG "OPTIMISED" "" "SOURCES;SEQUENTIAL;USES;APART;WITHOUT_THREADS;HEAVY" ${ARGN})
   if(LSMFS_SANITIZE STREQUAL thread)
     set(ARG_SEQUENTIAL)
   endif()
@@ -66,12 +68,22 @@ function(lsmfs_test name)
   if(LSMFS_SANITIZE STREQUAL thread)
     list(APPEND ARG_HEAVY ${ARG_WITHOUT_THREADS})
   endif()
-  set(filter)
+  set(left_out)
   if(ARG_HEAVY AND LSMFS_SANITIZE)
-    list(JOIN ARG_HEAVY ":" heavy)
-    set(filter TEST_FILTER "-${heavy}")
-    add_test(NAME ${name}.heavy.long COMMAND ${name} --gtest_filter=${heavy} CONFIGURATIONS Long)
+    list(JOIN ARG_HEAVY ":" left_out)
+    add_test(NAME ${name}.heavy.long COMMAND ${name} --gtest_filter=${left_out} CONFIGURATIONS Long)
     set_tests_properties(${name}.heavy.long PROPERTIES LABELS "long;long-sanitizers" TIMEOUT 7200)
   endif()
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST ${filter} PROPERTIES TIMEOUT ${LSMFS_HANGS})
+  list(JOIN ARG_APART ":" apart)
+  set(suites ${CMAKE_CURRENT_BINARY_DIR}/${name}_suites.cmake)
+  file(GENERATE OUTPUT ${suites} CONTENT "\
+set(name ${name})
+set(program [==[$<TARGET_FILE:${name}>]==])
+set(left_out ${left_out})
+set(apart ${apart})
+set(runner [==[${PROJECT_SOURCE_DIR}/test/suite]==])
+set(hangs ${LSMFS_HANGS})
+include([==[${PROJECT_SOURCE_DIR}/cmake/suites.cmake]==])
+")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${suites})
 endfunction()

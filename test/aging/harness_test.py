@@ -23,7 +23,7 @@ import simdisk  # noqa: E402
 import synthetic_repository  # noqa: E402
 import workspace  # noqa: E402
 from lsmfs_aging import cli, engine, figures, host, memory, results, scan, traces  # noqa: E402
-from shared import commands, file_systems  # noqa: E402
+from shared import cold, commands, file_systems  # noqa: E402
 from until import until  # noqa: E402
 
 PROGRAM = os.path.join(ROOT, "bench", "aging", "lsmfs-aging")
@@ -36,8 +36,10 @@ GIT = dict(os.environ, GIT_CONFIG_NOSYSTEM="1", GIT_CONFIG_GLOBAL=os.devnull, GI
 
 class Case(unittest.TestCase):
     maxDiff = None
+    lukewarm = {cold.LUKEWARM: "1"}
 
     def setUp(self):
+        self.enterContext(unittest.mock.patch.dict(os.environ, self.lukewarm))
         if os.geteuid() != 0:
             self.fail("the aging harness mounts, so its tests need root")
         self.work = workspace.Workspace("aging-test")
@@ -93,7 +95,9 @@ class Case(unittest.TestCase):
             self.assertIn(word, lines[0])
 
 
-class Workloads(Case):
+class Cold(Case):
+    lukewarm = {}
+
     def test_git_on_a_loop_device_and_a_simulated_disk(self):
         points = self.run_to_the_end("git", "--pulls", 12, "--every", 6, "--files", 60, "--repeat", 2, device="loop,simdisk:ssd-sata")
         cells = self.check(points, {("aged", 6): 1, ("unaged", 6): 1, ("aged", 12): 2, ("unaged", 12): 2})
@@ -108,16 +112,6 @@ class Workloads(Case):
         again = self.call(self.words("git", "--pulls", 12, "--every", 6, "--files", 60, "--repeat", 2, device="loop,simdisk:ssd-sata"))
         self.assertEqual((again.returncode, self.points()), (0, points), "a finished run is left alone")
         self.refused(self.words("git", "--pulls", 13, "--every", 6, "--files", 60), self.results, "pulls")
-
-    def test_git_on_two_block_devices(self):
-        pair = []
-        for name in ("one", "other"):
-            image = os.path.join(self.work.path, name)
-            loop.make_sparse(image, 200 << 20)
-            pair.append(loop.attach(image))
-            self.addCleanup(loop.detach, pair[-1])
-        points = self.run_to_the_end("git", "--pulls", 3, "--every", 3, "--files", 20, "--repeat", 1, device="+".join(pair), size="200m")
-        self.check(points, {("aged", 3): 1, ("unaged", 3): 1})
 
     def check_report(self, points):
         done = self.call([PROGRAM, "report", self.results])
@@ -143,6 +137,18 @@ class Workloads(Case):
         with open(both.stdout.strip(), encoding="utf-8") as file:
             self.assertTrue("<td>1.00</td>" in file.read())
         self.assertEqual(len(points), len(rows))
+
+
+class Workloads(Case):
+    def test_git_on_two_block_devices(self):
+        pair = []
+        for name in ("one", "other"):
+            image = os.path.join(self.work.path, name)
+            loop.make_sparse(image, 200 << 20)
+            pair.append(loop.attach(image))
+            self.addCleanup(loop.detach, pair[-1])
+        points = self.run_to_the_end("git", "--pulls", 3, "--every", 3, "--files", 20, "--repeat", 1, device="+".join(pair), size="200m")
+        self.check(points, {("aged", 3): 1, ("unaged", 3): 1})
 
     def test_scans_that_the_host_disturbs_do_not_count(self):
         # As if all were.

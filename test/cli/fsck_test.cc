@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <random>
 
 #include "cli/program.h"
 #include "lsmfs/kv.h"
+#include "noise.h"
 
 namespace lsmfs::test::fsck_test {
 namespace {
@@ -192,9 +192,8 @@ TEST_F(FsckMounted, WhatIsMountedIsRefused) {
 TEST_F(FsckMounted, AFlippedBitInAFileIsFound) {
   make_image("image");
   make_directory("mnt");
-  std::mt19937 random(3);
   std::string data(100'000, 0);
-  for (char& c : data) c = static_cast<char>(random());
+  fill_with_noise(3, data);
   accepted({"mount", path("image"), path("mnt"), "--log", path("log")});
   std::ofstream(path("mnt/file"), std::ios::binary) << data;
   accepted({"umount", path("mnt")});

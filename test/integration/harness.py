@@ -145,7 +145,6 @@ class Volume:
 
     def remount(self, options=""):
         self.umount()
-        caches.drop()
         return self.mount(options)
 
     def digest(self):

@@ -9,6 +9,7 @@
 #include "kv/bulk.h"
 #include "kv/store.h"
 #include "kv/support.h"
+#include "noise.h"
 #include "seed.h"
 
 namespace lsmfs::bulk_test {
@@ -20,8 +21,9 @@ using kv_test::Machine;
 using kv_test::number_key;
 
 std::string value_of(std::uint64_t n) {
-  std::mt19937_64 random(n);
-  return kv_test::random_bytes(random, 4096);
+  std::string value(4096, '\0');
+  test::fill_with_noise(n, value);
+  return value;
 }
 
 // A commit that says of rows of blocks, so many of which there are then.

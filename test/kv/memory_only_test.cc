@@ -5,6 +5,7 @@
 #include <random>
 
 #include "lsmfs/kv.h"
+#include "noise.h"
 #include "seed.h"
 
 namespace lsmfs::memory_only_test {
@@ -14,7 +15,7 @@ using Rows = std::map<std::string, std::string>;
 
 std::string noise(std::mt19937_64& random, std::size_t n) {
   std::string s(n, '\0');
-  for (auto& c : s) c = static_cast<char>(random());
+  test::fill_with_noise(random(), s);
   return s;
 }
 

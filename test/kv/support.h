@@ -17,6 +17,7 @@
 #include "lsmfs/kv.h"
 #include "kv/sparse_device.h"
 #include "lsmfs/volume.h"
+#include "noise.h"
 
 namespace lsmfs::kv_test {
 
@@ -243,10 +244,7 @@ inline std::string number_key(std::uint64_t n) {
 
 inline std::string random_bytes(std::mt19937_64& random, std::size_t size) {
   std::string bytes(size, '\0');
-  for (std::size_t i = 0; i + 8 <= size; i += 8) {
-    const std::uint64_t r = random();
-    std::memcpy(bytes.data() + i, &r, 8);
-  }
+  test::fill_with_noise(random(), bytes);
   return bytes;
 }
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <random>
 
+#include "noise.h"
 #include "tree/damaged_tree.h"
 #include "tree/file_blobs.h"
 
@@ -444,7 +445,7 @@ class CheckShares : public Check {
   static constexpr std::uint64_t kSize = 300 * KiB;
 
   CheckShares() {
-    for (auto& c : data_) c = static_cast<char>(random_());
+    fill_with_noise(random_(), data_);
     source_ = h_.create(kRootIno, "source", data_);
     copy_ = copy("copy");
     must(h_.tree().sync());

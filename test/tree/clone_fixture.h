@@ -16,6 +16,7 @@
 
 #include <fmt/format.h>
 
+#include "noise.h"
 #include "tree/acl.h"
 #include "tree/harness.h"
 #include "tree/keys.h"
@@ -28,9 +29,8 @@ inline constexpr std::uint64_t kSmall = 3 * kBlockSize;  // is copied as a whole
 inline constexpr std::uint64_t kLarge = 500'000;       // and this is not
 
 inline std::string noise(std::uint64_t bytes, std::uint64_t seed) {
-  std::mt19937_64 random(seed);
   std::string out(bytes, '\0');
-  for (auto& c : out) c = static_cast<char>(random());
+  fill_with_noise(seed, out);
   return out;
 }
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <random>
 
+#include "noise.h"
 #include "tree/harness.h"
 #include "tree/keys.h"
 #include "tree/record.h"
@@ -138,9 +139,8 @@ class DamagedTree : public testing::Test {
 class DamagedTable : public testing::Test {
  protected:
   static std::string random_bytes(std::size_t size) {
-    std::mt19937 random(7);
     std::string bytes(size, 0);
-    for (char& c : bytes) c = static_cast<char>(random());
+    fill_with_noise(7, bytes);
     return bytes;  // which no compression makes smaller
   }
   void flip(std::string_view bytes) {

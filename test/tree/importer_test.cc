@@ -6,6 +6,7 @@
 #include <random>
 
 #include "lsmfs/import.h"
+#include "noise.h"
 #include "tree/harness.h"
 #include "tree/import_records.h"
 #include "tree/keys.h"
@@ -474,9 +475,8 @@ TEST_F(Import, WhereItWasToBeIsGone) {
 TEST_F(Import, AFullDiskIsSaid) {
   const Ino top = stage();
   std::string stream;
-  std::mt19937_64 draw(1);
   std::string noise(MiB / 2, '\0');
-  for (char& c : noise) c = static_cast<char>(draw());
+  fill_with_noise(1, noise);
   std::string why;
   {
     Importer importer(h.tree(), top, kRoot);
@@ -498,9 +498,8 @@ TEST_F(Import, AFullDiskIsSaid) {
 // ---- what comes past the log
 
 std::string noise(std::size_t size, std::uint64_t seed) {
-  std::mt19937_64 draw(seed);
   std::string bytes(size, '\0');
-  for (char& c : bytes) c = static_cast<char>(draw());
+  fill_with_noise(seed, bytes);
   return bytes;
 }
 

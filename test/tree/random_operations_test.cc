@@ -20,6 +20,7 @@
 
 #include "base/planted.h"
 #include "kv/store_decorator.h"
+#include "noise.h"
 #include "seed.h"
 #include "tree/cold_store.h"
 #include "tree/harness.h"
@@ -78,7 +79,7 @@ class Driver {
   }
   std::string bytes(std::size_t n) {
     std::string s(n, '\0');
-    if (chance(80)) for (auto& c : s) c = static_cast<char>(random_());
+    if (chance(80)) fill_with_noise(random_(), s);
     return s;
   }
   std::uint64_t position(const NodePtr& node) {

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <mutex>
-#include <random>
 
 #include "clock.h"
+#include "noise.h"
 #include "tree/cold_store.h"
 #include "tree/harness.h"
 #include "tree/keys.h"
@@ -402,8 +402,7 @@ TEST(RemoveTreeWhenFull, NeedsNoRoomAndMakesSome) {
   int full = 0;
   for (int i = 0; full == 0; ++i) {
     std::string data(MiB, '\0');
-    std::mt19937_64 random(static_cast<std::uint64_t>(i));
-    for (char& c : data) c = static_cast<char>(random());
+    fill_with_noise(static_cast<std::uint64_t>(i), data);
     const Ino file = h.create(dir, std::to_string(i));
     full = code(h.tree().write(file, ByteOffset{0}, as_bytes(data), Wait::yes));
     h.tree().forget(file, 1);

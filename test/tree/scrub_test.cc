@@ -5,6 +5,7 @@
 #include <mutex>
 #include <random>
 
+#include "noise.h"
 #include "tree/harness.h"
 #include "until.h"
 
@@ -21,7 +22,7 @@ class ScrubTree : public testing::Test {
     std::mt19937_64 random(1);
     for (int i = 0; i < 40; ++i) {
       std::string data(100'000, '\0');
-      for (char& c : data) c = static_cast<char>(random());
+      fill_with_noise(random(), data);
       h_.create(h_.mkdir(kRootIno, "directory" + std::to_string(100 + i)), "file", data);
     }
     EXPECT_TRUE(h_.tree().drop_caches());
@@ -140,7 +141,7 @@ TEST_F(ScrubTree, LostNamesAreErrorsAndAllOthersAreThere) {
   std::string value;
   for (int i = 0; i < 500; ++i) {
     std::string bytes(200, '\0');
-    for (char& c : bytes) c = static_cast<char>(random());
+    fill_with_noise(random(), bytes);
     ASSERT_TRUE(h_.tree().setxattr(h_.create(many, name_of(i)), "user.x", bytes, 0, Wait::yes));
     if (i == 250) value = bytes;
   }
@@ -202,7 +203,7 @@ TEST_F(ScrubTree, LostNamesThatAreShownAreErrors) {
   std::string value;
   for (int i = 0; i < 500; ++i) {
     std::string bytes(200, '\0');
-    for (char& c : bytes) c = static_cast<char>(random());
+    fill_with_noise(random(), bytes);
     ASSERT_TRUE(h_.tree().setxattr(h_.create(many, "file" + std::to_string(1000 + i)), "user.x", bytes, 0, Wait::yes));
     if (i == 250) value = bytes;
   }
@@ -224,7 +225,7 @@ TEST_F(ScrubTree, LostAttributesGoWithTheirFiles) {
   std::string value;
   for (int i = 0; i < 100; ++i) {
     std::string bytes(3000, '\0');
-    for (char& c : bytes) c = static_cast<char>(random());
+    fill_with_noise(random(), bytes);
     ASSERT_TRUE(h_.tree().setxattr(h_.create(many, "file" + std::to_string(1000 + i)), "user.x", bytes, 0, Wait::yes));
     if (i == 50) value = bytes;
   }
@@ -252,7 +253,7 @@ TEST_F(ScrubTree, NewDamageIsToldWhenSomethingIsLostAlready) {
   std::vector<std::string> values;
   for (int i = 0; i < 100; ++i) {
     std::string& bytes = values.emplace_back(3000, '\0');
-    for (char& c : bytes) c = static_cast<char>(random());
+    fill_with_noise(random(), bytes);
     ASSERT_TRUE(h_.tree().setxattr(h_.create(many, "file" + std::to_string(1000 + i)), "user.x", bytes, 0, Wait::yes));
   }
   h_.remount();

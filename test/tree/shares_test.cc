@@ -12,6 +12,7 @@
 
 #include "lsmfs/device.h"
 #include "kv/store_decorator.h"
+#include "noise.h"
 #include "seed.h"
 #include "tree/harness.h"
 #include "tree/keys.h"
@@ -29,7 +30,7 @@ class Shares : public testing::Test {
   Tree& tree() { return h_.tree(); }
   std::string noise(std::uint64_t bytes) {
     std::string out(bytes, '\0');
-    for (auto& c : out) c = static_cast<char>(random_());
+    fill_with_noise(random_(), out);
     return out;
   }
   // Into a file, and into what it should hold.
