@@ -8,7 +8,8 @@ function(lsmfs_own_target target)
   # gcc 12 and 16 give these wrongly, with optimisation on, of headers that they have not read anew and of containers.
   target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-stringop-overflow)
   if(LSMFS_SANITIZE)
-    target_compile_options(${target} PUBLIC -fsanitize=${LSMFS_SANITIZE} -fno-omit-frame-pointer)
+    # What the sanitizer of undefined behaviour finds ends the test as well; else it would only be printed.
+    target_compile_options(${target} PUBLIC -fsanitize=${LSMFS_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
     if(LSMFS_SANITIZE MATCHES undefined AND NOT LSMFS_FUZZ)
       # At each access to memory, where the address sanitizer looks too. They take 40 % of the time of compiling; the programs
       # of libFuzzer are made with them.
