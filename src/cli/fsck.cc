@@ -123,7 +123,7 @@ class Check {
       warn_of_writer(*device_, here, cli::tell);
       return {};
     }
-    auto lease = Lease::take(*device_, {.holder = here, .waiting = cli::tell, .notice = cli::tell});
+    auto lease = take_lease(*device_, here);
     // What keeps it from being read is to be found, and mended.
     if (!lease && lease.error().code == EBUSY) return lease.error();
     if (lease) lease_ = std::move(*lease);

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <fstream>
 
+#include "cli/messages.h"
+
 namespace lsmfs::cli {
 namespace {
 
@@ -31,6 +33,10 @@ LeaseHolder this_host() {
   std::array<char, 256> name{};
   if (gethostname(name.data(), name.size() - 1) == 0) here.name = name.data();
   return here;
+}
+
+Result<std::unique_ptr<Lease>> take_lease(Device& device, const LeaseHolder& here) {
+  return Lease::take(device, {.holder = here, .waiting = tell, .notice = tell});
 }
 
 void warn_of_writer(Device& device, const LeaseHolder& here, const std::function<void(std::string_view)>& notice) {

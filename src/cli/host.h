@@ -10,6 +10,9 @@ namespace lsmfs::cli {
 // read that only root may.
 LeaseHolder this_host();
 
+// Takes the lease of the volume on `device` for a command, which tells all that there is to say of it. Errors: those of Lease::take().
+Result<std::unique_ptr<Lease>> take_lease(Device& device, const LeaseHolder& here);
+
 // Warns if another host than `here` may be writing to the volume on `device`, for who only reads.
 void warn_of_writer(Device& device, const LeaseHolder& here, const std::function<void(std::string_view)>& notice);
 

@@ -146,7 +146,7 @@ int mkfs(const MkfsArguments& arguments) {
     if (*found) return report({kFailure, fmt::format("{}: holds {}; -f destroys it", path, **found)});
   }
   // What is there may be in use by another host.
-  if (const auto lease = Lease::take(**device, {.holder = this_host(), .waiting = tell, .notice = tell}); !lease && lease.error().code == EBUSY) {
+  if (const auto lease = take_lease(**device, this_host()); !lease && lease.error().code == EBUSY) {
     return report({kFailure, explain(path, lease.error())});
   }
   std::optional<Problem> problem;

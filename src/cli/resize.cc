@@ -82,7 +82,7 @@ class Resizing {
       LSMFS_TRY(shrink(size));
       if (!device_->is_block_device()) LSMFS_TRY(device_->set_size(size));
     } else {
-      LSMFS_ASSIGN(const auto lease, Lease::take(*device_, {.holder = here_, .waiting = tell, .notice = tell}));
+      LSMFS_ASSIGN(const auto lease, take_lease(*device_, here_));
       LSMFS_ASSIGN(const auto volume, Volume::open(lease->device()));
       LSMFS_TRY(volume->grow(size));
       image.keep();
@@ -111,7 +111,7 @@ class Resizing {
       LSMFS_TRY(again.close());
       device_ = again.take_device();
     }
-    LSMFS_ASSIGN(const auto lease, Lease::take(*device_, {.holder = here_, .waiting = tell, .notice = tell}));
+    LSMFS_ASSIGN(const auto lease, take_lease(*device_, here_));
     LSMFS_TRY(Volume::shrink(lease->device(), size, [&](ByteCount done, ByteCount all) {
       if (all.v > 0) line_.show(path_, fmt::format("moving {} of {}", format_size(done.v), format_size(all.v)));
     }));

@@ -69,7 +69,7 @@ int tune(const TuneArguments& arguments) {
   if (const auto ours = refuse_others(**device, tell); !ours) return report({kFailure, explain(path, ours.error())});
   const LeaseHolder here = this_host();
   confine(tell);
-  const auto lease = Lease::take(**device, {.holder = here, .waiting = tell, .notice = tell});
+  const auto lease = take_lease(**device, here);
   if (!lease) return report({kFailure, explain(path, lease.error())});
   const auto volume = Volume::open((*lease)->device());
   if (!volume) return report({kFailure, explain(path, volume.error())});
