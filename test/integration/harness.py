@@ -101,6 +101,11 @@ def print_seed(test):
     print(f"once more: LSMFS_SEED={SEED} {settings} python3 -B {program} {test.id().removeprefix('__main__.')}", flush=True)
 
 
+def daemons_at(point):
+    """[(pid, start)] of the daemon of what is mounted there, without the process that mounts and unmounts for it."""
+    return [(pid, start) for pid, start in workspace.processes_of(point, WHOLE) if comm(pid) != MOUNTER]
+
+
 class Volume:
     """A device or image with a file system, and the place where it is mounted."""
 
@@ -185,7 +190,7 @@ class Volume:
         return workspace.processes_of(self.point, WHOLE)
 
     def daemons(self):
-        return [(pid, start) for pid, start in self.processes() if comm(pid) != MOUNTER]
+        return daemons_at(self.point)
 
     def kill(self):
         """kill -9 of the daemon, as an out-of-memory killer would, and takes the dead mount away."""

@@ -57,7 +57,7 @@ class Host:
         return self.must("cat", os.path.join(self.point, "file")).strip()
 
     def daemons(self):
-        return [pid for pid, _ in harness.workspace.processes_of(self.point, harness.WHOLE) if harness.comm(pid) != harness.MOUNTER]
+        return [pid for pid, _ in harness.daemons_at(self.point)]
 
     def signal(self, number):
         daemons = self.daemons()
