@@ -3,6 +3,8 @@
 #include <blkid/blkid.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -23,8 +25,27 @@ std::string probed(blkid_probe probe, const char* name) {
   return blkid_probe_lookup_value(probe, name, &value, nullptr) == 0 && value != nullptr ? value : "";
 }
 
+// Where signatures of file systems and of arrays are: at the beginning, and at the end.
+constexpr std::uint64_t kEnd = 4 * MiB;
+
+// In memory, as long as the device, and with the same ends. Nothing but its ends is read.
+Fd copy_of_ends(Device& device) {
+  Fd copy(memfd_create("ends", MFD_CLOEXEC));
+  AlignedBuffer part = AlignedBuffer::of_any_contents(std::min(kEnd, device.size().v));
+  const std::uint64_t size = device.size().v, length = part.size();
+  if (!copy || ftruncate(copy.get(), static_cast<off_t>(size)) != 0) return {};
+  for (const std::uint64_t at : {std::uint64_t{0}, size - length}) {
+    if (!device.read(ByteOffset{at}, part.bytes())) return {};
+    if (pwrite(copy.get(), part.data(), length, static_cast<off_t>(at)) != static_cast<ssize_t>(length)) return {};
+  }
+  return copy;
+}
+
 // What is open here, again: the path may lead to something else by now. libblkid wants a descriptor of its own, without O_DIRECT.
-Fd open_again(const Device& device) { return Fd(open(fmt::format("/proc/self/fd/{}", device.descriptor()).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)); }
+Fd open_again(Device& device) {
+  if (device.descriptor() < 0) return copy_of_ends(device);
+  return Fd(open(fmt::format("/proc/self/fd/{}", device.descriptor()).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+}
 
 Error cannot_look(const Device& device) { return make_error(errno != 0 ? errno : EIO, "cannot look for other file systems on " + device.path()); }
 

@@ -78,9 +78,9 @@ class Check {
     }
     if (const auto opened = open(); !opened) return report({kFsckOperational, explain(path_, opened.error())});
     if (const auto ours = refuse_others(*device_, cli::tell); !ours) return report({kFsckOperational, explain(path_, ours.error())});
-    const LeaseHolder here = this_host();
+    here_.emplace();
     confine(cli::tell);
-    if (const auto held = hold(here); !held) return report({kFsckOperational, explain(path_, held.error())});
+    if (const auto held = hold(); !held) return report({kFsckOperational, explain(path_, held.error())});
     const auto found = check();
     // What keeps it from being opened is damage, and the end of what can be found; what cannot be read, if it may be repaired.
     if (!found && !is_damage(found.error())) return report({kFsckOperational, explain(path_, found.error())});
@@ -108,7 +108,7 @@ class Check {
  private:
   // Once: what is checked is what is repaired, and nobody else has it in between.
   Result<void> open() {
-    const auto try_to = [&](Access access) { return open_device(path_, access, Sharing::exclusive); };
+    const auto try_to = [&](Access access) { return open_source(path_, access, Sharing::exclusive); };
     auto device = try_to(arguments_.repair == Repair::none ? Access::read_only : Access::read_write);
     // It may be sound.
     if (!device && (device.error().code == EROFS || device.error().code == EACCES)) device = try_to(Access::read_only);
@@ -118,12 +118,13 @@ class Check {
   }
 
   // Nobody else may write while it does; who only looks is told that somebody may.
-  Result<void> hold(const LeaseHolder& here) {
+  Result<void> hold() {
+    LSMFS_TRY(keep_others_out(*device_, *here_));
     if (!device_->writable()) {
-      warn_of_writer(*device_, here, cli::tell);
+      warn_of_writer(*device_, here_->holder, cli::tell);
       return {};
     }
-    auto lease = take_lease(*device_, here);
+    auto lease = take_lease(*device_, *here_);
     // What keeps it from being read is to be found, and mended.
     if (!lease && lease.error().code == EBUSY) return lease.error();
     if (lease) lease_ = std::move(*lease);
@@ -230,6 +231,7 @@ class Check {
   const std::string path_;
   const FsckArguments& arguments_;
   std::unique_ptr<Device> device_;
+  std::optional<Host> here_;
   std::unique_ptr<Lease> lease_;
   std::vector<std::string> copies_;  // damaged ones, of what is there twice
 };

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "cli/messages.h"
+#include "lsmfs/volume.h"
 
 namespace lsmfs::cli {
 namespace {
@@ -35,8 +36,16 @@ LeaseHolder this_host() {
   return here;
 }
 
-Result<std::unique_ptr<Lease>> take_lease(Device& device, const LeaseHolder& here) {
-  return Lease::take(device, {.holder = here, .waiting = tell, .notice = tell});
+Result<void> keep_others_out(Device& device, Host& here) {
+  if (device.descriptor() >= 0) return {};
+  const auto info = read_volume_info(device);
+  if (info && !here.claims.claim(info->uuid)) return make_error(EBUSY, fmt::format("is in use by another lsmfs of this host: its UUID is {}", info->uuid.text()));
+  return {};
+}
+
+Result<std::unique_ptr<Lease>> take_lease(Device& device, Host& here) {
+  LSMFS_TRY(keep_others_out(device, here));
+  return Lease::take(device, {.holder = here.holder, .waiting = tell, .notice = tell});
 }
 
 void warn_of_writer(Device& device, const LeaseHolder& here, const std::function<void(std::string_view)>& notice) {

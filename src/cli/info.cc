@@ -30,7 +30,7 @@ int print(const std::string& json, bool as_json) {
 }
 
 Result<std::string> facts_of_device(const std::string& path) {
-  LSMFS_ASSIGN(auto device, open_device(path, Access::read_only, Sharing::locked));
+  LSMFS_ASSIGN(auto device, open_source(path, Access::read_only, Sharing::locked));
   LSMFS_TRY(refuse_others(*device, tell));
   confine(tell);
   OpenOptions options;
@@ -41,7 +41,7 @@ Result<std::string> facts_of_device(const std::string& path) {
 
 // For a rule of udev, which must not wait for a log to be replayed.
 int print_properties(const std::string& path) {
-  const auto device = open_device(path, Access::read_only, Sharing::shared);
+  const auto device = open_source(path, Access::read_only, Sharing::shared);
   confine(tell);
   const auto info = device ? read_volume_info(**device) : Result<VolumeInfo>(device.error());
   if (!info) return report({kFailure, explain(path, info.error())});
@@ -56,13 +56,14 @@ int info(const InfoArguments& arguments) {
   if (!source) return report({kFailure, source.error().context});
   const std::string& path = *source;
   if (arguments.udev) return print_properties(path);
-  struct stat facts {};
-  if (stat(path.c_str(), &facts) != 0) {
-    if (errno == ENOTCONN) {
+  if (const auto there = check_there(path); !there) {
+    if (there.error().code == ENOTCONN) {
       return report({kFailure, path + ": is a mount whose daemon is gone; take it away with umount -l"});
     }
-    return report({kFailure, explain(path, make_error(errno, path))});
+    return report({kFailure, explain(path, there.error())});
   }
+  struct stat facts {};
+  (void)stat(path.c_str(), &facts);  // of a server there are none
   if (S_ISDIR(facts.st_mode)) {
     const auto json = query_mount(path);
     if (json) return print(*json, arguments.json);

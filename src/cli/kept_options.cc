@@ -8,6 +8,7 @@
 
 #include "cli/confine.h"
 #include "cli/messages.h"
+#include "cli/sources.h"
 #include "lsmfs/volume.h"
 
 namespace lsmfs::cli {
@@ -15,7 +16,7 @@ namespace {
 
 // In the child.
 int write_options(const std::string& path, int to) {
-  const auto device = open_device(path, Access::read_only, Sharing::shared);
+  const auto device = open_source(path, Access::read_only, Sharing::shared, {.notice = [](std::string_view) {}});
   if (!device) return 1;
   confine([](std::string_view) {});  // who mounts is told
   const auto info = read_volume_info(**device);

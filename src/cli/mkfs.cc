@@ -16,9 +16,11 @@
 #include "cli/import_errors.h"
 #include "cli/import_source.h"
 #include "cli/messages.h"
+#include "cli/nbd_source.h"
 #include "cli/opened.h"
 #include "cli/paths.h"
 #include "cli/sizes.h"
+#include "cli/sources.h"
 
 namespace lsmfs::cli {
 namespace {
@@ -51,6 +53,7 @@ Problem too_small(const std::string& path, std::uint64_t bytes) {
 
 // What --size says about a path; nullopt: all is well.
 std::optional<Problem> check_size(const std::string& path, const std::optional<ByteCount>& size, NewImage& image) {
+  if (is_nbd(path)) return size ? std::optional(Problem{kUsage, path + ": --size is for images, not for devices of servers"}) : std::nullopt;
   struct stat facts {};
   if (stat(path.c_str(), &facts) == 0) {
     if (!size) return std::nullopt;
@@ -101,7 +104,7 @@ Result<void> fill(Tree& tree, const std::string& from, std::optional<Problem>& p
 }
 
 Result<Made> make_file_system(Device& device, const MkfsArguments& arguments, std::optional<Problem>& problem) {
-  LSMFS_TRY(Volume::format(device, {.label = arguments.label, .made_by = LSMFS_VERSION, .lease = arguments.lease}));
+  LSMFS_TRY(Volume::format(device, {.label = arguments.label, .made_by = LSMFS_VERSION, .lease = arguments.lease || is_nbd(device.path())}));
   LSMFS_ASSIGN(const auto volume, Volume::open(device));
   LSMFS_ASSIGN(const auto store, Store::open(*volume, {}));
   LSMFS_TRY(Tree::format(*store));
@@ -131,13 +134,15 @@ int mkfs(const MkfsArguments& arguments) {
     if (!size) return report({kUsage, fmt::format("--size {}: is not a size; write 4G or 512M", arguments.size)});
     size->v = round_down(size->v, kDeviceBlock);
   }
-  const std::string path = absolute_path(arguments.path);
+  const auto source = is_nbd(arguments.path) ? find_source(arguments.path) : Result<std::string>(absolute_path(arguments.path));
+  if (!source) return report({kUsage, source.error().context});
+  const std::string& path = *source;
   NewImage image;
   if (const auto problem = check_size(path, size, image)) return report(*problem);
   if (const auto user = in_use(path)) {
     return report({kFailure, used_by(path, *user)});
   }
-  auto device = open_device(path, Access::read_write, Sharing::exclusive);
+  auto device = open_source(path, Access::read_write, Sharing::exclusive);
   if (!device) return report({kFailure, explain(path, device.error())});
   if ((*device)->size().v < kDeviceMin) return report(too_small(path, (*device)->size().v));
   if (!arguments.force) {
@@ -146,7 +151,8 @@ int mkfs(const MkfsArguments& arguments) {
     if (*found) return report({kFailure, fmt::format("{}: holds {}; -f destroys it", path, **found)});
   }
   // What is there may be in use by another host.
-  if (const auto lease = take_lease(**device, this_host()); !lease && lease.error().code == EBUSY) {
+  Host here;
+  if (const auto lease = take_lease(**device, here); !lease && lease.error().code == EBUSY) {
     return report({kFailure, explain(path, lease.error())});
   }
   std::optional<Problem> problem;

@@ -7,7 +7,6 @@
 
 #include <optional>
 
-#include "cli/claim.h"
 #include "cli/commands.h"
 #include "cli/confine.h"
 #include "cli/contents.h"
@@ -127,7 +126,7 @@ class Service {
         },
         [&] {
           note(opened_->close(), "closing");
-          claims_.release();
+          here_->claims.release();
           // A device must be free when umount(8) returns, which is after this. The lock on an image
           // stays until the process ends, which is what `lsmfs umount` waits for.
           if (block_device_) opened_->release_device();
@@ -148,12 +147,13 @@ class Service {
   bool log_is_terminal() const { return log_place_.foreground && log_place_.file.empty(); }
 
   std::optional<Problem> begin(Starter& starter) {
-    auto device = open_device(path_, options_.read_only ? Access::read_only : Access::read_write, Sharing::locked);
+    LayerOptions layers = layer_options(options_);
+    auto device = open_source(path_, options_.read_only ? Access::read_only : Access::read_write, Sharing::locked,
+                              {.patience = layers.timeout, .notice = [this](std::string_view line) { log_->warn(line); }});
     if (!device) return problem_of_device(device.error());
 
     if (const auto ours = refuse_others(**device, [this](std::string_view line) { log_->warn(line); }); !ours) return problem_of_device(ours.error());
 
-    LayerOptions layers = layer_options(options_);
     MountOptions& mount = layers.mount;
     OpenOptions& open = layers.open;
     open.tree.sweeps = true;
@@ -169,9 +169,9 @@ class Service {
     const auto prepared = prepare_mount(mount);
     prepares_for_ = nullptr;
     if (!prepared) return problem_of_mounting(prepared.error());
-    claims_ = Claims::open();
+    here_.emplace();
     const std::uint64_t pid_namespace = process_namespace();
-    open.holder = this_host();
+    open.holder = here_->holder;
     // Before anything of the device is decoded, and while there is one thread, from which all others inherit it.
     confine(mount.notice);
 
@@ -198,7 +198,7 @@ class Service {
   std::optional<Problem> claim(Device& device) {
     const auto info = read_volume_info(device);
     if (!info) return problem_of_device(info.error());
-    if (claims_.claim(info->uuid)) return std::nullopt;
+    if (here_->claims.claim(info->uuid)) return std::nullopt;
     return Problem{kMountFailure, fmt::format("{}: a file system with its UUID, {}, is mounted already; it is the same one, or this is a "
                                               "copy of it: unmount that first", path_, info->uuid.text())};
   }
@@ -257,14 +257,14 @@ class Service {
   std::shared_ptr<Log> log_;
   bool block_device_ = false;
   Starter* prepares_for_ = nullptr;  // who hears of changes of the machine that it makes for this mount
-  Claims claims_;  // as long as the process lives, which is what `lsmfs umount` waits for
+  std::optional<Host> here_;  // with its claims as long as the process lives, which is what `lsmfs umount` waits for
   std::optional<Opened> opened_;
   std::unique_ptr<Mount> mount_;
 };
 
 // What mount(8) -f asks for: would it work, as far as that can be said without doing it?
 int fake(const std::string& path) {
-  const auto device = open_device(path, Access::read_only, Sharing::shared);
+  const auto device = open_source(path, Access::read_only, Sharing::shared);
   const auto ours = device ? refuse_others(**device, tell) : Result<void>(device.error());
   const auto info = ours ? read_volume_info(**device) : Result<VolumeInfo>(ours.error());
   if (!info) return report({exit_code_of(info.error()), explain(path, info.error())});
@@ -280,18 +280,16 @@ int mount(const MountArguments& arguments) {
   if (!source && source.error().code == ENOENT && options->nofail) return kOk;
   if (!source) return report({kMountFailure, source.error().context});
   const std::string path = *source, directory = absolute_path(arguments.directory);
-  if (options->nofail && access(path.c_str(), F_OK) != 0 && errno == ENOENT) return kOk;
+  if (const auto there = check_there(path); options->nofail && !there && there.error().code == ENOENT) return kOk;
   if (options->remount) return remount(path, directory, *options, arguments.fake);
   if (options->snapshot && geteuid() != 0) {
     return report({kUsage, fmt::format("option snapshot: only root can mount a snapshot alone; mount all of {}, which has it as {}", path, snapshot_path(*options->snapshot))});
   }
   if (arguments.repeats && options->snapshot && shows_snapshot(directory, path, *options->snapshot)) return kOk;
   if (const auto problem = check_mount_point(directory, path)) return report(*problem);
+  if (const auto there = check_there(path); !there) return report({exit_code_of(there.error()), explain(path, there.error())});
   struct stat facts {};
-  if (stat(path.c_str(), &facts) != 0) {
-    const Error error = make_error(errno, path);
-    return report({exit_code_of(error), explain(path, error)});
-  }
+  (void)stat(path.c_str(), &facts);  // of a server there are none
   if (options->snapshot) {
     if (const auto beside = mount_snapshot_beside(path, directory, *options, arguments.fake)) return beside->exit_code == kOk ? kOk : report(*beside);
   }

@@ -66,7 +66,7 @@ constexpr std::array<std::string_view, 5> kOfTheMountTable{"user_id=", "group_id
 
 // Less does not hold RocksDB's write buffers and the tables' indexes.
 constexpr ByteCount kCacheMin{16 * MiB};
-constexpr std::uint64_t kSyncIntervalMax = 3600;  // seconds
+constexpr std::uint64_t kSyncIntervalMax = 3600, kTimeoutMax = 86400;  // seconds
 
 template <std::size_t N>
 bool contains(const std::array<std::string_view, N>& words, std::string_view word) {
@@ -123,6 +123,7 @@ using Value = decltype(Setting::value);
 
 Value value_of(bool value) { return value; }
 Value value_of(ByteCount value) { return value.v; }
+Value value_of(std::chrono::seconds value) { return static_cast<std::uint64_t>(value.count()); }
 Value value_of(Choice value) { return std::string(text_of(value)); }
 
 // What stays as it is for as long as it is mounted. `said`: what the option is read to; `Where`: gives its place among the options of the
@@ -187,6 +188,15 @@ constexpr MountOption kOptions[] = {
        layers.open.tree.sync_interval_ms = parsed.sync_interval_ms.value_or(layers.open.tree.sync_interval_ms);
      },
      .change = [](const ParsedOptions& parsed, MountSettings& settings) { settings.tree.sync_interval_ms = parsed.sync_interval_ms; }},
+    lasting_option<&ParsedOptions::timeout>(
+        "timeout=SECONDS", "60", "for how long requests wait for an NBD server that is away", "timeout_seconds",
+        [](ParsedOptions& parsed, std::string_view, std::string_view value) -> Result<void> {
+          const auto seconds = parse_number(value, kTimeoutMax);
+          if (!seconds) return wrong(fmt::format("give 0 (give up at once) to {} seconds", kTimeoutMax));
+          parsed.timeout = std::chrono::seconds(*seconds);
+          return {};
+        },
+        [](auto& layers) -> auto& { return layers.timeout; }),
     {.words = "relatime, noatime, strictatime, nodiratime", .fallback = "relatime", .help = "when reading updates access times", .read = nullptr,
      .put = [](const ParsedOptions& parsed, LayerOptions& layers) {
        TreeOptions& tree = layers.open.tree;

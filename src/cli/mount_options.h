@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cli/opened.h"
+#include "cli/sources.h"
 #include "lsmfs/control.h"
 #include "lsmfs/fuse.h"
 
@@ -29,6 +30,7 @@ struct ParsedOptions {
   std::optional<std::uint32_t> sync_interval_ms;
   // These hold for as long as it is mounted.
   std::optional<ByteCount> cache;
+  std::optional<std::chrono::seconds> timeout;
   std::optional<Choice> latency, io_uring;
   std::optional<bool> writeback, acl, xattr, user_rm;
   std::optional<std::string> snapshot;  // the name of the one to show, and nothing else; then it is read_only
@@ -42,6 +44,7 @@ struct ParsedOptions {
 struct LayerOptions {
   MountOptions mount;
   OpenOptions open;
+  std::chrono::seconds timeout = Away().patience;  // of a server's device
 };
 
 // What an option is set to, as `lsmfs info --json` has it.

@@ -35,8 +35,9 @@ class Enlarged {
   }
   // Nothing happens to a block device, or to a file that is as long.
   Result<void> to(const std::string& path, ByteCount size) {
+    LSMFS_TRY(check_there(path));
     struct stat facts {};
-    if (stat(path.c_str(), &facts) != 0) return make_error(errno, path);
+    (void)stat(path.c_str(), &facts);  // of a server there are none
     before_ = ByteCount{static_cast<std::uint64_t>(facts.st_size)};
     if (!S_ISREG(facts.st_mode) || size <= before_) return {};
     LSMFS_ASSIGN(device_, open_device(path, Access::read_write, Sharing::shared));
@@ -72,17 +73,19 @@ class Resizing {
   Result<ByteCount> unmounted() {
     Enlarged image;
     if (size_) LSMFS_TRY(image.to(path_, *size_));
-    LSMFS_ASSIGN(device_, open_device(path_, Access::read_write, Sharing::exclusive));
+    LSMFS_ASSIGN(device_, open_source(path_, Access::read_write, Sharing::exclusive));
     LSMFS_TRY(refuse_others(*device_, tell));
-    here_ = this_host();
+    here_.emplace();
     confine(tell);
+    LSMFS_TRY(keep_others_out(*device_, *here_));
     const ByteCount size = size_.value_or(device_->size());
     LSMFS_ASSIGN(const VolumeInfo info, read_volume_info(*device_));
     if (size < info.device_size) {
       LSMFS_TRY(shrink(size));
-      if (!device_->is_block_device()) LSMFS_TRY(device_->set_size(size));
+      // What is no image keeps its size.
+      if (const auto cut = device_->set_size(size); !cut && cut.error().code != EOPNOTSUPP) return cut.error();
     } else {
-      LSMFS_ASSIGN(const auto lease, take_lease(*device_, here_));
+      LSMFS_ASSIGN(const auto lease, take_lease(*device_, *here_));
       LSMFS_ASSIGN(const auto volume, Volume::open(lease->device()));
       LSMFS_TRY(volume->grow(size));
       image.keep();
@@ -111,7 +114,7 @@ class Resizing {
       LSMFS_TRY(again.close());
       device_ = again.take_device();
     }
-    LSMFS_ASSIGN(const auto lease, take_lease(*device_, here_));
+    LSMFS_ASSIGN(const auto lease, take_lease(*device_, *here_));
     LSMFS_TRY(Volume::shrink(lease->device(), size, [&](ByteCount done, ByteCount all) {
       if (all.v > 0) line_.show(path_, fmt::format("moving {} of {}", format_size(done.v), format_size(all.v)));
     }));
@@ -125,13 +128,13 @@ class Resizing {
     options.store.cache = kCache;
     options.store.as_if = tables;
     options.notice = options.opening = tell;
-    options.holder = here_;
+    options.holder = here_->holder;
     return Opened::open(std::move(device_), options);
   }
 
   const std::string path_;
   const std::optional<ByteCount> size_;
-  LeaseHolder here_;
+  std::optional<Host> here_;
   std::unique_ptr<Device> device_;
   ProgressLine line_;
 };
@@ -168,8 +171,9 @@ int resize(const ResizeArguments& arguments) {
     say(what, fmt::format("has {} now ({} bytes)", format_size(now->v), now->v));
     return kOk;
   };
+  if (const auto there = check_there(path); !there) return report({kFailure, explain(path, there.error())});
   struct stat facts {};
-  if (stat(path.c_str(), &facts) != 0) return report({kFailure, explain(path, make_error(errno, path))});
+  (void)stat(path.c_str(), &facts);
   if (S_ISDIR(facts.st_mode)) return done(path, resizing.mounted(path));
   if (const auto where = mounted_where(path)) return done(*where, resizing.mounted(*where));
   if (const auto user = in_use(path)) return report({kFailure, used_by(path, *user)});

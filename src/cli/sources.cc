@@ -1,6 +1,7 @@
 #include "cli/sources.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cctype>
@@ -9,6 +10,8 @@
 #include <functional>
 #include <vector>
 
+#include "cli/messages.h"
+#include "cli/nbd_source.h"
 #include "cli/paths.h"
 #include "lsmfs/device.h"
 #include "lsmfs/volume.h"
@@ -71,7 +74,22 @@ Result<std::string> find_source(const std::string& source) {
     const std::string uuid = source.substr(5);
     return find(source, [&](const VolumeInfo& info) { return same_without_case(info.uuid.text(), uuid); });
   }
+  if (is_nbd(source)) {
+    LSMFS_TRY(parse_nbd(source));
+    return source;
+  }
   return absolute_path(source);
+}
+
+Result<std::unique_ptr<Device>> open_source(const std::string& source, Access access, Sharing sharing, const Away& away) {
+  if (is_nbd(source)) return open_nbd(source, access, away.patience, away.notice ? away.notice : tell);
+  return open_device(source, access, sharing);
+}
+
+Result<void> check_there(const std::string& source) {
+  struct stat facts {};
+  if (!is_nbd(source) && stat(source.c_str(), &facts) != 0) return make_error(errno, source);
+  return {};
 }
 
 }  // namespace lsmfs::cli

@@ -41,10 +41,12 @@ constexpr const char* kAllowed[] = {
     "io_uring_enter",
     // To read, which is what open() below leaves: the table of mounts, the groups of a caller and its processor, all in /proc.
     "open", "openat",
-    // The process that mounts and unmounts, and its end; to leave the terminal.
+    // The process that mounts and unmounts, and its end; the one that connects to a server; to leave the terminal.
     "recvmsg", "sendmsg", "setsid", "wait4",
     // syslog(3); socket is below.
     "connect", "sendto",
+    // A server, by a socket that is connected.
+    "recvfrom", "shutdown",
     // Facts about this process and the machine.
     "getegid", "geteuid", "getgid", "getrandom", "getuid", "sysinfo", "uname",
 };
@@ -75,6 +77,7 @@ std::vector<Rule> allowed_if() {
       {"fcntl", {is_int(1, F_GETFD)}},
       {"fcntl", {is_int(1, F_SETFD)}},
       {"fcntl", {is_int(1, F_GETFL)}},
+      {"fcntl", {is_int(1, F_SETFL), bits(2, O_ASYNC, 0)}},
       {"fcntl", {is_int(1, F_DUPFD_CLOEXEC)}},
       // A volume is claimed once its UUID is known.
       {"fcntl", {is_int(1, F_OFD_SETLK)}},

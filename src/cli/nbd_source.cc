@@ -1,0 +1,268 @@
+#include "cli/nbd_source.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "lsmfs/nbd.h"
+
+namespace lsmfs::cli {
+namespace {
+
+constexpr std::string_view kTcp = "nbd://", kUnix = "nbd+unix://", kTls = "nbds://", kTlsUnix = "nbds+unix://";
+constexpr const char* kPort = "10809";
+constexpr int kConnectWithin = 10;  // seconds
+// A peer that is gone without a word, as one whose cable was pulled, is noticed after half a minute.
+constexpr int kQuietFor = 15, kBetweenProbes = 5, kProbes = 3;         // seconds, seconds
+constexpr unsigned kUnacknowledged = 30000;  // ms
+
+// RFC 3986, 2.1. nullopt: something else follows a "%".
+std::optional<std::string> decoded(std::string_view text) {
+  std::string plain;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text[at] != '%') {
+      plain += text[at];
+      continue;
+    }
+    unsigned value = 0;
+    for (int digit = 0; digit < 2; ++digit) {
+      const char c = ++at < text.size() ? text[at] : '\0';
+      const char lower = c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c;
+      if (lower >= '0' && lower <= '9') {
+        value = value * 16 + static_cast<unsigned>(lower - '0');
+      } else if (lower >= 'a' && lower <= 'f') {
+        value = value * 16 + static_cast<unsigned>(lower - 'a' + 10);
+      } else {
+        return std::nullopt;
+      }
+    }
+    if (value == 0) return std::nullopt;
+    plain += static_cast<char>(value);
+  }
+  return plain;
+}
+
+Error wrong(const std::string& source, std::string_view why) { return make_error(EINVAL, fmt::format("{}: {}", source, why)); }
+
+// ---- connecting
+
+// Errors: errno.
+Fd connect_to(const sockaddr* address, socklen_t length, int family) {
+  Fd made(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const timeval within{kConnectWithin, 0};
+  if (!made || ::setsockopt(made.get(), SOL_SOCKET, SO_SNDTIMEO, &within, sizeof within) != 0) return {};
+  if (::connect(made.get(), address, length) != 0) {
+    const int reason = errno == EINPROGRESS ? ETIMEDOUT : errno;
+    made.reset();
+    errno = reason;
+  }
+  return made;
+}
+
+Fd connect_to_socket(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  return connect_to(reinterpret_cast<const sockaddr*>(&address), sizeof address, AF_UNIX);
+}
+
+Fd connect_to_host(const std::string& host, const std::string& port) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(host.c_str(), port.c_str(), &hints, &found) != 0) {
+    errno = EHOSTUNREACH;
+    return {};
+  }
+  Fd made;
+  for (const addrinfo* one = found; one != nullptr && !made; one = one->ai_next) made = connect_to(one->ai_addr, one->ai_addrlen, one->ai_family);
+  const int reason = errno;
+  ::freeaddrinfo(found);
+  if (made) {
+    const int yes = 1;
+    (void)::setsockopt(made.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    (void)::setsockopt(made.get(), SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
+    (void)::setsockopt(made.get(), IPPROTO_TCP, TCP_KEEPIDLE, &kQuietFor, sizeof kQuietFor);
+    (void)::setsockopt(made.get(), IPPROTO_TCP, TCP_KEEPINTVL, &kBetweenProbes, sizeof kBetweenProbes);
+    (void)::setsockopt(made.get(), IPPROTO_TCP, TCP_KEEPCNT, &kProbes, sizeof kProbes);
+    (void)::setsockopt(made.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &kUnacknowledged, sizeof kUnacknowledged);
+  }
+  errno = reason;
+  return made;
+}
+
+// A message of one number, the errno, and with it a descriptor if that is 0.
+union Control {
+  char bytes[CMSG_SPACE(sizeof(int))];
+  cmsghdr aligned;
+};
+
+void hand_over(int to, const Fd& made, int reason) {
+  if (made) reason = 0;
+  iovec data{&reason, sizeof reason};
+  Control control{};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  if (made) {
+    message.msg_control = control.bytes;
+    message.msg_controllen = sizeof control.bytes;
+    cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    const int descriptor = made.get();
+    std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
+  }
+  (void)::sendmsg(to, &message, MSG_NOSIGNAL);
+}
+
+[[noreturn]] void serve_connections(const NbdSource& source, int with) {
+  // What a terminal sends to all of its processes is for the first one, with which this one ends.
+  (void)::setsid();
+  (void)::prctl(PR_SET_NAME, "lsmfs-connect");
+  (void)::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  // Else it would keep open, and locked, what the first one closes.
+  constexpr int kOwn = 3;
+  if (::dup2(with, kOwn) != kOwn || ::close_range(kOwn + 1, ~0u, 0) != 0) _exit(1);
+  const int null = ::open("/dev/null", O_RDWR);
+  for (int standard = 0; standard < kOwn; ++standard) (void)::dup2(null, standard);
+  ::close(null);
+  char request = 0;
+  ssize_t got;
+  while ((got = ::read(kOwn, &request, 1)) == 1 || (got < 0 && errno == EINTR)) {
+    if (got < 0) continue;
+    errno = 0;
+    const Fd made = source.socket.empty() ? connect_to_host(source.host, source.port) : connect_to_socket(source.socket);
+    hand_over(kOwn, made, errno == 0 ? EIO : errno);
+  }
+  _exit(0);
+}
+
+class Connector {
+ public:
+  static Result<std::shared_ptr<Connector>> fork_for(const NbdSource& source, const std::string& name) {
+    int ends[2];
+    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return make_error(errno, "socketpair");
+    Fd own(ends[0]), its(ends[1]);
+    const pid_t child = ::fork();
+    if (child < 0) return make_error(errno, "fork");
+    if (child == 0) serve_connections(source, its.get());
+    return std::make_shared<Connector>(std::move(own), name);
+  }
+
+  Connector(Fd own, std::string name) : own_(std::move(own)), name_(std::move(name)) {}
+
+  Result<Fd> connect() const {
+    const char request = 'c';
+    if (::write(own_.get(), &request, 1) != 1) return gone();
+    int reason = 0;
+    iovec data{&reason, sizeof reason};
+    Control control{};
+    msghdr message{};
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    message.msg_control = control.bytes;
+    message.msg_controllen = sizeof control.bytes;
+    ssize_t got;
+    do {
+      got = ::recvmsg(own_.get(), &message, MSG_CMSG_CLOEXEC);
+    } while (got < 0 && errno == EINTR);
+    if (got != sizeof reason) return gone();
+    if (reason != 0) return make_error(reason, fmt::format("{}: cannot connect", name_));
+    const cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    if (header == nullptr || header->cmsg_type != SCM_RIGHTS) return gone();
+    int descriptor = -1;
+    std::memcpy(&descriptor, CMSG_DATA(header), sizeof descriptor);
+    return Fd(descriptor);
+  }
+
+ private:
+  Error gone() const { return make_error(EPIPE, fmt::format("{}: the process that connects is gone", name_)); }
+
+  const Fd own_;
+  const std::string name_;
+};
+
+}  // namespace
+
+bool is_nbd(std::string_view source) {
+  return std::ranges::any_of(std::initializer_list<std::string_view>{kTcp, kUnix, kTls, kTlsUnix}, [&](std::string_view scheme) { return source.starts_with(scheme); });
+}
+
+Result<NbdSource> parse_nbd(const std::string& source) {
+  std::string_view rest = source;
+  if (rest.starts_with(kTls) || rest.starts_with(kTlsUnix)) {
+    return wrong(source, "TLS is not spoken here; reach the server by ssh -L or stunnel, and name their end of it");
+  }
+  const bool by_socket = rest.starts_with(kUnix);
+  rest.remove_prefix(by_socket ? kUnix.size() : kTcp.size());
+  NbdSource found;
+  std::string_view query;
+  if (const auto mark = rest.find('?'); mark != rest.npos) {
+    query = rest.substr(mark + 1);
+    rest = rest.substr(0, mark);
+  }
+  const auto slash = rest.find('/');
+  const std::string_view authority = rest.substr(0, slash);
+  const auto name = decoded(slash == rest.npos ? std::string_view() : rest.substr(slash + 1));
+  if (!name) return wrong(source, "has a % that two hexadecimal digits do not follow");
+  found.export_name = *name;
+
+  if (by_socket) {
+    if (!authority.empty()) return wrong(source, "names a host, and a socket has none; write nbd+unix:///NAME?socket=PATH, or nbd://HOST/NAME");
+  } else {
+    // [::1]:10809 as well.
+    const auto bracket = authority.find(']');
+    const auto colon = authority.find(':', bracket == authority.npos ? 0 : bracket);
+    std::string_view host = authority.substr(0, colon);
+    if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+    found.host = host;
+    found.port = colon == authority.npos ? kPort : std::string(authority.substr(colon + 1));
+    if (found.host.empty()) return wrong(source, "names no host; write nbd://HOST/NAME");
+    if (found.host.find('@') != found.host.npos) return wrong(source, "names a user, and nbd knows none; write nbd://HOST/NAME");
+    if (found.port.empty() || found.port.find_first_not_of("0123456789") != found.port.npos) return wrong(source, "has a port that is no number");
+  }
+
+  while (!query.empty()) {
+    const std::string_view one = query.substr(0, query.find('&'));
+    query.remove_prefix(std::min(one.size() + 1, query.size()));
+    const auto value = decoded(one.substr(std::min(one.find('='), one.size() - 1) + 1));
+    if (one.starts_with("socket=") && by_socket && value) {
+      found.socket = *value;
+    } else if (one == "flush=no") {
+      found.without_flush = true;
+    } else {
+      return wrong(source, fmt::format("has a parameter that is not known, {}; there are {}flush=no", one, by_socket ? "socket=PATH and " : ""));
+    }
+  }
+  if (by_socket && found.socket.empty()) return wrong(source, "names no socket; write nbd+unix:///NAME?socket=PATH");
+  if (found.socket.size() >= sizeof sockaddr_un{}.sun_path) return wrong(source, fmt::format("has a socket with a path of more than {} bytes", sizeof sockaddr_un{}.sun_path - 1));
+  return found;
+}
+
+Result<std::unique_ptr<Device>> open_nbd(const std::string& source, Access access, std::chrono::seconds patience, std::function<void(std::string_view)> notice) {
+  LSMFS_ASSIGN(const NbdSource server, parse_nbd(source));
+  LSMFS_ASSIGN(const auto connector, Connector::fork_for(server, source));
+  return nbd_device({.name = source,
+                     .export_name = server.export_name,
+                     .access = access,
+                     .connect = [connector] { return connector->connect(); },
+                     .patience = patience,
+                     .without_flush = server.without_flush,
+                     .notice = std::move(notice)});
+}
+
+}  // namespace lsmfs::cli
