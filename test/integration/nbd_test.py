@@ -1,0 +1,172 @@
+"""A device that a server keeps: made, mounted, checked as any other; and what becomes of it when the server or the way to it is gone for a while."""
+
+import errno
+import hashlib
+import os
+import signal
+
+import harness
+import loop
+from harness import LSMFS, MiB
+from nbd_servers import Relay, Server
+
+FILES = 60
+
+
+@harness.lsmfs_only
+class Nbd(harness.MountCase):
+    def setUp(self):
+        super().setUp()
+        folder = self.work.sub("served")
+        self.image, self.point, self.log = (os.path.join(folder, name) for name in ("image", "mnt", "log"))
+        os.mkdir(self.point)
+        loop.make_sparse(self.image, 300 * MiB)
+
+    def umount(self):
+        if os.path.ismount(self.point):
+            self.must(LSMFS, "umount", self.point)
+
+    def mount(self, source, *options):
+        self.must(LSMFS, "mount", "--log", self.log, *options, source, self.point)
+        self.addCleanup(self.umount)  # before its server ends
+
+    def made(self, source):
+        self.must(LSMFS, "mkfs", source)
+        return source
+
+    def path(self, *names):
+        return os.path.join(self.point, *names)
+
+    def write(self, number, durable=True):
+        data = hashlib.sha512(str(number).encode()).digest() * (17 * number + 1)
+        with open(self.path(f"file{number:03}"), "wb") as file:
+            file.write(data)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        return data
+
+    def check(self, written, source):
+        """All is there, now and after the next mount, and sound."""
+        for _ in range(2):
+            for number, data in written.items():
+                with open(self.path(f"file{number:03}"), "rb") as file:
+                    self.assertEqual(file.read(), data, number)
+            self.umount()
+            self.assertIn("clean", self.must(LSMFS, "fsck", source))
+            self.mount(source)
+
+    def says(self, text):
+        with open(self.log, encoding="utf-8") as file:
+            return text in file.read()
+
+    def lifecycle(self, words):
+        server = Server(self, self.image, words)
+        source = self.made(server.source)
+        self.assertIn("lease:       on", self.must(LSMFS, "info", source))
+        self.mount(source)
+        self.assertEqual(self.must("findmnt", "--noheadings", "--output", "SOURCE", self.point).strip(), source)
+        self.assertIn(source, self.must(LSMFS, "info", source))
+        written = {number: self.write(number) for number in range(FILES)}
+        self.check(written, source)
+        self.must(LSMFS, "tune", "--label", "served", source)
+        self.must(LSMFS, "trim", self.point)
+        self.umount()
+        self.assertIn("served", self.must(LSMFS, "info", source))
+        server.stop()
+        # It is the same volume without a server.
+        self.assertIn("clean", self.must(LSMFS, "fsck", self.image))
+
+    def test_of_nbdkit_by_a_socket(self):
+        self.lifecycle(Server.NBDKIT)
+
+    def test_of_nbdkit_by_tcp(self):
+        self.lifecycle(Server.NBDKIT_TCP)
+
+    def test_of_qemu(self):
+        self.lifecycle(Server.QEMU)
+
+    def test_a_server_that_is_killed_and_started_again_is_waited_for(self):
+        for words in (Server.NBDKIT, Server.QEMU):
+            with self.subTest(words[0]):
+                server = Server(self, self.image, words)
+                self.must(LSMFS, "mkfs", "-f", server.source)
+                self.mount(server.source)
+                written = {}
+                for number in range(FILES):
+                    written[number] = self.write(number, durable=number % 3 == 0)
+                    if number % 20 == 10:
+                        server.stop()
+                        server.start()
+                self.check(written, server.source)
+                self.assertTrue(self.says("there is a connection again"))
+                self.umount()
+                server.stop()
+
+    def test_connections_that_are_cut_anywhere_lose_nothing(self):
+        relay = Relay(self, Server(self, self.image), harness.SEED)
+        source = self.made(relay.source)
+        self.mount(source)
+        relay.cut(100, 300000)
+        written = {}
+        for number in range(400):
+            written[number % FILES] = self.write(number % FILES, durable=number % 2 == 0)
+            if relay.cuts == 0:
+                break
+        relay.cut(0, 0)
+        self.assertGreater(relay.done, 20)
+        self.check(written, source)
+
+    def test_a_server_that_stays_away_stops_it_and_what_was_synced_is_there_later(self):
+        server = Server(self, self.image)
+        source = self.made(server.source)
+        self.mount(source, "-o", "timeout=1")
+        written = {number: self.write(number) for number in range(3)}
+        server.stop()
+        with self.assertRaises(OSError) as refused:
+            self.write(7)
+        self.assertIn(refused.exception.errno, (errno.EIO, errno.ETIMEDOUT, errno.EROFS))
+        self.assertTrue(self.says("there was no connection for 1 seconds"))
+        self.must("umount", self.point)
+        server.start()
+        self.must(LSMFS, "fsck", "-y", source)
+        self.mount(source)
+        self.check(written, source)
+
+    def test_one_process_of_a_host_at_a_time(self):
+        server = Server(self, self.image)
+        source = self.made(server.source)
+        self.mount(source)
+        other = source.replace("///", "///other")  # nbdkit serves one device by any name
+        second = self.work.sub("second")
+        self.refused(LSMFS, "mount", other, second, says=["is mounted already", "unmount that first"], codes=[32])
+        self.refused(LSMFS, "mount", source, self.point, says=["is mounted here already"], codes=[32])
+        for name in (source, other):
+            self.refused(LSMFS, "fsck", name, says=[name, "is in use by another lsmfs of this host"], codes=[8])
+            self.refused(LSMFS, "mkfs", "-f", name, says=[name, "is in use by another lsmfs of this host"], codes=[1])
+        self.refused(LSMFS, "tune", "--uuid", "random", source, says=["is mounted, and only its label can change"], codes=[1])
+
+    def test_what_is_wrong_is_said_in_a_line(self):
+        server = Server(self, self.image)
+        self.refused(LSMFS, "info", server.source, says=["is not lsmfs: it is empty; make one with lsmfs mkfs"], codes=[1])
+        self.must("mkfs.ext4", "-q", self.image)
+        self.refused(LSMFS, "mkfs", server.source, says=["holds ext4; -f destroys it"], codes=[1])
+        self.refused(LSMFS, "mount", server.source, self.point, says=["is not lsmfs: it holds ext4"], codes=[32])
+        self.refused(LSMFS, "mkfs", "--size", "1G", server.source, says=["--size is for images"], codes=[2, 1])
+        for source, why in (("nbd://127.0.0.1:1/x", "Connection refused"), ("nbd+unix:///x?socket=/nonexistent", "does not exist"),
+                            ("nbd://", "names no host"), ("nbd+unix:///x", "names no socket"), ("nbd+unix://host/x?socket=/s", "a socket has none"),
+                            ("nbd://host:x/", "port that is no number"), ("nbd://host/%zz", "hexadecimal"), ("nbds://host/x", "TLS is not spoken here"),
+                            ("nbd://host/x?socket=/s", "parameter that is not known"), ("nbd+unix:///x?socket=/" + "s" * 200, "a path of more than 107 bytes")):
+            for command in (["info", source], ["mkfs", source], ["fsck", source], ["mount", source, self.point], ["resize", source, "1G"]):
+                self.refused(LSMFS, *command, says=[source, why])
+        server.stop(signal.SIGTERM)
+        for words, why in ((("--readonly",), "may only be read"), (("--filter=blocksize-policy",), None)):
+            if why is None:
+                continue
+            limited = Server(self, self.image, Server.NBDKIT[:3] + words + Server.NBDKIT[3:])
+            self.refused(LSMFS, "mkfs", "-f", limited.source, says=["is read-only"])
+            limited.stop()
+
+
+if __name__ == "__main__":
+    harness.main()
