@@ -7,8 +7,8 @@
 //
 // Promises, whatever becomes of connections:
 //   1. A request returns once: with the server's answer, or after `patience` with ETIMEDOUT, which then all return.
-//   2. After another connection nothing is asked of a device that is smaller than before, that can do less, or on which something is not what
-//      was written there: all requests return ESTALE then.
+//   2. After another connection nothing is asked of a device that is smaller than before, that can do less, on which something is not what
+//      was written there, or that `look` refuses: all requests return ESTALE then.
 // What no client can prevent: that a server carries out late, after another connection, what came by one that is lost.
 #pragma once
 
@@ -31,6 +31,9 @@ struct NbdOptions {
   std::function<Result<Fd>()> connect;
   std::chrono::seconds patience{60};  // for how long requests wait for a connection after one is lost
   bool without_flush = false;         // write to a server that cannot flush, too
+  // Looks at the device by another connection, before anything is sent again by it: it may not be this process's to write to any more.
+  // An error is the end, as ESTALE.
+  std::function<Result<void>(Device&)> look = [](Device&) { return Result<void>(); };
   Clock* clock = &system_clock();
   std::function<void(std::string_view)> notice = [](std::string_view) {};  // a line: a connection is lost, is there again, is given up
 };

@@ -76,9 +76,9 @@ class Check {
     if (const auto user = in_use(path_)) {
       return report({kFsckOperational, used_by(path_, *user)});
     }
+    here_.emplace();
     if (const auto opened = open(); !opened) return report({kFsckOperational, explain(path_, opened.error())});
     if (const auto ours = refuse_others(*device_, cli::tell); !ours) return report({kFsckOperational, explain(path_, ours.error())});
-    here_.emplace();
     confine(cli::tell);
     if (const auto held = hold(); !held) return report({kFsckOperational, explain(path_, held.error())});
     const auto found = check();
@@ -108,7 +108,7 @@ class Check {
  private:
   // Once: what is checked is what is repaired, and nobody else has it in between.
   Result<void> open() {
-    const auto try_to = [&](Access access) { return open_source(path_, access, Sharing::exclusive); };
+    const auto try_to = [&](Access access) { return open_source(path_, access, Sharing::exclusive, {.writer = here_->holder}); };
     auto device = try_to(arguments_.repair == Repair::none ? Access::read_only : Access::read_write);
     // It may be sound.
     if (!device && (device.error().code == EROFS || device.error().code == EACCES)) device = try_to(Access::read_only);

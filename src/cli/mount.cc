@@ -148,8 +148,10 @@ class Service {
 
   std::optional<Problem> begin(Starter& starter) {
     LayerOptions layers = layer_options(options_);
+    here_.emplace();
+    const auto writer = options_.read_only ? std::nullopt : std::optional(here_->holder);
     auto device = open_source(path_, options_.read_only ? Access::read_only : Access::read_write, Sharing::locked,
-                              {.patience = layers.timeout, .notice = [this](std::string_view line) { log_->warn(line); }});
+                              {.patience = layers.timeout, .writer = writer, .notice = [this](std::string_view line) { log_->warn(line); }});
     if (!device) return problem_of_device(device.error());
 
     if (const auto ours = refuse_others(**device, [this](std::string_view line) { log_->warn(line); }); !ours) return problem_of_device(ours.error());
@@ -169,7 +171,6 @@ class Service {
     const auto prepared = prepare_mount(mount);
     prepares_for_ = nullptr;
     if (!prepared) return problem_of_mounting(prepared.error());
-    here_.emplace();
     const std::uint64_t pid_namespace = process_namespace();
     open.holder = here_->holder;
     // Before anything of the device is decoded, and while there is one thread, from which all others inherit it.

@@ -15,7 +15,9 @@
 #include <cstring>
 #include <optional>
 
+#include "cli/messages.h"
 #include "lsmfs/nbd.h"
+#include "lsmfs/volume.h"
 
 namespace lsmfs::cli {
 namespace {
@@ -101,6 +103,15 @@ Fd connect_to_host(const std::string& host, const std::string& port) {
   }
   errno = reason;
   return made;
+}
+
+// What was written before a connection was lost may be sent after that of another host, which took the lease meanwhile.
+Result<void> check_lease(Device& device, const LeaseHolder& writer) {
+  const auto info = read_volume_info(device);
+  if (!info || (info->features.read_only & kLeaseFeature) == 0) return {};
+  const auto lease = read_lease(device);
+  if (lease && *lease && (*lease)->holder.host == writer.host) return {};
+  return make_error(EBUSY, fmt::format("{}: another host has taken its lease meanwhile", device.path()));
 }
 
 // A message of one number, the errno, and with it a descriptor if that is 0.
@@ -253,16 +264,17 @@ Result<NbdSource> parse_nbd(const std::string& source) {
   return found;
 }
 
-Result<std::unique_ptr<Device>> open_nbd(const std::string& source, Access access, std::chrono::seconds patience, std::function<void(std::string_view)> notice) {
+Result<std::unique_ptr<Device>> open_nbd(const std::string& source, Access access, const Away& away) {
   LSMFS_ASSIGN(const NbdSource server, parse_nbd(source));
   LSMFS_ASSIGN(const auto connector, Connector::fork_for(server, source));
   return nbd_device({.name = source,
                      .export_name = server.export_name,
                      .access = access,
                      .connect = [connector] { return connector->connect(); },
-                     .patience = patience,
+                     .patience = away.patience,
                      .without_flush = server.without_flush,
-                     .notice = std::move(notice)});
+                     .look = [writer = away.writer](Device& device) { return writer ? check_lease(device, *writer) : Result<void>(); },
+                     .notice = away.notice ? away.notice : tell});
 }
 
 }  // namespace lsmfs::cli

@@ -5,12 +5,11 @@
 // to the one server that it was made for, and hands the socket over. It ends with the first.
 #pragma once
 
-#include <chrono>
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 
+#include "cli/sources.h"
 #include "lsmfs/device.h"
 
 namespace lsmfs::cli {
@@ -28,6 +27,6 @@ bool is_nbd(std::string_view source);
 Result<NbdSource> parse_nbd(const std::string& source);
 
 // Must hold: this process has no other thread. Errors: those of parse_nbd() as EINVAL, of connecting, of nbd_device().
-Result<std::unique_ptr<Device>> open_nbd(const std::string& source, Access access, std::chrono::seconds patience, std::function<void(std::string_view)> notice);
+Result<std::unique_ptr<Device>> open_nbd(const std::string& source, Access access, const Away& away);
 
 }  // namespace lsmfs::cli

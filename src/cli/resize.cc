@@ -73,9 +73,9 @@ class Resizing {
   Result<ByteCount> unmounted() {
     Enlarged image;
     if (size_) LSMFS_TRY(image.to(path_, *size_));
-    LSMFS_ASSIGN(device_, open_source(path_, Access::read_write, Sharing::exclusive));
-    LSMFS_TRY(refuse_others(*device_, tell));
     here_.emplace();
+    LSMFS_ASSIGN(device_, open_source(path_, Access::read_write, Sharing::exclusive, {.writer = here_->holder}));
+    LSMFS_TRY(refuse_others(*device_, tell));
     confine(tell);
     LSMFS_TRY(keep_others_out(*device_, *here_));
     const ByteCount size = size_.value_or(device_->size());

@@ -10,7 +10,6 @@
 #include <functional>
 #include <vector>
 
-#include "cli/messages.h"
 #include "cli/nbd_source.h"
 #include "cli/paths.h"
 #include "lsmfs/device.h"
@@ -82,7 +81,7 @@ Result<std::string> find_source(const std::string& source) {
 }
 
 Result<std::unique_ptr<Device>> open_source(const std::string& source, Access access, Sharing sharing, const Away& away) {
-  if (is_nbd(source)) return open_nbd(source, access, away.patience, away.notice ? away.notice : tell);
+  if (is_nbd(source)) return open_nbd(source, access, away);
   return open_device(source, access, sharing);
 }
 

@@ -4,10 +4,12 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "lsmfs/device.h"
+#include "lsmfs/lease.h"
 
 namespace lsmfs::cli {
 
@@ -19,6 +21,7 @@ Result<std::string> find_source(const std::string& source);
 // For devices that can be away for a while: how long that may take, and who is told.
 struct Away {
   std::chrono::seconds patience{60};
+  std::optional<LeaseHolder> writer;  // who has the lease of the volume from now on, if it has one, and then still must
   std::function<void(std::string_view)> notice;  // none: stderr
 };
 // Opens what find_source() gave. An NBD server knows nothing of `sharing`; see keep_others_out(). Must hold: this process has no other

@@ -64,10 +64,10 @@ int tune(const TuneArguments& arguments) {
   if (const auto where = mounted_where(path)) return tune_mounted(*where, *change);
   if (const auto user = in_use(path)) return report({kFailure, used_by(path, *user)});
 
-  const auto device = open_source(path, Access::read_write, Sharing::exclusive);
+  Host here;
+  const auto device = open_source(path, Access::read_write, Sharing::exclusive, {.writer = here.holder});
   if (!device) return report({kFailure, explain(path, device.error())});
   if (const auto ours = refuse_others(**device, tell); !ours) return report({kFailure, explain(path, ours.error())});
-  Host here;
   confine(tell);
   const auto lease = take_lease(**device, here);
   if (!lease) return report({kFailure, explain(path, lease.error())});

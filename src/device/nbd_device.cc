@@ -106,7 +106,7 @@ class Connection {
     return {};
   }
 
-  // Reads at once, while nobody else uses it.
+  // Reads at once, while nobody else uses it. At most facts().most bytes.
   Result<void> read(const NbdOptions& options, std::uint64_t from, MutableBytes to) {
     Answer answer;
     const nbd_completion_callback then{&Answer::came, &answer, nullptr};
@@ -209,6 +209,31 @@ class Unflushed {
     std::uint64_t sum = 0, flushes = 0;
   };
   std::map<std::uint64_t, Block> blocks_;  // by number
+};
+
+// A device by a connection that nobody else uses yet, to look at it.
+class Glance final : public Device {
+ public:
+  Glance(Connection& connection, const NbdOptions& options) : connection_(connection), options_(options) {}
+
+  Result<void> read(ByteOffset from, MutableBytes to) override {
+    LSMFS_TRY(check_request(*this, "read", from, to.size(), to.data()));
+    for (std::size_t at = 0, most = connection_.facts().most; at < to.size(); at += most) {
+      LSMFS_TRY(connection_.read(options_, from.v + at, to.subspan(at, std::min(most, to.size() - at))));
+    }
+    return {};
+  }
+  Result<void> write(ByteOffset, Bytes) override { return make_error(EROFS, path()); }
+  Result<void> flush() override { return {}; }
+  Result<void> discard(ByteOffset, ByteCount) override { return make_error(EROFS, path()); }
+  ByteCount size() const override { return ByteCount{connection_.facts().size}; }
+  bool writable() const override { return false; }
+  bool is_block_device() const override { return false; }
+  const std::string& path() const override { return options_.name; }
+
+ private:
+  Connection& connection_;
+  const NbdOptions& options_;
 };
 
 // The threads that wait for answers take turns: one waits for the socket, for all; when it has its own answers, another one does.
@@ -414,6 +439,8 @@ class NbdDevice final : public Device {
     if (writable() && (!now.writable || (facts_.flush && !now.flush))) return make_error(ESTALE, fmt::format("{} cannot be written any more", path()));
     if (now.most < facts_.most || (facts_.trim && !now.trim)) return make_error(ESTALE, fmt::format("{} takes less than before", path()));
     LSMFS_TRY(unflushed.check(made, options_));
+    Glance glance(made, options_);
+    if (const auto looked = options_.look(glance); !looked && !made.lost()) return make_error(ESTALE, looked.error().context);
     return made;
   }
 

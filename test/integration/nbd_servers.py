@@ -62,7 +62,7 @@ class Relay:
     def __init__(self, test, server, seed):
         self.server, self.socket = server, server.socket + "-relay"
         self.draw, self.cuts, self.most = random.Random(seed), 0, 0
-        self.connections, self.done = 0, 0
+        self.connections, self.done, self.away = set(), 0, False
         self.lock = threading.Lock()
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(self.socket)
@@ -80,6 +80,17 @@ class Relay:
         with self.lock:
             self.cuts, self.most = times, most
 
+    def go_away(self):
+        """Cuts all connections, and takes none until come_back()."""
+        with self.lock:
+            self.away = True
+            for client in self.connections:
+                client.shutdown(socket.SHUT_RDWR)
+
+    def come_back(self):
+        with self.lock:
+            self.away = False
+
     def close(self):
         self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
@@ -93,7 +104,10 @@ class Relay:
             except OSError:
                 return
             with self.lock:
-                self.connections += 1
+                if self.away:
+                    client.close()
+                    continue
+                self.connections.add(client)
             thread = threading.Thread(target=self._relay, args=(client,))
             self.threads.append(thread)
             thread.start()
@@ -108,7 +122,6 @@ class Relay:
         ends = {client: server, server: client}
         with client, server:
             left = None
-            wait = threading.Event()
 
             def pump(source):
                 nonlocal left
@@ -134,9 +147,10 @@ class Relay:
                         end.shutdown(socket.SHUT_RDWR)
                     except OSError:
                         pass
-                wait.set()
 
             other = threading.Thread(target=pump, args=(server,))
             other.start()
             pump(client)
             other.join()
+            with self.lock:
+                self.connections.remove(client)

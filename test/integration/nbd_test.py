@@ -4,11 +4,14 @@ import errno
 import hashlib
 import os
 import signal
+import threading
 
 import harness
 import loop
 from harness import LSMFS, MiB
+from hosts import Host
 from nbd_servers import Relay, Server
+from until import until
 
 FILES = 60
 
@@ -116,6 +119,34 @@ class Nbd(harness.MountCase):
         relay.cut(0, 0)
         self.assertGreater(relay.done, 20)
         self.check(written, source)
+
+    def test_what_waits_while_another_host_takes_over_is_never_written(self):
+        server = Server(self, self.image)
+        relay = Relay(self, server, harness.SEED)
+        self.made(server.source)
+        alpha, beta = Host(self, "alpha", relay.source), Host(self, "beta", server.source)
+        alpha.mounts()
+        self.assertEqual(alpha.write("one").returncode, 0)
+        relay.go_away()
+        late = []
+        writer = threading.Thread(target=lambda: late.append(alpha.write("late")))
+        writer.start()
+        until(lambda: "the connection is lost" in alpha.log(), "a word of it in the log")
+        self.assertIn("host alpha does not renew its lease any more, so it is taken over", beta.mounts())
+        self.assertEqual(beta.read(), "one")
+        self.assertEqual(beta.write("two").returncode, 0)
+        relay.come_back()
+        writer.join()
+        self.assertNotEqual(late[0].returncode, 0)
+        self.assertIn("another host has taken its lease meanwhile", alpha.log())
+        alpha.call("umount", alpha.point)
+        until(lambda: not alpha.daemons(), "the end of the daemon that has lost it")
+        for _ in range(2):
+            self.assertEqual(beta.read(), "two")
+            beta.umount()
+            self.assertIn("clean", beta.must(LSMFS, "fsck", beta.device))
+            beta.mounts()
+        beta.umount()
 
     def test_a_server_that_stays_away_stops_it_and_what_was_synced_is_there_later(self):
         server = Server(self, self.image)
