@@ -52,10 +52,11 @@ _lsmfs_mount_options() {
   case $current in
     cache=*) _lsmfs_words cache={64M,256M,1G} ;;
     sync_interval=*) _lsmfs_words sync_interval={0,1,5,30} ;;
+    timeout=*) _lsmfs_words timeout={0,10,60,600} ;;
     latency=*) _lsmfs_words latency={auto,on,off} ;;
     io_uring=*) _lsmfs_words io_uring={auto,on,off} ;;
     *)
-      _lsmfs_words ro rw cache= sync_interval= relatime noatime strictatime nodiratime atime norelatime nostrictatime diratime acl noacl xattr noxattr user_rm nouser_rm \
+      _lsmfs_words ro rw cache= sync_interval= timeout= relatime noatime strictatime nodiratime atime norelatime nostrictatime diratime acl noacl xattr noxattr user_rm nouser_rm \
         snapshot= remount latency= io_uring= writeback sync dirsync async nosuid nodev noexec lazytime nosymfollow suid dev exec nolazytime symfollow context= fscontext= defcontext= rootcontext= \
         allow_other nofail
       ;;

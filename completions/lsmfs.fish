@@ -25,6 +25,7 @@ function __lsmfs_mount_options
     printf '%s\n' ro\t'Read only' rw\t'Read and write' \
         cache={64M,256M,1G}\t'Memory for data, indexes and unwritten changes' \
         sync_interval={0,1,5,30}\t'Make changes durable this often' \
+        timeout={0,10,60,600}\t'Wait for a server that is away' \
         relatime\t'Update access times seldom' noatime\t'Update no access times' \
         strictatime\t'Update all access times' nodiratime\t'Update no access times of directories' \
         atime\t'Take back noatime' norelatime\t'Take back relatime' \

@@ -16,6 +16,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lsmfs/base.h"
 #include "lsmfs/clock.h"
@@ -42,5 +43,7 @@ struct NbdOptions {
 // refuses), ENOENT (it has no such device), EROFS (it does not let write there), EOPNOTSUPP (it cannot flush), EINVAL (it asks for requests
 // that are multiples of more than kDeviceBlock).
 Result<std::unique_ptr<Device>> nbd_device(NbdOptions options);
+
+std::vector<Library> nbd_libraries();
 
 }  // namespace lsmfs

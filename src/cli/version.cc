@@ -8,6 +8,7 @@
 #include "lsmfs/base.h"
 #include "lsmfs/fuse.h"
 #include "lsmfs/kv.h"
+#include "lsmfs/nbd.h"
 #include "lsmfs/volume.h"
 
 namespace lsmfs::cli {
@@ -22,7 +23,7 @@ std::vector<Library> cli_libraries() {
 
 std::string version_text() {
   std::string text = fmt::format("lsmfs {}\nformat {}", LSMFS_VERSION, kFormatVersion);
-  for (const auto& libraries : {kv_libraries(), fuse_libraries(), base_libraries(), cli_libraries()}) {
+  for (const auto& libraries : {kv_libraries(), fuse_libraries(), base_libraries(), nbd_libraries(), cli_libraries()}) {
     for (const Library& library : libraries) text += fmt::format("\n{} {}", library.name, library.version);
   }
   return text;

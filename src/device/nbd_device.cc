@@ -473,6 +473,13 @@ class NbdDevice final : public Device {
 
 }  // namespace
 
+std::vector<Library> nbd_libraries() {
+  nbd_handle* const handle = nbd_create();
+  const std::string version = handle == nullptr ? LIBNBD_VERSION : nbd_get_version(handle);
+  nbd_close(handle);
+  return {{"libnbd", version}};
+}
+
 Result<std::unique_ptr<Device>> nbd_device(NbdOptions options) {
   LSMFS_ASSIGN(Connection connection, Connection::make(options));
   if (options.access == Access::read_write) {
