@@ -55,6 +55,7 @@ std::optional<std::string> decoded(std::string_view text) {
   return plain;
 }
 
+constexpr std::string_view kBadPercent = "has a % that two hexadecimal digits do not follow";
 Error wrong(const std::string& source, std::string_view why) { return make_error(EINVAL, fmt::format("{}: {}", source, why)); }
 
 // ---- connecting
@@ -229,7 +230,7 @@ Result<NbdSource> parse_nbd(const std::string& source) {
   const auto slash = rest.find('/');
   const std::string_view authority = rest.substr(0, slash);
   const auto name = decoded(slash == rest.npos ? std::string_view() : rest.substr(slash + 1));
-  if (!name) return wrong(source, "has a % that two hexadecimal digits do not follow");
+  if (!name) return wrong(source, kBadPercent);
   found.export_name = *name;
 
   if (by_socket) {
@@ -240,7 +241,9 @@ Result<NbdSource> parse_nbd(const std::string& source) {
     const auto colon = authority.find(':', bracket == authority.npos ? 0 : bracket);
     std::string_view host = authority.substr(0, colon);
     if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-    found.host = host;
+    const auto plain = decoded(host);
+    if (!plain) return wrong(source, kBadPercent);
+    found.host = *plain;
     found.port = colon == authority.npos ? kPort : std::string(authority.substr(colon + 1));
     if (found.host.empty()) return wrong(source, "names no host; write nbd://HOST/NAME");
     if (found.host.find('@') != found.host.npos) return wrong(source, "names a user, and nbd knows none; write nbd://HOST/NAME");
@@ -250,9 +253,9 @@ Result<NbdSource> parse_nbd(const std::string& source) {
   while (!query.empty()) {
     const std::string_view one = query.substr(0, query.find('&'));
     query.remove_prefix(std::min(one.size() + 1, query.size()));
-    const auto value = decoded(one.substr(std::min(one.find('='), one.size() - 1) + 1));
+    const auto value = decoded(one.substr(std::min(one.find('='), one.size())));  // with its "="
     if (one.starts_with("socket=") && by_socket && value) {
-      found.socket = *value;
+      found.socket = value->substr(1);
     } else if (one == "flush=no") {
       found.without_flush = true;
     } else {

@@ -75,13 +75,13 @@ TEST(MountOptionsTable, ItsDefaultsAreWhatHoldsIfNothingIsSaid) {
     EXPECT_EQ(said.open.tree.sync_interval_ms, none.open.tree.sync_interval_ms);
     ++checked;
   }
-  EXPECT_EQ(checked, 9);
+  EXPECT_EQ(checked, 10);
 }
 
 TEST(MountOptionsTable, SaysWhatNoRemountCanChange) {
   const std::map<std::string, std::string> others{
       {"cache", "cache=64M"}, {"acl", "noacl"}, {"xattr", "noxattr"}, {"latency", "latency=off"}, {"io_uring", "io_uring=on"}, {"writeback", "writeback"},
-      {"user_rm", "user_rm"}, {"snapshot", "snapshot=s"}};
+      {"user_rm", "user_rm"}, {"snapshot", "snapshot=s"}, {"timeout", "timeout=5"}};
   EXPECT_EQ(lasting(LayerOptions()).size(), others.size());
   for (const auto& [name, word] : others) {
     const auto parsed = parse_mount_options({word}).value();

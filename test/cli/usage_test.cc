@@ -78,7 +78,7 @@ TEST_F(Usage, TheVersionIsToldWithThoseOfTheFormatAndOfLibraries) {
   const std::string text = accepted({"--version"});
   EXPECT_TRUE(std::regex_match(text, std::regex("lsmfs [0-9.]+\nformat " + std::to_string(kFormatVersion) + "\n"
                                                 "RocksDB [0-9]+\\.[0-9.]+\nzstd [0-9]+\\.[0-9.]+\nlibfuse 3\\.[0-9.]+[^\n]*\n"
-                                                "liburing 2\\.[0-9.]+\nxxHash 0\\.[0-9.]+\nlibseccomp 2\\.[0-9.]+\n")))
+                                                "liburing 2\\.[0-9.]+\nxxHash 0\\.[0-9.]+\nlibnbd 1\\.[0-9.]+\nlibseccomp 2\\.[0-9.]+\n")))
       << text;
   EXPECT_EQ(accepted({"-V"}), text);
 }
