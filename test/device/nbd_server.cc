@@ -330,10 +330,10 @@ bool NbdServer::answer_options(int socket, const NbdServerOptions& told) {
       continue;
     }
     const std::optional<std::string> name = wanted_export(data);
-    const std::uint32_t refusal = !name                                              ? kRepErrInvalid
-                                  : *name != told.export_name                        ? kRepErrUnknown
+    const std::uint32_t refusal = !name                                      ? kRepErrInvalid
+                                  : *name != told.export_name                ? kRepErrUnknown
                                   : told.handshake == NbdHandshake::refusing ? kRepErrPolicy
-                                                                                     : 0;
+                                                                             : 0;
     if (refusal) {
       if (!send_option_reply(socket, option, refusal)) return false;
       continue;
@@ -345,7 +345,7 @@ bool NbdServer::answer_options(int socket, const NbdServerOptions& told) {
   }
 }
 
-void NbdServer::transmit(const Connection& connection, const NbdServerOptions& told) {
+void NbdServer::transmit(Connection& connection, const NbdServerOptions& told) {
   std::mt19937_64 random(told.shuffle_seed.value_or(0) + connection.number);
   std::vector<Request> queue;
   for (;;) {
@@ -400,7 +400,7 @@ NbdServer::Read NbdServer::read_request(const Connection& connection, Request& r
 }
 
 // False: the connection ends.
-bool NbdServer::answer(const Connection& connection, const NbdServerOptions& told, Request& request) {
+bool NbdServer::answer(Connection& connection, const NbdServerOptions& told, Request& request) {
   const int socket = connection.socket.get();
   using Kind = NbdVerdict::Kind;
   const NbdVerdict verdict = decide(request.command);
@@ -432,7 +432,11 @@ bool NbdServer::answer(const Connection& connection, const NbdServerOptions& tol
     (void)send_all(socket, reply + data);
     return false;
   }
-  if (!send_all(socket, reply + data)) return false;
+  if (verdict.kind == Kind::reply_later) {
+    connection.replies += reply + data;
+    return true;
+  }
+  if (!send_all(socket, reply + data + std::exchange(connection.replies, {}))) return false;
   if (!wrong_magic && !wrong_cookie) return true;
   hang(socket);
   return false;

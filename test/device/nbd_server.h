@@ -56,6 +56,7 @@ enum class NbdErrno : std::uint32_t {
 struct NbdVerdict {
   enum class Kind {
     ok,
+    reply_later,   // carried out; the reply comes after that to the next command of the connection
     error,         // not carried out; the reply has `error`
     cut_before,    // not carried out
     cut_after,     // carried out, no reply
@@ -95,10 +96,10 @@ struct NbdServerOptions {
 
 struct NbdCounts {
   std::uint64_t connections = 0, refused = 0, commands = 0, reads = 0, writes = 0, flushes = 0, trims = 0, zeroings = 0;
-  std::uint64_t disconnects = 0;           // that the client has announced
-  std::uint64_t violations = 0;            // what the protocol, or what the connection was told, does not allow
+  std::uint64_t disconnects = 0;                      // that the client has announced
+  std::uint64_t violations = 0;                       // what the protocol, or what the connection was told, does not allow
   std::uint64_t largest_read = 0, largest_write = 0;  // bytes
-  std::uint64_t most_queued = 0;           // commands that a connection which shuffles had at a time
+  std::uint64_t most_queued = 0;                      // commands that a connection which shuffles had at a time
 };
 
 class NbdServer {
@@ -129,9 +130,10 @@ class NbdServer {
  private:
   struct Connection {
     std::uint64_t number = 0;
-    Fd socket;           // its own thread closes it, with the mutex held; others use it with the mutex held
+    Fd socket;            // its own thread closes it, with the mutex held; others use it with the mutex held
+    std::string replies;  // that come later; its own thread's
     std::thread thread;
-    bool ended = false;  // with the mutex held
+    bool ended = false;   // with the mutex held
   };
   struct Request {
     NbdCommand command;
@@ -144,9 +146,9 @@ class NbdServer {
   void serve(Connection& connection);
   bool shake_hands(int socket, const NbdServerOptions& told);
   bool answer_options(int socket, const NbdServerOptions& told);
-  void transmit(const Connection& connection, const NbdServerOptions& told);
+  void transmit(Connection& connection, const NbdServerOptions& told);
   Read read_request(const Connection& connection, Request& request);
-  bool answer(const Connection& connection, const NbdServerOptions& told, Request& request);
+  bool answer(Connection& connection, const NbdServerOptions& told, Request& request);
   NbdVerdict decide(NbdCommand& command);
   std::optional<NbdErrno> carry_out(int socket, const NbdServerOptions& told, const Request& request, std::string& data);
   NbdErrno allowed(const NbdServerOptions& told, const Request& request) const LSMFS_REQUIRES(mutex_);
@@ -158,8 +160,8 @@ class NbdServer {
   const bool volatile_writes_;
   mutable Mutex mutex_;
   NbdServerOptions options_ LSMFS_GUARDED_BY(mutex_);
-  std::string seen_ LSMFS_GUARDED_BY(mutex_);               // what reads see
-  std::string durable_ LSMFS_GUARDED_BY(mutex_);            // what a crash leaves; empty when no writes are volatile
+  std::string seen_ LSMFS_GUARDED_BY(mutex_);                   // what reads see
+  std::string durable_ LSMFS_GUARDED_BY(mutex_);                // what a crash leaves; empty when no writes are volatile
   std::set<std::uint64_t> unflushed_ LSMFS_GUARDED_BY(mutex_);  // numbers of blocks in which they may differ
   std::uint64_t refused_next_ LSMFS_GUARDED_BY(mutex_) = 0;
   NbdCounts counts_ LSMFS_GUARDED_BY(mutex_);
