@@ -192,7 +192,7 @@ Result<Fd> NbdServer::connect() {
     Connection& connection = *connections_.emplace_back(std::make_unique<Connection>());
     connection.number = counts_.connections++;
     connection.socket.reset(ends[1]);
-    connection.thread = named_thread("nbd server", [this, &connection] { serve(connection); });
+    connection.thread = named_thread("nbd server", [this, &connection, told = options_] { serve(connection, told); });
   }
   for (const auto& connection : ended) connection->thread.join();
   return client;
@@ -278,12 +278,7 @@ void NbdServer::revert() {
 
 // ---- a connection -------------------------------------------------------------------------
 
-void NbdServer::serve(Connection& connection) {
-  NbdServerOptions told;
-  {
-    const MutexLock lock(mutex_);
-    told = options_;
-  }
+void NbdServer::serve(Connection& connection, const NbdServerOptions& told) {
   if (shake_hands(connection.socket.get(), told)) transmit(connection, told);
   const MutexLock lock(mutex_);
   connection.socket.reset();

@@ -143,7 +143,7 @@ class NbdServer {
   };
   enum class Read { command, disconnect, end };
 
-  void serve(Connection& connection);
+  void serve(Connection& connection, const NbdServerOptions& told);
   bool shake_hands(int socket, const NbdServerOptions& told);
   bool answer_options(int socket, const NbdServerOptions& told);
   void transmit(Connection& connection, const NbdServerOptions& told);
