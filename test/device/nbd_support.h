@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <memory>
@@ -16,6 +17,7 @@
 #include "device/nbd_server.h"
 #include "lsmfs/nbd.h"
 #include "noise.h"
+#include "threads.h"
 #include "until.h"
 
 namespace lsmfs::test {
@@ -23,6 +25,13 @@ namespace lsmfs::test {
 inline NbdOptions options_for(NbdServer& server, Access access = Access::read_write) {
   return {.name = "the test's", .access = access, .connect = [&server] { return server.connect(); }};
 }
+
+inline NbdOptions with_clock(NbdOptions options, Clock& clock) {
+  options.clock = &clock;
+  return options;
+}
+
+inline constexpr NbdVerdict::Kind kCuts[] = {NbdVerdict::Kind::cut_before, NbdVerdict::Kind::cut_after, NbdVerdict::Kind::cut_in_reply};
 
 inline std::unique_ptr<Device> opened(NbdOptions options) {
   auto device = nbd_device(std::move(options));
@@ -38,21 +47,31 @@ inline AlignedBuffer noise(std::uint64_t seed, ByteCount size) {
 
 inline int code_of(const Result<void>& result) { return result ? 0 : result.error().code; }
 
-// What request() returns, while time goes on by a clock that stands still otherwise.
-template <class Request>
-auto while_time_passes(SteppedClock& clock, Request request) {
+// What request() returns, while time goes on by a clock that stands still otherwise. It goes on when nobody has anything to do, so
+// nothing takes too long that is not meant to. When it takes ten minutes of that clock the test fails, and rescue() must end it.
+template <class Request, class Rescue>
+auto while_time_passes(SteppedClock& clock, Request request, Rescue rescue) {
   std::optional<decltype(request())> returned;
   std::atomic<bool> done = false;
   std::thread asking([&] {
     returned.emplace(request());
     done = true;
   });
-  EXPECT_TRUE(until([&] {
-    clock.advance(std::chrono::milliseconds(100));
-    return done.load();
-  }));
+  const Clock::Time last = clock.now() + std::chrono::minutes(10);
+  (void)until([&] {
+    if (all_other_threads_sleep()) clock.advance(std::chrono::milliseconds(100));
+    return done.load() || clock.now() > last;
+  });
+  if (!done) {
+    ADD_FAILURE() << "a request does not return";
+    rescue();
+  }
   asking.join();
   return std::move(*returned);
+}
+template <class Request>
+auto while_time_passes(SteppedClock& clock, Request request) {
+  return while_time_passes(clock, std::move(request), [] {});
 }
 
 // A part of a device that one thread alone uses, by random requests, and what must be there.
@@ -91,7 +110,8 @@ class Region {
   testing::AssertionResult agree(std::string_view bytes, std::size_t first) const {
     for (std::size_t i = 0; i < bytes.size() / kDeviceBlock; ++i) {
       const std::size_t block = first + i;
-      if (!known_[block] || bytes.substr(i * kDeviceBlock, kDeviceBlock) == std::string_view(model_).substr(block * kDeviceBlock, kDeviceBlock)) continue;
+      const std::string_view written = std::string_view(model_).substr(block * kDeviceBlock, kDeviceBlock);
+      if (!known_[block] || bytes.substr(i * kDeviceBlock, kDeviceBlock) == written) continue;
       return testing::AssertionFailure() << "at " << from_ + block * kDeviceBlock << " is not what was written";
     }
     return testing::AssertionSuccess();
@@ -119,17 +139,30 @@ class Regions {
   // goes_on(done) is called before each request of each thread.
   template <class GoesOn>
   void run_while(Device& device, GoesOn goes_on) {
-    std::vector<std::thread> threads;
-    for (Region& region : regions_) {
-      threads.emplace_back([&] {
-        for (unsigned done = 0; goes_on(done); ++done) {
-          const auto result = region.random_request(device);
-          EXPECT_TRUE(result) << result.error().message();
-          if (!result) return;
-        }
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+    in_threads([&](Region& region) {
+      for (unsigned done = 0; goes_on(done); ++done) {
+        const auto result = region.random_request(device);
+        EXPECT_TRUE(result) << result.error().message();
+        if (!result) return;
+      }
+    });
+  }
+  // Each thread ends when a request of it fails. Returns the error of one; 0: there was none.
+  int run_until_error(Device& device, unsigned requests) {
+    std::atomic<int> code = 0;
+    in_threads([&](Region& region) {
+      for (unsigned done = 0; done < requests; ++done) {
+        const auto result = region.random_request(device);
+        if (result) continue;
+        code = result.error().code;
+        return;
+      }
+    });
+    return code;
+  }
+
+  bool are_in(const std::string& contents) const {
+    return std::ranges::all_of(regions_, [&](const Region& region) { return static_cast<bool>(region.is_in(contents)); });
   }
   void expect_in(const NbdServer& server) const {
     const std::string contents = server.contents();
@@ -138,6 +171,13 @@ class Regions {
   }
 
  private:
+  template <class Work>
+  void in_threads(Work work) {
+    std::vector<std::thread> threads;
+    for (Region& region : regions_) threads.emplace_back([&] { work(region); });
+    for (std::thread& thread : threads) thread.join();
+  }
+
   std::vector<Region> regions_;
 };
 
