@@ -260,6 +260,33 @@ TEST(NbdLoss, IsWaitedOutNoLongerThanPatienceLasts) {
   EXPECT_EQ(server.counts().connections, 1u);
 }
 
+// A server that ends each connection at the same command is as good as none.
+void be_given_up(NbdVerdict verdict) {
+  test::SteppedClock clock;
+  NbdServer server;
+  const auto device = opened(with_clock(options_for(server), clock));
+  ASSERT_TRUE(device);
+  server.on_command([=](const NbdCommand&) { return verdict; });
+  AlignedBuffer a(kDeviceBlock);
+  std::atomic<bool> done = false;
+  std::thread asking([&] {
+    EXPECT_EQ(code_of(device->read(ByteOffset{0}, a.bytes())), ETIMEDOUT);
+    done = true;
+  });
+  const Clock::Time last = clock.now() + 10 * NbdOptions{}.patience;
+  EXPECT_TRUE(until([&] {
+    clock.advance(std::chrono::milliseconds(100));
+    return done.load() || clock.now() > last;
+  }));
+  EXPECT_TRUE(done) << "it tries for ever";
+  server.on_command(nullptr);
+  asking.join();
+}
+
+TEST(NbdLoss, IsGivenUpWhenEachConnectionIsLost) { be_given_up({Kind::cut_before}); }
+TEST(NbdLoss, IsGivenUpWhenEachAnswerMakesNoSense) { be_given_up({Kind::wrong_magic}); }
+TEST(NbdLoss, IsGivenUpWhenTheServerGoesOnShuttingDown) { be_given_up(nbd_error(NbdErrno::eshutdown)); }
+
 TEST(NbdLoss, HindersNobodyFromClosingTheDevice) {
   NbdServer server;
   for (const bool refuses : {false, true}) {

@@ -341,6 +341,32 @@ TEST_F(NbdLook, IsTakenAgainWhenTheConnectionIsLost) {
   }
 }
 
+// Who has not seen the device cannot say that it is the same, nor that it is another.
+TEST_F(NbdLook, IsTakenAgainWhenAnAnswerIsMissing) {
+  for (const bool tells : {true, false}) {
+    SCOPED_TRACE(tells);
+    looks_ = 0;
+    const auto device = opened_with([tells](Device& there) -> Result<void> {
+      AlignedBuffer a(kDeviceBlock);
+      const auto result = there.read(ByteOffset{0}, a.bytes());
+      return tells ? result : Result<void>();
+    });
+    ASSERT_TRUE(device);
+    server_.on_command([&](const NbdCommand&) { return NbdVerdict{looks_ < 3 ? Kind::hang : Kind::ok}; });
+    server_.cut();
+    AlignedBuffer a(kDeviceBlock);
+    EXPECT_EQ(while_time_passes(
+                  clock_, [&] { return code_of(device->read(ByteOffset{MiB}, a.bytes())); },
+                  [&] {
+                    server_.on_command(nullptr);
+                    server_.cut();
+                  }),
+              0);
+    EXPECT_EQ(looks_, 3u);
+    server_.on_command(nullptr);
+  }
+}
+
 // ---- at any time --------------------------------------------------------------------------
 
 // A crash at any command. Either nothing that was answered is lost, or the device says ESTALE.
