@@ -375,7 +375,7 @@ class NbdCrashes : public testing::Test {
   void run(unsigned threads) {
     const std::uint64_t seed = test::drawn_seed();
     unsigned stale = 0, same = 0;
-    for (unsigned round = 0; round < 200; ++round) {
+    for (unsigned round = 0; round < 100; ++round) {
       SCOPED_TRACE(testing::Message() << "seed " << seed << ", round " << round);
       std::mt19937_64 random(seed + round);
       const std::uint64_t at = random() % 30;
