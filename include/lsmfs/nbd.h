@@ -6,7 +6,8 @@
 // What it is not: who makes connections, which takes rights that the others of a daemon have given up.
 //
 // Promises, whatever becomes of connections:
-//   1. A request returns once: with the server's answer, or after `patience` with ETIMEDOUT, which then all return.
+//   1. A request returns once: with the server's answer; or with ETIMEDOUT, which then all return, when nothing was answered for `patience` since
+//      a connection was lost. A server that is silent on a connection that lasts is waited for, as a disk is.
 //   2. After another connection nothing is asked of a device that is smaller than before, that can do less, on which something is not what
 //      was written there, or that `look` refuses: all requests return ESTALE then.
 // What no client can prevent: that a server carries out late, after another connection, what came by one that is lost.

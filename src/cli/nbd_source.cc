@@ -109,6 +109,7 @@ Fd connect_to_host(const std::string& host, const std::string& port) {
 // What was written before a connection was lost may be sent after that of another host, which took the lease meanwhile.
 Result<void> check_lease(Device& device, const LeaseHolder& writer) {
   const auto info = read_volume_info(device);
+  if (!info && info.error().code == EIO) return info.error();
   if (!info || (info->features.read_only & kLeaseFeature) == 0) return {};
   const auto lease = read_lease(device);
   if (lease && *lease && (*lease)->holder.host == writer.host) return {};

@@ -219,10 +219,18 @@ class Glance final : public Device {
   Result<void> read(ByteOffset from, MutableBytes to) override {
     LSMFS_TRY(check_request(*this, "read", from, to.size(), to.data()));
     for (std::size_t at = 0, most = connection_.facts().most; at < to.size(); at += most) {
-      LSMFS_TRY(connection_.read(options_, from.v + at, to.subspan(at, std::min(most, to.size() - at))));
+      const auto read = connection_.read(options_, from.v + at, to.subspan(at, std::min(most, to.size() - at)));
+      if (!read) {
+        const int code = read.error().code;
+        if (connection_.lost() || code == ETIMEDOUT || code == EPROTO || code == ESHUTDOWN) unanswered_ = make_error(ETIMEDOUT, read.error().message());
+        return read;
+      }
     }
     return {};
   }
+  // Of a read, if one had no answer: nothing is known then, whatever somebody makes of it.
+  const std::optional<Error>& unanswered() const { return unanswered_; }
+
   Result<void> write(ByteOffset, Bytes) override { return make_error(EROFS, path()); }
   Result<void> flush() override { return {}; }
   Result<void> discard(ByteOffset, ByteCount) override { return make_error(EROFS, path()); }
@@ -234,6 +242,7 @@ class Glance final : public Device {
  private:
   Connection& connection_;
   const NbdOptions& options_;
+  std::optional<Error> unanswered_;
 };
 
 // The threads that wait for answers take turns: one waits for the socket, for all; when it has its own answers, another one does.
@@ -400,22 +409,32 @@ class NbdDevice final : public Device {
 
   void end(Request& request) LSMFS_REQUIRES(mutex_) {
     unanswered_.erase(request.place);
+    away_since_.reset();
     if (--request.caller->left == 0) request.caller->changed.notify_one();
   }
 
   void connect_again() LSMFS_REQUIRES(mutex_) {
     lose("the server ended it");
     answered_.clear();
-    options_.notice(fmt::format("{}: the connection is lost ({}); what waits for it goes on when there is another one", path(), std::exchange(lost_because_, {})));
-    const Clock::Time due = options_.clock->now() + options_.patience;
+    options_.notice(fmt::format("{}: the connection is lost ({}); what waits for it goes on when there is another one", path(), lost_because_));
+    // A server that takes each connection and answers nothing is away, too.
+    bool again = away_since_.has_value();
+    if (!again) away_since_ = options_.clock->now();
+    const Clock::Time due = *away_since_ + options_.patience;
+    std::string reason = std::exchange(lost_because_, {});
     while (true) {
-      const Unflushed unflushed = std::exchange(unflushed_, {});
+      if (std::exchange(again, true)) {
+        if (options_.clock->now() >= due) return give_up(no_patience(reason));
+        const Unlocked unlocked(mutex_);
+        options_.clock->sleep(kBetweenTries);
+      }
+      Unflushed unflushed = std::exchange(unflushed_, {});
       Result<Connection> made = make_error(ETIMEDOUT, path());
       {
         const Unlocked unlocked(mutex_);
         made = connect_to_the_same(unflushed);
       }
-      unflushed_ = unflushed;
+      unflushed_ = std::move(unflushed);
       if (made) {
         connection_ = std::move(*made);
         options_.notice(fmt::format("{}: there is a connection again", path()));
@@ -423,12 +442,12 @@ class NbdDevice final : public Device {
         return settle();
       }
       if (made.error().code == ESTALE) return give_up(made.error());
-      if (options_.clock->now() >= due) {
-        return give_up(make_error(ETIMEDOUT, fmt::format("{}: there was no connection for {} seconds ({})", path(), options_.patience.count(), made.error().message())));
-      }
-      const Unlocked unlocked(mutex_);
-      options_.clock->sleep(kBetweenTries);
+      reason = made.error().message();
     }
+  }
+
+  Error no_patience(std::string_view reason) const {
+    return make_error(ETIMEDOUT, fmt::format("{}: nothing was answered for {} seconds ({})", path(), options_.patience.count(), reason));
   }
 
   // Another connection, to what is the same device still. Errors: ESTALE, it is not.
@@ -440,7 +459,9 @@ class NbdDevice final : public Device {
     if (now.most < facts_.most || (facts_.trim && !now.trim)) return make_error(ESTALE, fmt::format("{} takes less than before", path()));
     LSMFS_TRY(unflushed.check(made, options_));
     Glance glance(made, options_);
-    if (const auto looked = options_.look(glance); !looked && !made.lost()) return make_error(ESTALE, looked.error().context);
+    const auto looked = options_.look(glance);
+    if (glance.unanswered()) return *glance.unanswered();
+    if (!looked) return make_error(ESTALE, looked.error().context);
     return made;
   }
 
@@ -465,6 +486,7 @@ class NbdDevice final : public Device {
   std::string lost_because_ LSMFS_GUARDED_BY(mutex_);
   std::list<Request*> unanswered_ LSMFS_GUARDED_BY(mutex_);   // in the order of coming
   std::vector<Request*> answered_ LSMFS_GUARDED_BY(mutex_);   // and not told yet
+  std::optional<Clock::Time> away_since_ LSMFS_GUARDED_BY(mutex_);  // when the connection was lost, if nothing was answered since
   std::vector<Caller*> callers_ LSMFS_GUARDED_BY(mutex_);     // in the order of coming
   Unflushed unflushed_ LSMFS_GUARDED_BY(mutex_);
   std::uint64_t flushes_ LSMFS_GUARDED_BY(mutex_) = 0;        // asked for so far

@@ -157,7 +157,7 @@ class Nbd(harness.MountCase):
         with self.assertRaises(OSError) as refused:
             self.write(7)
         self.assertIn(refused.exception.errno, (errno.EIO, errno.ETIMEDOUT, errno.EROFS))
-        self.assertTrue(self.says("there was no connection for 1 seconds"))
+        self.assertTrue(self.says("nothing was answered for 1 seconds"))
         self.must("umount", self.point)
         server.start()
         self.must(LSMFS, "fsck", "-y", source)
