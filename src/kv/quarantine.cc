@@ -1,6 +1,7 @@
 #include "kv/quarantine.h"
 
 #include <fmt/format.h>
+#include <rocksdb/experimental.h>
 
 #include <algorithm>
 #include <chrono>
@@ -10,7 +11,6 @@
 
 #include "kv/apart.h"
 #include "kv/compact.h"
-#include "kv/footer.h"
 #include "kv/guarded.h"
 #include "kv/library_bytes.h"
 #include "kv/options.h"
@@ -35,13 +35,12 @@ std::string row_key(const TableBlock& block) {
   return key;
 }
 
-Result<std::uint64_t> index_of(Volume& volume, const SstFileMetaData& table) {
-  LSMFS_ASSIGN(const auto reader, volume.open_reader(table.name.substr(1)));
-  std::string footer(kFooterSize, '\0');
-  if (reader->size().v < kFooterSize) return make_error(EUCLEAN, "a table has no footer");
-  LSMFS_TRY(reader->read(ByteOffset{reader->size().v - kFooterSize}, {reinterpret_cast<std::byte*>(footer.data()), footer.size()}));
-  if (!sound_footer(footer, reader->size().v)) return make_error(EUCLEAN, "a table's footer is damaged");
-  return index_offset(footer);
+void put_rows(rocksdb::WriteBatch& batch, const std::vector<TableBlock>& blocks) {
+  for (const TableBlock& block : blocks) {
+    std::string size;
+    put_varint(size, block.size);
+    (void)batch.Put(row_key(block), size);
+  }
 }
 
 // How a table is told from others by its properties, which is all that a reader's filter is given.
@@ -52,6 +51,17 @@ std::vector<std::uint64_t> numbers(const std::vector<SstFileMetaData>& tables) {
   std::vector<std::uint64_t> numbers;
   for (const auto& table : tables) numbers.push_back(table.file_number);
   return numbers;
+}
+
+// The rows of a table and of memory, through the database. None: the table has gone.
+Result<std::unique_ptr<rocksdb::Iterator>> rows_in_the_database(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* handle, const SstFileMetaData& table) {
+  rocksdb::TablePropertiesCollection properties;
+  if (const Status status = db.GetPropertiesOfAllTables(handle, &properties); !status.ok()) return to_error(status, "tables");
+  const auto found = properties.find(table.db_path + table.name);
+  if (found == properties.end()) return std::unique_ptr<rocksdb::Iterator>();
+  rocksdb::ReadOptions read = kv::read_options();
+  read.table_filter = [own = identity(*found->second)](const rocksdb::TableProperties& one) { return identity(one) == own; };
+  return std::unique_ptr<rocksdb::Iterator>(db.NewIterator(read, handle));
 }
 
 }  // namespace
@@ -156,16 +166,9 @@ class Quarantine::Examination {
 
   Result<Damage> run() {
     const Status opened = guarded([&] { return apart_.open(table_); });
-    if (!opened.ok()) {
-      const auto block = damaged_block(opened);
-      const auto index = index_of(volume_, table_);
-      if (stop_()) return failed(opened);
-      // The database has read footer and properties long ago, and does without filters. So the table can be merged as it is.
-      if (!block || !index || block->offset != *index) return std::move(damage_);
-      damage_.blocks.push_back(*block);
-      damage_.ranges.emplace_back(table_.smallestkey, next_key(family_, table_.largestkey));
-      return std::move(damage_);
-    }
+    if (!opened.ok() && stop_()) return failed(opened);
+    // The database has read footer and properties long ago, and perhaps the index, and does without filters: see set_rest_aside().
+    if (!opened.ok()) return std::move(damage_);
     while (true) {
       const Status status = read_on();
       if (status.ok()) break;
@@ -269,11 +272,16 @@ Result<void> Quarantine::handle(std::uint64_t number) {
       LSMFS_ASSIGN(const bool there, write_down(family, table, damage, lost));
       if (!there) return {};
       for (const TableBlock& block : damage.blocks) parts_.set_aside.add(block);
+      LSMFS_TRY(set_rest_aside(family, table, lost));
       if (known.empty() || !damage.blocks.empty()) tell(table, lost);
       // So that the damaged table goes. Where there is no space for it the next compaction there does it.
       rocksdb::CompactRangeOptions options = compact_options();
       options.canceled = &stop_;
-      compact_in_pieces(*db_, handle_of(family), options, table.smallestkey, table.largestkey, parts_.piece).PermitUncheckedError();
+      if (!compact_in_pieces(*db_, handle_of(family), options, table.smallestkey, table.largestkey, parts_.piece).ok()) {
+        // After one that was asked for RocksDB begins none by itself, until a table comes.
+        const rocksdb::Slice first(table.smallestkey), last(table.largestkey);
+        rocksdb::experimental::SuggestCompactRange(db_, handle_of(family), &first, &last).PermitUncheckedError();
+      }
       forget_gone();
       return {};
     }
@@ -335,11 +343,7 @@ Result<bool> Quarantine::write_down(Family family, const SstFileMetaData& table,
     if (!there) return false;
     for (const auto& [from, to] : ranges.all()) lost.push_back({family, from, to});
     rocksdb::WriteBatch rows;
-    for (const TableBlock& block : damage.blocks) {
-      std::string size;
-      put_varint(size, block.size);
-      (void)rows.Put(row_key(block), size);
-    }
+    put_rows(rows, damage.blocks);
     auto change = parts_.lost.more(lost, rows);
     if (rows.Count() > 0) {
       const Status status = db_->Write(write_options(), &rows);
@@ -350,6 +354,29 @@ Result<bool> Quarantine::write_down(Family family, const SstFileMetaData& table,
   }
   LSMFS_TRY(parts_.sync());
   return true;
+}
+
+Result<void> Quarantine::set_rest_aside(Family family, const SstFileMetaData& table, std::vector<LostRange>& lost) {
+  std::string from = table.smallestkey;
+  std::vector<TableBlock> blocks;
+  while (true) {
+    if (stop_) return make_error(EINTR, "quarantine");
+    LSMFS_ASSIGN(const auto rows, rows_in_the_database(*db_, handle_of(family), table));
+    if (!rows) return {};
+    for (rows->Seek(from); rows->Valid() && view_of(rows->key()) <= table.largestkey; rows->Next()) from = rows->key().ToString();
+    if (rows->status().ok()) break;
+    const auto block = damaged_block(rows->status());
+    if (!block || block->table != table.file_number || parts_.set_aside.has(*block)) return to_error(rows->status(), "set damage aside in table " + table.name.substr(1));
+    if (blocks.empty()) {
+      LSMFS_ASSIGN(const bool there, write_down(family, table, {.ranges = {{from, next_key(family, table.largestkey)}}}, lost));
+      if (!there) return {};
+    }
+    parts_.set_aside.add(*block);
+    blocks.push_back(*block);
+  }
+  if (blocks.empty()) return {};
+  LSMFS_TRY(write_down(family, table, {.blocks = std::move(blocks)}, lost));
+  return {};
 }
 
 void Quarantine::forget_gone() {

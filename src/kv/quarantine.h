@@ -5,7 +5,9 @@
 // what newer tables or the memory hold. When that is durable the table files give empty blocks in their place (kv/set_aside), so that
 // compactions pass, and the table is merged into others that are whole.
 //
-// A damaged index costs all of a table's rows. A filter, the table's properties or its footer cost none: RocksDB has read them.
+// A damaged index costs all of a table's rows, unless it is in memory. A filter, the table's properties or its footer cost none: RocksDB has
+// read them. But a table without these can only be read through the database, which tells no more than where the first damage lies. So of
+// one whose blocks are damaged, too, all rows from there on are lost.
 // What is set aside is written down, too, so that it stays so after a restart.
 // A device may fail for a while. So what cannot be read is looked at several times, some seconds apart, before it counts as damaged, and only
 // while most of its table can be read.
@@ -81,6 +83,8 @@ class Quarantine {
   // Takes from the ranges what rows are newer than the table's. False: the table has gone.
   Result<bool> keep_newer(Family family, const rocksdb::SstFileMetaData& table, LostRanges::Ranges& ranges) const
       LSMFS_REQUIRES(parts_.commits);
+  // What the database meets in a table after all that could be found apart from it. From there on all counts as lost.
+  Result<void> set_rest_aside(Family family, const rocksdb::SstFileMetaData& table, std::vector<LostRange>& lost);
   Result<bool> write_down(Family family, const rocksdb::SstFileMetaData& table, const Damage& damage, std::vector<LostRange>& lost);
   void forget_gone();  // tables
   void tell(const rocksdb::SstFileMetaData& table, const std::vector<LostRange>& lost) const;

@@ -353,6 +353,68 @@ TEST_P(OfFamily, ADamagedIndexCostsTheRowsOfItsTableOnly) {
   EXPECT_TRUE(unreadable(family).empty());
 }
 
+// As where a server or a disk has lost what it said was durable.
+TEST_P(OfFamily, ATableOfWhichNothingIsLeftCostsItsRowsAndStopsNoMerging) {
+  const Family family = GetParam();
+  const std::string table = filled_table(family);
+  const std::uint64_t size = machine_.volume->size_of(table)->v;
+  damage_at(table, size - 1);
+  for (std::uint64_t at = 0, place = place_of(*machine_.disk, *machine_.volume, table); at < size; at += 100) machine_.disk->flip(place + at);
+  put(family, 10'000, 10'100);
+  expect_ok(store().flush());
+  (void)store().compact(family, "", "");  // which may fail, but for the last time
+  settle();
+  EXPECT_EQ(unreadable(family).size(), kRows);
+  EXPECT_TRUE(told("is damaged: what is here cannot be read"));
+  put(family, 20'000, 20'100);
+  expect_ok(store().flush());
+  expect_ok(store().compact(family, "", ""));
+  settle();
+  EXPECT_FALSE(machine_.volume->exists(table));
+  EXPECT_EQ(unreadable(family).size(), kRows);
+  again();
+  EXPECT_EQ(unreadable(family).size(), kRows);
+  put(family);
+  EXPECT_TRUE(unreadable(family).empty());
+}
+
+TEST_P(OfFamily, AFooterThatPointsElsewhereCostsTheRowsOfItsTableOnly) {
+  const Family family = GetParam();
+  const std::string table = filled_table(family);
+  damage_at(table, machine_.volume->size_of(table)->v - kv::kFooterSize + 5);
+  damage_table(table, 0.5);
+  (void)store().compact(family, "", "");
+  settle();
+  const auto lost = unreadable(family);
+  EXPECT_FALSE(lost.empty());
+  expect_ok(store().compact(family, "", ""));
+  settle();
+  EXPECT_FALSE(machine_.volume->exists(table));
+  EXPECT_EQ(unreadable(family), lost);
+  again();
+  EXPECT_EQ(unreadable(family), lost);
+}
+
+// Its rows before the first damaged block can be read.
+TEST_P(OfFamily, ATableWithoutItsFooterLosesWhatFollowsTheFirstDamage) {
+  const Family family = GetParam();
+  const std::string table = filled_table(family);
+  damage_at(table, machine_.volume->size_of(table)->v - 1);
+  damage_table(table, 0.5);
+  damage_table(table, 0.7);
+  (void)store().compact(family, "", "");
+  settle();
+  const auto lost = unreadable(family);
+  EXPECT_GT(lost.size(), kRows / 4);
+  EXPECT_LT(lost.size(), kRows * 3 / 4);
+  expect_ok(store().compact(family, "", ""));
+  settle();
+  EXPECT_FALSE(machine_.volume->exists(table));
+  EXPECT_EQ(unreadable(family), lost);
+  again();
+  EXPECT_EQ(unreadable(family), lost);
+}
+
 TEST_P(OfFamily, DamageThatCostsNothingGoesWithItsTable) {
   const Family family = GetParam();
   const std::string table = filled_table(family);
