@@ -9,6 +9,7 @@
 #include "cli/device_use.h"
 #include "cli/exit_codes.h"
 #include "cli/facts.h"
+#include "cli/host.h"
 #include "cli/messages.h"
 #include "cli/opened.h"
 #include "cli/sources.h"
@@ -32,7 +33,9 @@ int print(const std::string& json, bool as_json) {
 Result<std::string> facts_of_device(const std::string& path) {
   LSMFS_ASSIGN(auto device, open_source(path, Access::read_only, Sharing::locked));
   LSMFS_TRY(refuse_others(*device, tell));
+  Host here;
   confine(tell);
+  LSMFS_TRY(keep_others_out(*device, here));
   OpenOptions options;
   options.opening = tell;
   LSMFS_ASSIGN(auto opened, Opened::open(std::move(device), options));

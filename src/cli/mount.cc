@@ -21,6 +21,7 @@
 #include "cli/memory.h"
 #include "cli/messages.h"
 #include "cli/mount_options.h"
+#include "cli/nbd_source.h"
 #include "cli/opened.h"
 #include "cli/paths.h"
 #include "cli/remount.h"
@@ -107,7 +108,7 @@ class Service {
       if (!log_is_terminal()) log_->warn(problem->text);
       // Before the word goes out, so that nothing of this attempt is left when the command returns.
       mount_.reset();
-      if (opened_) (void)opened_->close();
+      opened_.reset();
       starter.failed(*problem);
       return problem->exit_code;
     }
@@ -128,8 +129,8 @@ class Service {
           note(opened_->close(), "closing");
           here_->claims.release();
           // A device must be free when umount(8) returns, which is after this. The lock on an image
-          // stays until the process ends, which is what `lsmfs umount` waits for.
-          if (block_device_) opened_->release_device();
+          // stays until the process ends, which is what `lsmfs umount` waits for. Who connected to a server ends here.
+          if (block_device_ || is_nbd(path_)) opened_->release_device();
         });
     if (!served && !ready) {
       const Problem problem = problem_of_showing(served.error());

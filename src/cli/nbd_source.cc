@@ -5,10 +5,10 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ constexpr std::string_view kTcp = "nbd://", kUnix = "nbd+unix://", kTls = "nbds:
 constexpr const char* kPort = "10809";
 constexpr int kConnectWithin = 10;  // seconds
 // A peer that is gone without a word, as one whose cable was pulled, is noticed after half a minute.
-constexpr int kQuietFor = 15, kBetweenProbes = 5, kProbes = 3;         // seconds, seconds
+constexpr int kQuietFor = 15, kBetweenProbes = 5, kProbes = 3;  // seconds, seconds, how many
 constexpr unsigned kUnacknowledged = 30000;  // ms
 
 // RFC 3986, 2.1. nullopt: something else follows a "%".
@@ -145,6 +145,7 @@ void hand_over(int to, const Fd& made, int reason) {
 [[noreturn]] void serve_connections(const NbdSource& source, int with) {
   // What a terminal sends to all of its processes is for the first one, with which this one ends.
   (void)::setsid();
+  if (::chdir("/") != 0) _exit(1);  // else nobody could unmount what its first directory is in
   (void)::prctl(PR_SET_NAME, "lsmfs-connect");
   (void)::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   // Else it would keep open, and locked, what the first one closes.
@@ -173,14 +174,21 @@ class Connector {
     const pid_t child = ::fork();
     if (child < 0) return make_error(errno, "fork");
     if (child == 0) serve_connections(source, its.get());
-    return std::make_shared<Connector>(std::move(own), name);
+    return std::make_shared<Connector>(std::move(own), child, name);
   }
 
-  Connector(Fd own, std::string name) : own_(std::move(own)), name_(std::move(name)) {}
+  Connector(Fd own, pid_t child, std::string name) : own_(std::move(own)), child_(child), name_(std::move(name)) {}
+  Connector(const Connector&) = delete;
+  Connector& operator=(const Connector&) = delete;
+  ~Connector() {
+    own_.reset();  // upon which it ends
+    while (::waitpid(child_, nullptr, 0) < 0 && errno == EINTR) {
+    }
+  }
 
   Result<Fd> connect() const {
     const char request = 'c';
-    if (::write(own_.get(), &request, 1) != 1) return gone();
+    if (::send(own_.get(), &request, 1, MSG_NOSIGNAL) != 1) return gone();
     int reason = 0;
     iovec data{&reason, sizeof reason};
     Control control{};
@@ -205,7 +213,8 @@ class Connector {
  private:
   Error gone() const { return make_error(EPIPE, fmt::format("{}: the process that connects is gone", name_)); }
 
-  const Fd own_;
+  Fd own_;
+  const pid_t child_;
   const std::string name_;
 };
 

@@ -59,8 +59,8 @@ class Server:
 class Relay:
     """Passes on what comes by its own socket. Each connection is cut after a number of bytes that is drawn, as long as `cuts` are left."""
 
-    def __init__(self, test, server, seed):
-        self.server, self.socket = server, server.socket + "-relay"
+    def __init__(self, test, server, seed, name="relay"):
+        self.server, self.socket = server, f"{server.socket}-{name}"
         self.draw, self.cuts, self.most = random.Random(seed), 0, 0
         self.connections, self.done, self.away = set(), 0, False
         self.lock = threading.Lock()

@@ -2,9 +2,14 @@
 
 import errno
 import hashlib
+import itertools
 import os
+import random
 import signal
+import statistics
+import sys
 import threading
+import time
 
 import harness
 import loop
@@ -14,6 +19,8 @@ from nbd_servers import Relay, Server
 from until import until
 
 FILES = 60
+TAKEOVERS = 100 if os.environ.get("LSMFS_LONG") else 1
+CUTS = 1000 if os.environ.get("LSMFS_LONG") else 100
 
 
 @harness.lsmfs_only
@@ -107,46 +114,69 @@ class Nbd(harness.MountCase):
                 server.stop()
 
     def test_connections_that_are_cut_anywhere_lose_nothing(self):
-        relay = Relay(self, Server(self, self.image), harness.SEED)
+        # nbdkit 1.32 ends by an assertion when a connection is cut while several threads answer.
+        relay = Relay(self, Server(self, self.image, Server.QEMU), harness.SEED)
         source = self.made(relay.source)
         self.mount(source)
-        relay.cut(100, 300000)
+        relay.cut(CUTS, 300000)
         written = {}
-        for number in range(400):
+        for number in itertools.count():
             written[number % FILES] = self.write(number % FILES, durable=number % 2 == 0)
             if relay.cuts == 0:
                 break
-        relay.cut(0, 0)
-        self.assertGreater(relay.done, 20)
         self.check(written, source)
 
-    def test_what_waits_while_another_host_takes_over_is_never_written(self):
+    def test_a_host_that_is_gone_is_replaced_and_writes_nothing_any_more(self):
+        """Two hosts on one server, each by a way of its own. The one that writes is cut off, stopped or killed, while something is to be written; the other takes over."""
         server = Server(self, self.image)
-        relay = Relay(self, server, harness.SEED)
         self.made(server.source)
-        alpha, beta = Host(self, "alpha", relay.source), Host(self, "beta", server.source)
-        alpha.mounts()
-        self.assertEqual(alpha.write("one").returncode, 0)
-        relay.go_away()
-        late = []
-        writer = threading.Thread(target=lambda: late.append(alpha.write("late")))
+        self.relays, hosts = {}, []
+        for name in ("alpha", "beta"):
+            self.relays[name] = Relay(self, server, harness.SEED, name)
+            hosts.append(Host(self, name, self.relays[name].source))
+        holder, other = hosts
+        holder.mounts()
+        draw, seconds = random.Random(harness.SEED), {}
+        for number in range(TAKEOVERS):
+            way = draw.choice(sorted(self.WAYS)) if TAKEOVERS > 1 else "cut off"
+            with self.subTest(f"takeover {number}: {holder.name} is {way}"):
+                seconds.setdefault(way, []).append(self.takeover(holder, other, self.WAYS[way], f"{number} of {holder.name}"))
+            holder, other = other, holder
+        holder.umount()
+        self.assertIn("clean", holder.must(LSMFS, "fsck", holder.device))
+        for way, times in sorted(seconds.items()):
+            print(f"{len(times)} hosts {way}: replaced after {statistics.median(times):.1f} s, at most {max(times):.1f} s", file=sys.stderr)
+
+    # How a host goes, and how it is there again.
+    WAYS = {"cut off": (lambda self, host: self.relays[host.name].go_away(), lambda self, host: self.relays[host.name].come_back()),
+            "stopped": (lambda self, host: host.signal(signal.SIGSTOP), lambda self, host: host.signal(signal.SIGCONT)),
+            "killed": (lambda self, host: host.signal(signal.SIGKILL), lambda self, host: None)}
+
+    def takeover(self, holder, other, way, text):
+        """Returns for how many seconds nobody could write."""
+        goes, comes = way
+        self.assertEqual(holder.write(text).returncode, 0)
+        goes(self, holder)
+        gone, late = time.monotonic(), []
+        writer = threading.Thread(target=lambda: late.append(holder.write("late")))
         writer.start()
-        until(lambda: "the connection is lost" in alpha.log(), "a word of it in the log")
-        self.assertIn("host alpha does not renew its lease any more, so it is taken over", beta.mounts())
-        self.assertEqual(beta.read(), "one")
-        self.assertEqual(beta.write("two").returncode, 0)
-        relay.come_back()
+        self.assertIn(f"host {holder.name} does not renew its lease any more, so it is taken over", other.mounts())
+        self.assertEqual(other.read(), text)
+        self.assertEqual(other.write("after " + text).returncode, 0)
+        seconds = time.monotonic() - gone
+        comes(self, holder)
         writer.join()
         self.assertNotEqual(late[0].returncode, 0)
-        self.assertIn("another host has taken its lease meanwhile", alpha.log())
-        alpha.call("umount", alpha.point)
-        until(lambda: not alpha.daemons(), "the end of the daemon that has lost it")
+        if way is self.WAYS["cut off"]:
+            self.assertIn("another host has taken its lease meanwhile", holder.log())
+        holder.call("umount", "-l", holder.point)
+        until(lambda: not holder.daemons(), "the end of the daemon that has lost it")
         for _ in range(2):
-            self.assertEqual(beta.read(), "two")
-            beta.umount()
-            self.assertIn("clean", beta.must(LSMFS, "fsck", beta.device))
-            beta.mounts()
-        beta.umount()
+            self.assertEqual(other.read(), "after " + text)
+            other.umount()
+            self.assertIn("clean", other.must(LSMFS, "fsck", other.device))
+            other.mounts()
+        return seconds
 
     def test_a_server_that_stays_away_stops_it_and_what_was_synced_is_there_later(self):
         server = Server(self, self.image)
@@ -184,7 +214,7 @@ class Nbd(harness.MountCase):
         self.refused(LSMFS, "mkfs", server.source, says=["holds ext4; -f destroys it"], codes=[1])
         self.refused(LSMFS, "mount", server.source, self.point, says=["is not lsmfs: it holds ext4"], codes=[32])
         self.refused(LSMFS, "mkfs", "--size", "1G", server.source, says=["--size is for images"], codes=[2, 1])
-        for source, why in (("nbd://127.0.0.1:1/x", "Connection refused"), ("nbd+unix:///x?socket=/nonexistent", "does not exist"),
+        for source, why in (("nbd://127.0.0.1:1/x", "Connection refused"), (f"nbd+unix:///x?socket={self.image}-none", "does not exist"),
                             ("nbd://", "names no host"), ("nbd+unix:///x", "names no socket"), ("nbd+unix://host/x?socket=/s", "a socket has none"),
                             ("nbd://host:x/", "port that is no number"), ("nbd://host/%zz", "hexadecimal"), ("nbds://host/x", "TLS is not spoken here"),
                             ("nbd://host/x?socket=/s", "parameter that is not known"), ("nbd+unix:///x?socket=/" + "s" * 200, "a path of more than 107 bytes")):
