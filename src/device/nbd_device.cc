@@ -106,13 +106,19 @@ class Connection {
     return {};
   }
 
-  // Reads at once, while nobody else uses it. At most facts().most bytes.
+  // Reads at once, while nobody else uses it. At most facts().most bytes. After a read without an answer there is none any more: that answer
+  // could come later, for a buffer that has gone.
   Result<void> read(const NbdOptions& options, std::uint64_t from, MutableBytes to) {
-    Answer answer;
-    const nbd_completion_callback then{&Answer::came, &answer, nullptr};
+    if (silent_) return make_error(ETIMEDOUT, options.name);
+    *answer_ = {};
+    const nbd_completion_callback then{&Answer::came, answer_.get(), nullptr};
     if (nbd_aio_pread(handle_.get(), to.data(), to.size(), from, then, 0) < 0) return last_error(options.name);
-    LSMFS_TRY(drive(options, [&] { return answer.is_there; }));
-    if (answer.error != 0) return make_error(answer.error, options.name);
+    auto came = drive(options, [this] { return answer_->is_there; });
+    if (!came) {
+      silent_ = true;
+      return came;
+    }
+    if (answer_->error != 0) return make_error(answer_->error, options.name);
     return {};
   }
 
@@ -169,6 +175,8 @@ class Connection {
     return facts;
   }
 
+  std::unique_ptr<Answer> answer_ = std::make_unique<Answer>();  // libnbd tells it of the end as well
+  bool silent_ = false;
   std::unique_ptr<nbd_handle, Close> handle_;
   Export facts_;
 };
@@ -355,7 +363,10 @@ class NbdDevice final : public Device {
 
   void lose(std::string reason) LSMFS_REQUIRES(mutex_) {
     if (lost_because_.empty()) lost_because_ = std::move(reason);
+    // At its end libnbd tells of all requests as if they were answered.
+    std::vector<Request*> answered = std::exchange(answered_, {});
     connection_.reset();
+    answered_ = std::move(answered);
   }
 
   // Sends it, or as much of it as the socket takes now. Whatever fails by a connection is sent again by the next one.
