@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <optional>
 
 #include "cli/commands.h"
@@ -264,6 +266,17 @@ class Service {
   std::unique_ptr<Mount> mount_;
 };
 
+// For nofail: a server that is not reached is not there, either.
+bool is_missing(const std::string& path) {
+  if (!is_nbd(path)) {
+    const auto there = check_there(path);
+    return !there && there.error().code == ENOENT;
+  }
+  const auto device = open_source(path, Access::read_only, Sharing::shared, {.notice = [](std::string_view) {}});
+  constexpr std::array kAway{ECONNREFUSED, EHOSTUNREACH, ENETUNREACH, ENOENT, ETIMEDOUT};
+  return !device && std::ranges::count(kAway, device.error().code) > 0;
+}
+
 // What mount(8) -f asks for: would it work, as far as that can be said without doing it?
 int fake(const std::string& path) {
   const auto device = open_source(path, Access::read_only, Sharing::shared);
@@ -282,7 +295,7 @@ int mount(const MountArguments& arguments) {
   if (!source && source.error().code == ENOENT && options->nofail) return kOk;
   if (!source) return report({kMountFailure, source.error().context});
   const std::string path = *source, directory = absolute_path(arguments.directory);
-  if (const auto there = check_there(path); options->nofail && !there && there.error().code == ENOENT) return kOk;
+  if (options->nofail && is_missing(path)) return kOk;
   if (options->remount) return remount(path, directory, *options, arguments.fake);
   if (options->snapshot && geteuid() != 0) {
     return report({kUsage, fmt::format("option snapshot: only root can mount a snapshot alone; mount all of {}, which has it as {}", path, snapshot_path(*options->snapshot))});
