@@ -12,10 +12,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
+#include <climits>
 #include <optional>
 
 #include "cli/messages.h"
+#include "cli/sizes.h"
+#include "lsmfs/channel.h"
 #include "lsmfs/nbd.h"
 #include "lsmfs/volume.h"
 
@@ -116,32 +118,6 @@ Result<void> check_lease(Device& device, const LeaseHolder& writer) {
   return make_error(EBUSY, fmt::format("{}: another host has taken its lease meanwhile", device.path()));
 }
 
-// A message of one number, the errno, and with it a descriptor if that is 0.
-union Control {
-  char bytes[CMSG_SPACE(sizeof(int))];
-  cmsghdr aligned;
-};
-
-void hand_over(int to, const Fd& made, int reason) {
-  if (made) reason = 0;
-  iovec data{&reason, sizeof reason};
-  Control control{};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  if (made) {
-    message.msg_control = control.bytes;
-    message.msg_controllen = sizeof control.bytes;
-    cmsghdr* const header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    const int descriptor = made.get();
-    std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
-  }
-  (void)::sendmsg(to, &message, MSG_NOSIGNAL);
-}
-
 [[noreturn]] void serve_connections(const NbdSource& source, int with) {
   // What a terminal sends to all of its processes is for the first one, with which this one ends.
   (void)::setsid();
@@ -154,13 +130,11 @@ void hand_over(int to, const Fd& made, int reason) {
   const int null = ::open("/dev/null", O_RDWR);
   for (int standard = 0; standard < kOwn; ++standard) (void)::dup2(null, standard);
   ::close(null);
-  char request = 0;
-  ssize_t got;
-  while ((got = ::read(kOwn, &request, 1)) == 1 || (got < 0 && errno == EINTR)) {
-    if (got < 0) continue;
+  // What it answers is the errno, and a socket if there is one.
+  while (receive_message(kOwn)) {
     errno = 0;
     const Fd made = source.socket.empty() ? connect_to_host(source.host, source.port) : connect_to_socket(source.socket);
-    hand_over(kOwn, made, errno == 0 ? EIO : errno);
+    (void)send_message(kOwn, std::to_string(errno), made.get());
   }
   _exit(0);
 }
@@ -187,27 +161,12 @@ class Connector {
   }
 
   Result<Fd> connect() const {
-    const char request = 'c';
-    if (::send(own_.get(), &request, 1, MSG_NOSIGNAL) != 1) return gone();
-    int reason = 0;
-    iovec data{&reason, sizeof reason};
-    Control control{};
-    msghdr message{};
-    message.msg_iov = &data;
-    message.msg_iovlen = 1;
-    message.msg_control = control.bytes;
-    message.msg_controllen = sizeof control.bytes;
-    ssize_t got;
-    do {
-      got = ::recvmsg(own_.get(), &message, MSG_CMSG_CLOEXEC);
-    } while (got < 0 && errno == EINTR);
-    if (got != sizeof reason) return gone();
-    if (reason != 0) return make_error(reason, fmt::format("{}: cannot connect", name_));
-    const cmsghdr* const header = CMSG_FIRSTHDR(&message);
-    if (header == nullptr || header->cmsg_type != SCM_RIGHTS) return gone();
-    int descriptor = -1;
-    std::memcpy(&descriptor, CMSG_DATA(header), sizeof descriptor);
-    return Fd(descriptor);
+    if (!send_message(own_.get(), "c")) return gone();
+    auto answer = receive_message(own_.get());
+    if (!answer) return gone();
+    if (answer->descriptor) return std::move(answer->descriptor);
+    const auto reason = parse_number(answer->bytes, INT_MAX);
+    return make_error(reason.value_or(0) == 0 ? EIO : static_cast<int>(*reason), fmt::format("{}: cannot connect", name_));
   }
 
  private:

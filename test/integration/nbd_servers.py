@@ -62,7 +62,7 @@ class Relay:
     def __init__(self, test, server, seed, name="relay"):
         self.server, self.socket = server, f"{server.socket}-{name}"
         self.draw, self.cuts, self.most = random.Random(seed), 0, 0
-        self.connections, self.done, self.away = set(), 0, False
+        self.connections, self.away = set(), False
         self.lock = threading.Lock()
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(self.socket)
@@ -136,7 +136,7 @@ class Relay:
                         ends[source].sendall(data)
                         if cut:
                             with self.lock:
-                                self.cuts, self.done = self.cuts - 1, self.done + 1
+                                self.cuts -= 1
                             break
                         if left is not None:
                             left -= len(data)

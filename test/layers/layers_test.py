@@ -9,7 +9,7 @@ import unittest
 ROOT = os.path.abspath(sys.argv.pop()) if len(sys.argv) > 1 else os.path.join(os.path.dirname(__file__), "..", "..")
 # The lowest first: each may use only those before it.
 LAYERS = ["base", "device", "volume", "kv", "tree", "fuse", "cli"]
-FURTHER = {"clock": "base", "mutex": "base", "counters": "base", "nbd": "device", "lease": "volume", "differences": "tree", "import": "tree", "changes": "tree", "control": "fuse"}  # public headers that are not called as their layer
+FURTHER = {"clock": "base", "mutex": "base", "counters": "base", "channel": "base", "nbd": "device", "lease": "volume", "differences": "tree", "import": "tree", "changes": "tree", "control": "fuse"}  # public headers that are not called as their layer
 # The same of the folders of a layer that has some.
 FOLDERS = {"fuse": ["control", "transport", "nearness", "serving", "mounting"]}
 OWNERS = {"rocksdb/": "kv", "fuse": "fuse", "fuse3/": "fuse", "linux/fuse.h": "fuse", "CLI/": "cli", "spdlog/": "cli",

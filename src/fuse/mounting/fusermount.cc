@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "fuse/mounting/channel.h"
+#include "lsmfs/channel.h"
 
 extern char** environ;
 

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <utility>
 
-#include "fuse/mounting/channel.h"
+#include "lsmfs/channel.h"
 #include "fuse/nearness/follower.h"
 #include "lsmfs/mutex.h"
 

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "fuse/mounting/attachment.h"
-#include "fuse/mounting/channel.h"
+#include "lsmfs/channel.h"
 #include "fuse/mounting/kernel_mount.h"
 
 namespace lsmfs {

@@ -1,4 +1,4 @@
-// Short messages over a local socket, which may carry a file descriptor from one process to another.
+// channel: short messages over a local socket, which may carry a file descriptor from one process to another.
 #pragma once
 
 #include <optional>

@@ -1,9 +1,11 @@
-#include "fuse/mounting/channel.h"
+#include "lsmfs/channel.h"
 
 #include <sys/socket.h>
 #include <sys/uio.h>
 
 #include <array>
+#include <cerrno>
+#include <cstring>
 
 namespace lsmfs {
 namespace {
