@@ -53,15 +53,15 @@ std::vector<std::uint64_t> numbers(const std::vector<SstFileMetaData>& tables) {
   return numbers;
 }
 
-// The rows of a table and of memory, through the database. None: the table has gone.
-Result<std::unique_ptr<rocksdb::Iterator>> rows_in_the_database(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* handle, const SstFileMetaData& table) {
+// For the rows of a table and of memory, through the database. nullopt: the table has gone.
+Result<std::optional<rocksdb::ReadOptions>> reading_alone(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* handle, const SstFileMetaData& table) {
   rocksdb::TablePropertiesCollection properties;
   if (const Status status = db.GetPropertiesOfAllTables(handle, &properties); !status.ok()) return to_error(status, "tables");
   const auto found = properties.find(table.db_path + table.name);
-  if (found == properties.end()) return std::unique_ptr<rocksdb::Iterator>();
+  if (found == properties.end()) return std::optional<rocksdb::ReadOptions>();
   rocksdb::ReadOptions read = kv::read_options();
   read.table_filter = [own = identity(*found->second)](const rocksdb::TableProperties& one) { return identity(one) == own; };
-  return std::unique_ptr<rocksdb::Iterator>(db.NewIterator(read, handle));
+  return std::optional(std::move(read));
 }
 
 }  // namespace
@@ -357,12 +357,13 @@ Result<bool> Quarantine::write_down(Family family, const SstFileMetaData& table,
 }
 
 Result<void> Quarantine::set_rest_aside(Family family, const SstFileMetaData& table, std::vector<LostRange>& lost) {
+  LSMFS_ASSIGN(const auto read, reading_alone(*db_, handle_of(family), table));
+  if (!read) return {};
   std::string from = table.smallestkey;
   std::vector<TableBlock> blocks;
   while (true) {
     if (stop_) return make_error(EINTR, "quarantine");
-    LSMFS_ASSIGN(const auto rows, rows_in_the_database(*db_, handle_of(family), table));
-    if (!rows) return {};
+    const std::unique_ptr<rocksdb::Iterator> rows(db_->NewIterator(*read, handle_of(family)));
     for (rows->Seek(from); rows->Valid() && view_of(rows->key()) <= table.largestkey; rows->Next()) from = rows->key().ToString();
     if (rows->status().ok()) break;
     const auto block = damaged_block(rows->status());
